@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Installs the Python programs that tests hold against what `sweep` reads and writes, or run as jobs, into folders outside of the
 # clone: MLflow and TensorBoard, which read exports; pandas, polars and wandb, which the Python module is tested with, and its
-# linters; the parsers whose parameters `sweep init` reads; Optuna, whose samplers searches use; PyTorch as the distribution
+# linters; the parsers whose parameters `sweep init` reads; Optuna, whose samplers searches use; Ray, of which
+# scripts/ray-test.sh starts a cluster; PyTorch as the distribution
 # packages it (the one of PyPI brings gigabytes of CUDA), and with it Hugging Face transformers, which also reads saved networks,
 # accelerate, which its Trainer needs, and Lightning.
 # Where they cannot be installed it says why and succeeds; the tests then say the same.
@@ -54,6 +55,11 @@ fi
 optuna="${SWEEP_PYTHON_OPTUNA:-$HOME/.cache/sweep/optuna}"
 if ! { [ -x "$optuna/bin/python" ] && "$optuna/bin/python" -c 'import optuna, cmaes' 2>/dev/null; }; then
     (what='Optuna' options=() && environment "$optuna" 'import optuna, cmaes' 'optuna==5.0.0' 'cmaes==0.13.1')
+fi
+
+ray="${SWEEP_PYTHON_RAY:-$HOME/.cache/sweep/ray}"
+if ! { [ -x "$ray/bin/python" ] && "$ray/bin/python" -c 'import ray, aiohttp' 2>/dev/null; }; then
+    (what='Ray' options=() && environment "$ray" 'import ray, aiohttp' 'ray[default]==2.60.0')
 fi
 
 what='PyTorch, transformers and Lightning'

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Installs what the tests need beyond cargo and a C compiler: Vulkan in software, which stands in for a GPU; LaTeX, which the
-# tables are set with; Chromium, in which the pages are tested; Slurm, of which scripts/slurm-test.sh starts a cluster on
-# loopback; OpenSSH's server, of which scripts/sshd-test.sh starts some on loopback; and a server that speaks S3, for the remote stores.
+# tables are set with; Chromium, in which the pages are tested; Slurm, Grid Engine and OpenSSH's server, of which
+# scripts/slurm-test.sh, scripts/gridengine-test.sh and scripts/sshd-test.sh start clusters on loopback; Open MPI; and a server that
+# speaks S3, for the remote stores.
 # The packages need apt and the right to install; where either is missing it says so, and so do the tests that cannot run.
 set -euo pipefail
 
@@ -13,7 +14,8 @@ if [ ! -x "$s3s/bin/s3s-fs" ]; then
     rm -rf "$s3s/target"
 fi
 
-packages=(libvulkan1 mesa-vulkan-drivers texlive-latex-base texlive-latex-recommended slurm-wlm munge openssh-server)
+packages=(libvulkan1 mesa-vulkan-drivers texlive-latex-base texlive-latex-recommended slurm-wlm munge openssh-server openmpi-bin
+    gridengine-master gridengine-exec gridengine-client)
 # Any Chromium will do. Ubuntu's package of that name is a snap, in which these tests cannot run.
 if ! command -v chromium chromium-browser google-chrome google-chrome-stable >/dev/null \
     && ! grep -qs '^ID=ubuntu' /etc/os-release; then
@@ -27,13 +29,13 @@ if [ ${#missing[@]} -eq 0 ]; then
     exit 0
 fi
 if ! command -v apt-get >/dev/null; then
-    echo "test-deps: no apt-get here; tests on Vulkan and Slurm, of LaTeX and in a browser need: ${missing[*]}" >&2
+    echo "test-deps: no apt-get here; tests on Vulkan, Slurm and Grid Engine, of LaTeX and in a browser need: ${missing[*]}" >&2
     exit 0
 fi
 sudo=()
 if [ "$(id -u)" -ne 0 ]; then
     if ! sudo -n true 2>/dev/null; then
-        echo "test-deps: may not install; tests on Vulkan and Slurm, of LaTeX and in a browser need: ${missing[*]}" >&2
+        echo "test-deps: may not install; tests on Vulkan, Slurm and Grid Engine, of LaTeX and in a browser need: ${missing[*]}" >&2
         exit 0
     fi
     sudo=(sudo -n)
@@ -47,4 +49,6 @@ if [ ! -e "$policy" ]; then
     trap '"${sudo[@]}" rm -f "$policy"' EXIT
 fi
 "${sudo[@]}" apt-get update -qq
+# The packages of Grid Engine would make a cell of the system.
+echo 'gridengine-common shared/gridengineconfig boolean false' | "${sudo[@]}" debconf-set-selections
 "${sudo[@]}" apt-get -o DPkg::Lock::Timeout=600 install -y -qq --no-install-recommends "${missing[@]}"

@@ -174,6 +174,16 @@ pub enum Error {
         /// The executors.
         known: String,
     },
+    /// A job wants what the executor does not give.
+    #[error("step `{step}` wants {wants}, and {reason}")]
+    Nodes {
+        /// The step.
+        step: String,
+        /// Its wish.
+        wants: String,
+        /// The reason, with the remedy.
+        reason: &'static str,
+    },
     /// Locks cannot be changed under a sweep.
     #[error("a sweep is using this store exclusively; share the store among machines when it has ended")]
     NotShared,
@@ -262,6 +272,7 @@ impl Error {
             | Self::BackendElsewhere
             | Self::Remote(RemoteError::Address(..) | RemoteError::Absent | RemoteError::Key(_))
             | Self::NoBatchSystem { .. }
+            | Self::Nodes { .. }
             | Self::UnknownExecutor { .. }
             | Self::NeedsBatchSystem(_)
             | Self::NoQueue { .. }

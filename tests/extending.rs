@@ -80,13 +80,14 @@ fn a_pruning_method_is_two_files_and_the_kernels() {
 
 #[test]
 fn a_batch_system_is_its_folder_its_settings_and_two_places() {
-    let outside = naming("Slurm").into_iter().filter(|file| !file.starts_with("src/run/cluster/slurm/"));
-    let expected = [
-        // Its line in the list of systems.
-        "src/recipe/lower/executor/mod.rs",
-        "src/recipe/lower/executor/slurm.rs",
-        // Its arm where systems are opened.
-        "src/run/cluster/mod.rs",
-    ];
-    assert_eq!(outside.collect::<Vec<_>>(), expected);
+    for (system, own, settings) in
+        [("Slurm", "slurm", "slurm"), ("Ray", "ray", "ray"), ("CommandTemplates", "templates", "batch")]
+    {
+        let own = format!("src/run/cluster/{own}/");
+        let settings = format!("src/recipe/lower/executor/{settings}");
+        let mut outside = naming(system);
+        outside.retain(|file| !file.starts_with(&own) && !file.starts_with(&settings));
+        // Its line in the list of systems, and its arm where systems are opened.
+        assert_eq!(outside, ["src/recipe/lower/executor/mod.rs", "src/run/cluster/mod.rs"], "{system}");
+    }
 }

@@ -13,9 +13,10 @@ use super::{
     trials::{Configuration, Ended, configurations},
 };
 use crate::{
-    format::count,
+    format::{clean, count},
     plan::{Plan, Searched},
     recipe::{Confirm, Recipe, Search, Step, Suggest},
+    remote::{Remote, RemoteError},
     stats::Better,
     store::{Decision, Member, Store},
     suggest::{Answer, History, Outcome, Point, Provider, Question, Source, Trial, seed_of},
@@ -37,6 +38,8 @@ pub(super) struct BatchRequest<'a> {
     pub(super) axes: &'a [String],
     /// The batches that are decided already.
     pub(super) known: Option<&'a Searched>,
+    /// The remote with which answers are shared.
+    pub(super) remote: Option<&'a Remote>,
 }
 
 /// The next points of a step.
@@ -133,10 +136,12 @@ impl BatchRequest<'_> {
             batch,
             rungs: search.rungs.as_ref().map_or(1, |rungs| rungs.at.len()),
         };
-        let rule = Rule { step, suggest, search, better, batch };
+        let rule = Rule { step, suggest, search, better, batch, remote: self.remote };
         let members = ended.members(self.plan, &tried);
         let whole = ended.all(self.plan, &tried);
-        let Some(Answered { points, is_new, unkept }) = rule.answer(&question, &members, whole, store, mode)? else {
+        let Some(Answered { points, is_new, unkept, warning }) =
+            rule.answer(&question, &members, whole, store, mode)?
+        else {
             return Ok(None);
         };
         let after = suggest.batches - batch - 1;
@@ -149,6 +154,7 @@ impl BatchRequest<'_> {
                 suggest.source.name()
             )
         });
+        let says = says.map(|says| warning.map_or(says.clone(), |warning| format!("{says}; {warning}")));
         Ok(Some(Decided { points, left, says, unkept }))
     }
 
@@ -211,6 +217,8 @@ struct Answered {
     points: Vec<Point>,
     is_new: bool,
     unkept: Option<Decision>,
+    /// The reason why other machines may decide otherwise.
+    warning: Option<String>,
 }
 
 /// The rule of a batch.
@@ -220,12 +228,13 @@ struct Rule<'a> {
     search: &'a Search,
     better: Better,
     batch: usize,
+    remote: Option<&'a Remote>,
 }
 
 impl Rule<'_> {
     /// The rule of a sampler with this version; without one, the rule of any version.
     fn json(&self, sampler: &str, version: Option<&str>) -> Json {
-        let Self { step, suggest, search, better, batch } = self;
+        let Self { step, suggest, search, better, batch, .. } = self;
         let mut rule = json!({
             "step": step.name.value,
             "sampler": sampler,
@@ -279,27 +288,70 @@ impl Rule<'_> {
             let made = suggestion(&ask()?);
             let points = points_of(&made, question);
             let unkept = keep(store, made, known, mode)?;
-            return Ok(points.map(|points| Answered { points, is_new: !known, unkept }));
+            return Ok(points.map(|points| Answered { points, is_new: !known, unkept, warning: None }));
         }
         // Which version answered is a decision of its own: what is shown must not depend on what is installed.
         let by = decision(SAMPLER, None, Json::Null);
         if let Some(version) = store.decision(&key_of(&by)?)?.as_ref().and_then(|by| by.result["version"].as_str()) {
             let kept = store.decision(&key_of(&decision(SUGGESTION, Some(version), Json::Null))?)?;
             if let Some(points) = kept.and_then(|kept| points_of(&kept, question)) {
-                return Ok(Some(Answered { points, is_new: false, unkept: None }));
+                return Ok(Some(Answered { points, is_new: false, unkept: None, warning: None }));
             }
         }
         if !whole || matches!(mode, Mode::Look) {
             return Ok(None);
         }
-        let answer = ask()?;
-        let made = suggestion(&answer);
+        let of_version = |version: &str| decision(SUGGESTION, Some(version), Json::Null);
+        let asked = || -> Result<(Decision, Decision), SearchError> {
+            let answer = ask()?;
+            let by = decision(SAMPLER, None, json!({ "name": answer.name, "version": answer.version }));
+            Ok((suggestion(&answer), by))
+        };
+        let ((made, by), warning) = match self.remote {
+            None => (asked()?, None),
+            Some(remote) => shared(remote, store, &by, &of_version, &asked)?,
+        };
         let points = points_of(&made, question);
         keep(store, made, false, mode)?;
-        let by = decision(SAMPLER, None, json!({ "name": answer.name, "version": answer.version }));
         keep(store, by, false, mode)?;
-        Ok(points.map(|points| Answered { points, is_new: true, unkept: None }))
+        Ok(points.map(|points| Answered { points, is_new: true, unkept: None, warning }))
     }
+}
+
+/// The answer of a sampler, and the decision which version answered, from a remote if it has them; else those that are made
+/// now, if nobody has been faster. A remote that fails is no reason to stop: then there is a warning.
+fn shared(
+    remote: &Remote,
+    store: &Store,
+    by: &Decision,
+    of_version: &dyn Fn(&str) -> Decision,
+    asked: &dyn Fn() -> Result<(Decision, Decision), SearchError>,
+) -> Result<((Decision, Decision), Option<String>), SearchError> {
+    store.create()?;
+    let there = |by: Decision| -> Result<Option<(Decision, Decision)>, RemoteError> {
+        let Some(grounds) = by.result["version"].as_str().map(of_version) else { return Ok(None) };
+        let Ok(key) = grounds.key() else { return Ok(None) };
+        Ok(remote.decision(store, key)?.map(|made| (made, by)))
+    };
+    let known = remote.decision(store, key_of(by)?).and_then(|by| by.map_or(Ok(None), there));
+    let warning = |error: RemoteError| format!("other machines may decide otherwise: {}", clean(&error.to_string()));
+    match known {
+        Ok(Some(known)) => return Ok((known, None)),
+        Ok(None) => {}
+        Err(error) => return Ok((asked()?, Some(warning(error)))),
+    }
+    let (made, by) = asked()?;
+    // The answer first: whoever finds the version finds it, too.
+    let agreed = remote.agree(store, &made).and_then(|agreed| Ok((agreed, remote.agree(store, &by)?)));
+    Ok(match agreed {
+        Ok((agreed, first)) if first.result == by.result => ((agreed, first), None),
+        Ok((_, first)) => match there(first) {
+            Ok(Some(first)) => (first, None),
+            Ok(None) => ((made, by), None),
+            Err(error) => ((made, by), Some(warning(error))),
+        },
+        Err(error) => ((made, by), Some(warning(error))),
+    })
 }
 
 /// Keeps a decision that is not known, if decisions are to be made; else returns it.

@@ -4,12 +4,12 @@
 //! ones ([`Batches::advance`]), so a recipe is planned again after each. Nothing but records and kept decisions is
 //! read: the same records give the same batches in any order and on any machine. Built-in samplers are asked again rather
 //! than believed; the answers of other programs are kept with the sampler's version, and valid for exactly the results that
-//! they followed from.
+//! they followed from. With a remote, the first machine that asks decides for all.
 
 mod decided;
 mod trials;
 
-use std::{collections::HashSet, io};
+use std::{collections::HashSet, io, sync::Arc};
 
 use sweep_job::Backend;
 
@@ -22,6 +22,7 @@ use crate::{
     plan::{AllSearched, Digests, JobId, ListId, Plan, PlanError, Room, Searched},
     recipe::{Draft, Search},
     record::Key,
+    remote::Remote,
     store::{Decision, Store, StoreError},
     suggest::AskError,
 };
@@ -35,6 +36,8 @@ pub struct Batches {
     known: AllSearched,
     /// Decisions that follow from records and are not in the store.
     unkept: Vec<Decision>,
+    /// The remote with which other machines share the answers of samplers.
+    remote: Option<Arc<Remote>>,
 }
 
 /// Permission of a search to do more than read what is decided.
@@ -77,7 +80,7 @@ pub enum SearchError {
 impl Batches {
     /// Plans recipes with all batches that are decided.
     pub fn plan(draft: Draft, backend: Backend, store: &Store) -> Result<(Self, Plan), SearchError> {
-        let mut batches = Self { draft: draft.again(), backend, known: AllSearched::new(), unkept: Vec::new() };
+        let mut batches = Self::new(draft.again(), backend);
         let plan = batches.whole(draft, store, &|| digests(store), &Room::default)?;
         Ok((batches, plan))
     }
@@ -91,8 +94,17 @@ impl Batches {
         digests: &dyn Fn() -> Digests,
         room: &dyn Fn() -> Room,
     ) -> Result<Plan, SearchError> {
-        let mut batches = Self { draft: draft.again(), backend, known: AllSearched::new(), unkept: Vec::new() };
+        let mut batches = Self::new(draft.again(), backend);
         batches.whole(draft, store, digests, room)
+    }
+
+    fn new(draft: Option<Draft>, backend: Backend) -> Self {
+        Self { draft, backend, known: AllSearched::new(), unkept: Vec::new(), remote: None }
+    }
+
+    /// Shares the answers of samplers that are other programs with the machines that use this remote.
+    pub fn share(&mut self, remote: Option<Arc<Remote>>) {
+        self.remote = remote;
     }
 
     fn whole(
@@ -145,7 +157,7 @@ impl Batches {
                 let Some(suggested) = own.matrix.suggested() else { continue };
                 let axes: Vec<String> = suggested.axes.iter().map(|axis| axis.value.clone()).collect();
                 let known = self.known.get(&(study, step));
-                let request = BatchRequest { plan, study, step, axes: &axes, known };
+                let request = BatchRequest { plan, study, step, axes: &axes, known, remote: self.remote.as_deref() };
                 let mode = if plan.wants(study, step) { mode } else { Mode::Look };
                 let Some(Decided { points, left, says, unkept }) = request.decided(store, mode)? else { continue };
                 let open = || Searched::new(axes.clone(), left);

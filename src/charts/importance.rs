@@ -37,7 +37,7 @@ pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
     let shown = Configurations::new(chart, metric);
     let (names, factors) = factors(&shown);
     let means: Vec<f64> = shown.rows.iter().map(|row| row.sample.mean).collect();
-    let Some(found) = importance(&factors, &means) else { return Ok(false) };
+    let Some(found) = chart.importance.get_or_init(|| importance(&factors, &means)) else { return Ok(false) };
     let mut rows: Vec<(String, Share)> = names.into_iter().zip(found.shares.iter().copied()).collect();
     rows.sort_by(|(_, a), (_, b)| b.whole.total_cmp(&a.whole));
     let hidden = rows.len().saturating_sub(MOST_ROWS);
@@ -78,7 +78,7 @@ pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
     }
     root.draw(&PathElement::new([(left, top), (left, bottom)], INK.stroke_width(1)))?;
     let more = (hidden > 0).then(|| format!("{} of less importance not shown", axes(hidden)));
-    let basis = basis(&found, shown.rows.len());
+    let basis = basis(found, shown.rows.len());
     shown.remark(root, Some(more.map_or_else(|| basis.clone(), |more| format!("{basis}; {more}"))))?;
     Ok(true)
 }

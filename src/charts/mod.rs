@@ -23,7 +23,7 @@ mod shades;
 mod slice;
 mod timeline;
 
-use std::collections::BTreeMap;
+use std::{cell::OnceCell, collections::BTreeMap};
 
 use jiff::Timestamp;
 use plotters::{
@@ -36,7 +36,7 @@ use sweep_job::{Curve, Metrics, Unit, Value, same_metric};
 
 use crate::{
     format::{Scale, clean, decimals, number},
-    stats::{Better, Estimate, Sample},
+    stats::{Better, Estimate, Importance, Sample},
 };
 
 pub(crate) use self::declaration::{Declaration, Role};
@@ -140,6 +140,8 @@ pub(crate) struct Chart<'a> {
     pub(crate) dots: Vec<Dot<'a>>,
     /// The effects, each with its label, for a kind that shows them.
     pub(crate) estimates: Vec<(String, Estimate)>,
+    /// The importance of the axes, once it is computed: a forest takes longer than a drawing.
+    pub(crate) importance: OnceCell<Option<Importance>>,
 }
 
 /// A job in a chart.

@@ -40,6 +40,7 @@ pub(super) fn explain_job(results: &Path, args: &ExplainArgs) -> Result<Exit, Er
     let label = clean(&job.label.to_string()).into_owned();
     let arguments = arguments(&job.values).map(|arguments| format!("  it runs {}\n", clean(&arguments)));
     let decided_jobs = DecidedJobs::read(&plan, &store).map_err(Error::io("cannot read the store"))?;
+    let chosen = chosen(&plan, id).map(|chosen| format!("  {chosen}\n"));
     if let Some(record) = store.get(job.key)? {
         let took = crate::format::duration(record.provenance.seconds);
         let host = clean(&record.provenance.host).into_owned();
@@ -51,7 +52,13 @@ pub(super) fn explain_job(results: &Path, args: &ExplainArgs) -> Result<Exit, Er
         let decided = decided_jobs.of(id).map(|(_, because)| format!("  {}\n", clean(because))).unwrap_or_default();
         let gpu = record.provenance.conditions.as_ref().and_then(|conditions| conditions.gpu);
         let gpu = gpu.map(|gpu| format!("  it had {}\n", gpu.describe())).unwrap_or_default();
-        print(&(text + &decided + &gpu + arguments.as_deref().unwrap_or_default()))?;
+        print(
+            &(text
+                + chosen.as_deref().unwrap_or_default()
+                + &decided
+                + &gpu
+                + arguments.as_deref().unwrap_or_default()),
+        )?;
         return Ok(Exit::Done);
     }
     let entries = store.index().map_err(Error::io("cannot read the store"))?;
@@ -59,7 +66,7 @@ pub(super) fn explain_job(results: &Path, args: &ExplainArgs) -> Result<Exit, Er
     let explanation = explainer.explain(id);
     let will = match decided_jobs.of(id) {
         Some((DecidedState::Stopped, because)) => {
-            print(&format!("{label} does not run: it {}\n", clean(because)))?;
+            print(&format!("{label} does not run: it {}\n{}", clean(because), chosen.unwrap_or_default()))?;
             return Ok(Exit::Done);
         }
         Some((DecidedState::Released, because)) => format!("will run, because {}", clean(because)),
@@ -76,8 +83,32 @@ pub(super) fn explain_job(results: &Path, args: &ExplainArgs) -> Result<Exit, Er
     if !then.is_empty() {
         lines.push(format!("  then also: {}", then.join(", ")));
     }
+    lines.extend(chosen.map(|chosen| chosen.trim_end().to_owned()));
     print(&(lines.join("\n") + "\n" + arguments.as_deref().unwrap_or_default()))?;
     Ok(Exit::Done)
+}
+
+/// The decision by which the point of a job is in the plan, if a decision chose it.
+fn chosen(plan: &Plan, id: JobId) -> Option<String> {
+    plan.studies.iter().find_map(|study| {
+        let step_of = |index: usize| study.recipe.steps.get(index);
+        study.searched.iter().find_map(|(index, searched)| {
+            let step = step_of(*index)?;
+            let (point, _) = study.steps.get(*index)?.iter().find(|(_, job)| *job == id)?;
+            let (batch, place) = searched.place(point)?;
+            if let Some(search) = step.confirms.and_then(step_of) {
+                return Some(format!("it confirms configuration {} of the best of `{}`", place + 1, search.name.value));
+            }
+            let suggest = step.search.as_ref()?.suggest.as_ref()?;
+            let (number, size) = (place + 1, searched.batches().get(batch).map_or(0, Vec::len));
+            Some(format!(
+                "its point was chosen by {}: configuration {number} of {size} in batch {} of {}",
+                suggest.source.name(),
+                batch + 1,
+                suggest.batches
+            ))
+        })
+    })
 }
 
 /// The arguments of a program whose `argv` has `${{ flags }}`, for a shell; values of needed jobs are shown as expressions.

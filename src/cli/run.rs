@@ -13,7 +13,10 @@ use std::{
 };
 
 use clap::Args;
-use sweep_job::{Device, Probe};
+use sweep_job::{
+    Device, Probe,
+    tasks::{Launch, launched},
+};
 
 use self::{
     batches::{Past, Round},
@@ -26,7 +29,7 @@ use super::{
     use_color, warn, warn_of_damage,
 };
 use crate::{
-    analysis::search::Searches,
+    analysis::search::{DecidedJobs, Searches},
     error::{Error, Exit},
     format::say,
     host,
@@ -159,6 +162,7 @@ fn round(
     let mut states = past.states(plan, states(plan, selected, &looked.standing.cached));
     share(plan, store, &mut states);
     check_plan(plan, &states)?;
+    check_nodes(args, plan, &states, batch.as_ref())?;
     let mut searches = Searches::new(plan, store, &states).map_err(Error::io("cannot read the store"))?;
     let (limits, gpus) = run::allocation::share(device.as_ref().map(|(_, device)| device), args.jobs.map(usize::from));
     let limits = run::allocation::with_gpu_memory(limits, &gpus, plan);
@@ -171,7 +175,8 @@ fn round(
     let summary = request.execute(looked, opened, &mut searches)?;
     if was_run && !summary.detached {
         // One that stays takes room, and that is all.
-        let _ = run::retire(plan, store);
+        let decided_jobs = DecidedJobs::read(plan, store).unwrap_or_default();
+        let _ = run::retire(plan, store, |id| decided_jobs.is_stopped(id));
     }
     Ok(Some(Round { summary, page, ran }))
 }
@@ -330,6 +335,26 @@ fn check_plan(plan: &Plan, states: &[Disposition]) -> Result<(), Error> {
     Ok(())
 }
 
+/// Refuses to begin if a job wants what the executor does not give: several nodes, or processes by `srun`.
+fn check_nodes(args: &RunArgs, plan: &Plan, states: &[Disposition], batch: Option<&BatchSystem>) -> Result<(), Error> {
+    let wanted = |id: JobId| matches!(states[id.index()], Disposition::Yes | Disposition::Reserve);
+    let several = plan.jobs().filter(|(id, _)| wanted(*id)).find_map(|(_, job)| {
+        let is_launched = launched(&job.values).is_some_and(|(launch, _)| launch == Launch::Srun);
+        let nodes = job.resources.nodes();
+        (nodes > 1 || is_launched).then_some((job, nodes))
+    });
+    let Some((job, nodes)) = several else { return Ok(()) };
+    let gives_nodes = |system: &BatchSystem| cluster::open(system, Opening::default()).gives_nodes();
+    let reason = match batch {
+        Some(_) if args.pilot.is_some() => "pilot jobs have one node each: leave out `--pilot`",
+        Some(system) if gives_nodes(system) => return Ok(()),
+        Some(_) => "this executor gives each job one machine: use `--executor slurm`, or write `nodes: 1`",
+        None => "this machine is one node: use `--executor slurm`, or write `nodes: 1` and `launch: torchrun`",
+    };
+    let wants = if nodes > 1 { format!("{nodes} nodes") } else { "processes by `srun`".to_owned() };
+    Err(Error::Nodes { step: job.label.step.clone(), wants, reason })
+}
+
 /// Gives new records their lines in the index, so that the next run need not read them. Where that fails it does.
 fn index(store: &Store, plan: &Plan) {
     let keys: Vec<Key> = plan.jobs().map(|(_, job)| job.key).collect();
@@ -379,6 +404,7 @@ fn prepared(results: &Path, args: &RunArgs) -> Result<(Prepared, Store, HashSet<
         None => args.changes.prepare(results, &args.paths, &args.only.only, true)?,
     };
     let store = Store::open(results)?;
+    prepared.batches.share(args.remote.open()?);
     batches::begin(&mut prepared, &store)?;
     let selected = prepared.plan.selection()?;
     if let Some((path, saved)) = &saved {

@@ -20,3 +20,8 @@ pub(crate) use self::{
     ask::{Answer, ask},
     program::program,
 };
+
+/// The machine's name.
+pub(crate) fn name() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}

@@ -221,6 +221,7 @@ impl Server {
             version: env!("CARGO_PKG_VERSION").into(),
             cpus: machine::cpus(),
             memory: machine::memory(),
+            gpu_memory: crate::host::gpus::memories(&gpus),
             gpu_names: if gpus.is_empty() { Vec::new() } else { gpu_names() },
             gpus,
             system,

@@ -67,6 +67,9 @@ pub struct Probe {
     pub gpus: Vec<String>,
     /// The GPUs, as the driver names them; empty if it does not answer.
     pub gpu_names: Vec<String>,
+    /// Bytes of memory of each GPU; 0 where it is not known.
+    #[serde(default)]
+    pub gpu_memory: Vec<u64>,
     /// Operating system and processor.
     pub system: String,
     /// The folder on the host.

@@ -305,7 +305,7 @@ impl Builder<'_> {
         }
         let mut values = step.task.complete(given);
         if step.task.name == <Command as TaskSpec>::NAME {
-            complete_ranks(&mut values, step.resources.gpus.map(GpuCount::devices));
+            complete_ranks(&mut values, step.resources.gpus.map(GpuCount::devices), step.resources.nodes());
         }
         let inputs = self.inputs(step, &mut values, &places)?;
         if !ok {
@@ -318,6 +318,7 @@ impl Builder<'_> {
             let problem = Problem::new(&self.recipe.sources, span, message, "does not go together");
             self.problems.push(span, problem.help(conflict.advice));
         }
+        self.check_nodes(step, point, &values);
         Some((values, inputs))
     }
 
@@ -488,7 +489,7 @@ impl Builder<'_> {
         self.problems.push(span, problem);
     }
 
-    fn label(&self, step: &Step, point: &Point) -> Label {
+    pub(super) fn label(&self, step: &Step, point: &Point) -> Label {
         Label { recipe: self.prefix.clone(), step: step.name.value.clone(), point: point.to_string() }
     }
 }

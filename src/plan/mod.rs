@@ -13,6 +13,7 @@ mod include;
 mod join;
 mod lint;
 mod needs;
+mod nodes;
 mod order;
 mod room;
 mod search;

@@ -8,6 +8,7 @@ use rustix::termios::tcgetwinsize;
 use sweep_job::Progress;
 
 use super::{
+    added::Added,
     failed, headline, name,
     pace::{Pace, Quiet},
     retrying,
@@ -36,6 +37,7 @@ pub struct Bars {
     quiet: Option<Quiet>,
     /// As long as there are bars.
     shown: Option<Shown>,
+    added: Added,
 }
 
 #[derive(Debug)]
@@ -74,6 +76,7 @@ impl Bars {
             pace: Pace::new(pace),
             quiet: None,
             shown: None,
+            added: Added::default(),
         }
     }
 
@@ -240,12 +243,17 @@ impl Observer for Bars {
     fn on(&mut self, plan: &Plan, event: &RunEvent) {
         let (green, red, dim) = (Style::new().green(), Style::new().red().bold(), Style::new().dimmed());
         self.pace.on(event);
+        if !matches!(event, RunEvent::Added { .. }) {
+            for added in self.added.take() {
+                self.print(&format!("  {} {added}", self.styled("+", dim)));
+            }
+        }
         match event {
             RunEvent::Begun { jobs, cached } => self.begin(plan, *jobs, *cached),
             RunEvent::Added { job, because } => {
                 self.whole.inc_length(1);
-                let because = format!("because {}", clean(because));
-                self.print(&format!("  {} {}  {because}", self.styled("+", dim), self.padded(plan, *job)));
+                let name = self.padded(plan, *job);
+                self.added.push(plan, *job, name.trim_end().to_owned(), because);
             }
             // Thousands may be in Slurm's hands, or on their way from a remote; those that run have a bar.
             RunEvent::Submitted { .. } | RunEvent::Waiting { arriving: true, .. } => {}

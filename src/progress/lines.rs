@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{failed, headline, name, pace::Pace, retrying, stopping};
+use super::{added::Added, failed, headline, name, pace::Pace, retrying, stopping};
 use crate::{
     format::{clean, count, duration, latest, speeds, steps},
     plan::{JobId, Plan},
@@ -28,13 +28,14 @@ pub struct Lines<W> {
     pace: Pace,
     /// Time of the last line about the progress of the whole run.
     counted: Instant,
+    added: Added,
 }
 
 impl<W: Write> Lines<W> {
     /// Writes to `out`, with what knows how long the rest takes.
     pub fn new(out: W, pace: estimate::Pace) -> Self {
         let (said, pace) = (BTreeMap::new(), Pace::new(pace));
-        Self { out, ended: 0, total: 0, said, pace, counted: Instant::now() }
+        Self { out, ended: 0, total: 0, said, pace, counted: Instant::now(), added: Added::default() }
     }
 
     /// Says from time to time how far the whole is.
@@ -63,6 +64,11 @@ impl<W: Write> Lines<W> {
 impl<W: Write> Observer for Lines<W> {
     fn on(&mut self, plan: &Plan, event: &RunEvent) {
         self.pace.on(event);
+        if !matches!(event, RunEvent::Added { .. }) {
+            for added in self.added.take() {
+                self.line(&format!("more: {added}"));
+            }
+        }
         self.count();
         match event {
             RunEvent::Begun { jobs, cached } => {
@@ -74,8 +80,7 @@ impl<W: Write> Observer for Lines<W> {
             }
             RunEvent::Added { job, because } => {
                 self.total += 1;
-                let name = name(plan.job(JobId::new(*job)));
-                self.line(&format!("more: {name}, because {}", clean(because)));
+                self.added.push(plan, *job, name(plan.job(JobId::new(*job))), because);
             }
             RunEvent::Started { job, .. } => {
                 self.said.insert(*job, Instant::now());

@@ -1,5 +1,6 @@
 //! Progress on standard error: bars on a terminal, lines elsewhere, and states in words.
 
+mod added;
 mod bars;
 mod lines;
 mod pace;

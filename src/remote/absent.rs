@@ -4,7 +4,10 @@ use std::path::Path;
 
 use super::{Options, Pulled, RemoteError};
 use crate::run::Arriving;
-use crate::{record::Key, store::Store};
+use crate::{
+    record::Key,
+    store::{Decision, Store},
+};
 
 /// There is none.
 #[derive(Debug)]
@@ -38,6 +41,16 @@ impl Remote {
 
     /// True if a record would be signed.
     pub fn signs(&self, _: &Store, _: Key) -> Option<bool> {
+        match *self {}
+    }
+
+    /// A decision with this key.
+    pub fn decision(&self, _: &Store, _: Key) -> Result<Option<Decision>, RemoteError> {
+        match *self {}
+    }
+
+    /// Brings a decision there.
+    pub fn agree(&self, _: &Store, _: &Decision) -> Result<Decision, RemoteError> {
         match *self {}
     }
 

@@ -1,5 +1,7 @@
 //! The remote, through `object_store`.
 
+mod decisions;
+
 use std::{
     collections::{BTreeSet, HashSet},
     fs::File,
@@ -244,7 +246,7 @@ impl Remote {
 
     /// A record, from there to here.
     async fn bring(&self, store: &Store, key: Key, folder: PathBuf) -> Result<Taken, RemoteError> {
-        let mut file = match self.fetch(key, folder).await? {
+        let mut file = match self.fetch(self.place(key), folder).await? {
             Fetched::Object(file) => file,
             Fetched::Missing => return Ok(Taken::Missing),
             Fetched::Slow(reason) => return Ok(Taken::Slow(reason)),
@@ -257,15 +259,14 @@ impl Remote {
     }
 
     /// An object, within the time that it may take.
-    async fn fetch(&self, key: Key, folder: PathBuf) -> Result<Fetched, RemoteError> {
+    async fn fetch(&self, place: Path, folder: PathBuf) -> Result<Fetched, RemoteError> {
         let late =
             |_| Ok(Fetched::Slow(format!("it took longer than {} to come", duration(self.timeout.as_secs_f64()))));
-        timeout(self.timeout, self.fetch_at_any_time(key, folder)).await.unwrap_or_else(late)
+        timeout(self.timeout, self.fetch_at_any_time(place, folder)).await.unwrap_or_else(late)
     }
 
-    async fn fetch_at_any_time(&self, key: Key, folder: PathBuf) -> Result<Fetched, RemoteError> {
+    async fn fetch_at_any_time(&self, place: Path, folder: PathBuf) -> Result<Fetched, RemoteError> {
         let here = |error: std::io::Error| RemoteError::Local(TransferError::Io(error));
-        let place = self.place(key);
         let found = match timeout(ANSWER, self.objects.get(&place)).await {
             Err(_) => {
                 let reason = format!("there was no answer within {}", duration(ANSWER.as_secs_f64()));

@@ -2,6 +2,7 @@
 
 use std::{
     borrow::Cow,
+    cell::OnceCell,
     collections::{BTreeMap, HashMap, HashSet},
 };
 
@@ -73,7 +74,7 @@ impl Figure {
         let estimates = effects.map_or_else(Vec::new, |effects| estimates(study, effects, &spec.x, measured));
         let step = &study.recipe.steps[figure.from.value];
         let better = spec.better(|| study.recipe.better(step, spec.shown_metric()));
-        let chart = Chart { spec, title: &title, better, dots, estimates };
+        let chart = Chart { spec, title: &title, better, dots, estimates, importance: OnceCell::new() };
         let svg = chart.svg();
         let png = svg.is_some().then(|| chart.png()).flatten();
         Self { name: figure.name.value.clone(), title, svg, png }

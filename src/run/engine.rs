@@ -469,7 +469,3 @@ pub(super) fn wait_before(attempt: u32) -> Duration {
 fn io_failure(message: String) -> Failure {
     Failure { kind: FailureKind::Io, message }
 }
-
-pub(super) fn host() -> String {
-    rustix::system::uname().nodename().to_string_lossy().into_owned()
-}

@@ -149,7 +149,7 @@ impl Manifest {
             recipe: plan.title(),
             at: host::clock::now(),
             pid: std::process::id(),
-            host: super::engine::host(),
+            host: crate::host::name(),
             through,
             limits: limits.clone(),
             typed: plan.typed(),

@@ -185,7 +185,7 @@ pub fn describe(job: &Job, history: &GpuHistory) -> Option<String> {
 
 /// Bytes that a task of the lab has allocated on its device, by its metrics.
 pub(super) fn allocated(metrics: &Metrics) -> Option<f64> {
-    ALLOCATED.iter().find_map(|name| metrics.get(*name)).map(|metric| metric.value)
+    ALLOCATED.iter().find_map(|name| metrics.get(name)).map(|metric| metric.value)
 }
 
 /// The shape of a job: a digest of what may change its use of memory.

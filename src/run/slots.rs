@@ -119,7 +119,7 @@ impl Limits {
     /// Resources that a job with this demand gets: never more than there are.
     pub fn clamp(&self, demand: Demand) -> Demand {
         let gpus = demand.gpus.min(self.gpus);
-        let mut memories: Vec<u64> = (0..self.gpus).filter_map(|gpu| self.memory_of(gpu)).collect();
+        let mut memories: Vec<u64> = self.known_memories().collect();
         memories.sort_unstable_by(|a, b| b.cmp(a));
         // What as many GPUs have as it wants. One whose memory is not known may have any.
         let unknown = self.gpus - memories.len();
@@ -144,8 +144,15 @@ impl Limits {
 
     /// The most memory that a GPU has, in bytes, if it is known of all of them.
     pub fn largest_gpu(&self) -> Option<u64> {
-        let all: Option<Vec<u64>> = (0..self.gpus).map(|gpu| self.memory_of(gpu)).collect();
-        all?.into_iter().max()
+        if self.known_memories().count() < self.gpus {
+            return None;
+        }
+        self.known_memories().max()
+    }
+
+    /// Bytes of memory of the GPUs of which it is known.
+    fn known_memories(&self) -> impl Iterator<Item = u64> {
+        self.gpu_memory.iter().copied().take(self.gpus).filter(|memory| *memory > 0)
     }
 }
 

@@ -153,14 +153,15 @@ impl Stateful {
 }
 
 /// Removes the states that the jobs of a plan leave or can continue from and that nobody needs any more: all longer jobs of
-/// the plan have results, or the recipe keeps none.
-pub fn retire(plan: &Plan, store: &Store) -> io::Result<()> {
+/// the plan have results or will not run, or the recipe keeps none. `is_stopped` says of which jobs a search has decided that
+/// they do not run.
+pub fn retire(plan: &Plan, store: &Store, is_stopped: impl Fn(JobId) -> bool) -> io::Result<()> {
     let states = store.states()?;
     let steps: BTreeSet<u64> = states.iter().map(|state| state.step).collect();
     let mut uses: HashMap<(u64, Key), Use> = HashMap::new();
     for (id, job) in plan.jobs().filter(|_| !steps.is_empty()) {
         let Some(prefixes) = Prefixes::of(job.task, &job.values) else { continue };
-        let (keep, is_done) = (job.policy.states.keep, store.contains(job.key));
+        let (keep, is_done) = (job.policy.states.keep, store.contains(job.key) || is_stopped(id));
         if let Some(left) = prefixes.left(&job.identity)? {
             let of_state = uses.entry(left).or_default();
             of_state.keep = of_state.keep.max(Some(keep));

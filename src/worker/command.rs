@@ -2,6 +2,7 @@
 
 mod contract;
 mod folder;
+mod launcher;
 mod program;
 mod ranks;
 mod reads;
@@ -31,6 +32,7 @@ use crate::{host::machine::OutOfMemory, run::killed};
 use self::{
     contract::Contract,
     folder::Folder,
+    launcher::Launcher,
     program::Ended,
     ranks::Ranks,
     report::{Following, Gathered},
@@ -70,7 +72,8 @@ fn attempt(command: &Command, job: &Job, folder: &Folder, channel: &mut Channel)
     let from_lines = file.is_none();
     let mut contract = Contract::open(command, job).map_err(disk("the job's scratch folder cannot be used"))?;
     let (sources, patterns, keeper) = contract.sources(command, job);
-    let mut programs = prepare(command, job, &contract, &keeper)?;
+    let launcher = Launcher::of(command, job)?;
+    let mut programs = prepare(command, job, &contract, &keeper, launcher.as_ref())?;
     let following = Following::start(sources, contract.state(), command.until, keeper, channel.clone())
         .map_err(disk("the reports cannot be followed"))?;
     let spoke = following.spoke();
@@ -84,9 +87,16 @@ fn attempt(command: &Command, job: &Job, folder: &Folder, channel: &mut Channel)
     };
     let memory = OutOfMemory::now();
     let tracking = Tracking::of(command, job, &mut programs)?;
+    if let Some(launcher) = &launcher {
+        programs = programs.iter().map(|program| launcher.wrap(program)).collect();
+        launcher.clear();
+    }
     let usage = Usage::start().map_err(disk("the program cannot be observed"))?;
-    let ended = program::run(programs, move |line| patterns.hear(line), &mut on_word)
+    let ended = program::run(programs, launcher.as_ref(), move |line| patterns.hear(line), &mut on_word)
         .map_err(|error| not_started(command, folder.path(), &error))?;
+    if let Some(launcher) = launcher.as_ref().filter(|_| !ended.status.success()) {
+        launcher.clear();
+    }
     let (gathered, mut keeper) = following.finish().map_err(disk("the reports cannot be read"))?;
     let (step, total) = gathered.progress();
     let facts = Facts {
@@ -120,7 +130,10 @@ fn attempt(command: &Command, job: &Job, folder: &Folder, channel: &mut Channel)
 
     let mut outcome = Outcome::default();
     keeper.add_to(&mut outcome, ended.seconds);
-    usage.finish(ended.seconds, &mut outcome);
+    // Slurm's own processes start those of `srun`.
+    if launcher.is_none_or(|launcher| launcher.is_local()) {
+        usage.finish(ended.seconds, &mut outcome);
+    }
     for (name, value) in found {
         if !value.is_finite() {
             channel.note(&format!("`{name}` is {value}, which is not a number: ignored"));
@@ -154,9 +167,12 @@ fn prepare(
     job: &Job,
     contract: &Contract,
     keeper: &Keeper,
+    launcher: Option<&Launcher>,
 ) -> Result<Vec<process::Command>, Failure> {
-    let count = command.processes();
-    let ranks = command.launch.map(|launch| Ranks::new(launch, count, job.threads)).transpose();
+    // A launcher starts all processes, and sets their variables.
+    let count = if launcher.is_some() { 1 } else { command.processes() };
+    let ranks =
+        command.launch.filter(|_| launcher.is_none()).map(|launch| Ranks::new(launch, count, job.threads)).transpose();
     let ranks = ranks.map_err(disk("there is no free port for the processes"))?;
     let program = |rank| -> Result<process::Command, Failure> {
         let mut program = prepare_one(command, job, contract)?;

@@ -39,6 +39,7 @@ mod log;
 mod looks;
 mod matrices;
 mod mistakes;
+mod nodes;
 mod page;
 mod policies;
 mod programs;

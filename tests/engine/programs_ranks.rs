@@ -87,7 +87,7 @@ fn a_launch_without_a_number_is_a_mistake() {
     for (with, words) in [
         ("run: x, launch: torchrun", "`launch` needs a number of processes"),
         ("run: x, ranks: 2", "`ranks` has no effect without `launch`"),
-        ("run: x, launch: mpirun, ranks: 2", "is not one of"),
+        ("run: x, launch: deepspeed, ranks: 2", "is not one of"),
     ] {
         let sandbox = Sandbox::with(&format!("steps: {{ a: {{ uses: command, with: {{ {with} }} }} }}"));
         let ended = sandbox.sweep(&["plan", "recipe.yaml"]);

@@ -46,6 +46,28 @@ fn the_page_has_the_ranks_and_the_cuts() {
     assert!(page.contains("<a href=\"#search\">"), "the page leads there");
 }
 
+/// One line for each step and decision, and none for what is known already.
+#[test]
+fn a_run_says_what_is_decided_once() {
+    let sandbox = Sandbox::with(STUDY);
+    let lines = |stderr: &str, word: &str| -> Vec<String> {
+        stderr.lines().filter(|line| line.starts_with(word)).map(str::to_owned).collect()
+    };
+    let first = sandbox.sweep(&["run", "recipe.yaml"]);
+    assert_eq!(first.code, Some(0), "{}", first.stderr);
+    assert_eq!(lines(&first.stderr, "decided: ").len(), 2, "{}", first.stderr);
+    assert_eq!(
+        lines(&first.stderr, "more: "),
+        ["more: 6 jobs of train", "more: 2 jobs of train, because rate=5 goes on to 8: rank 1 of 3",]
+    );
+    assert_eq!(sandbox.journal("added").len(), 8, "the journal has each of them");
+    sandbox.write("recipe.yaml", &STUDY.replace("at: [2, 4, 8]", "at: [2, 4, 8, 16]"));
+    let longer = sandbox.sweep(&["run", "recipe.yaml"]);
+    assert_eq!(longer.code, Some(0), "{}", longer.stderr);
+    let decided = lines(&longer.stderr, "decided: ");
+    assert!(decided.len() == 1 && decided[0].contains(" 8"), "{decided:?}");
+}
+
 #[test]
 fn a_record_has_the_decisions_about_its_configuration() {
     let sandbox = ran();

@@ -105,6 +105,15 @@ fn batches_follow_from_results_and_the_best_are_confirmed() {
         .collect();
     assert_eq!(chosen, best);
 
+    // A job says which decision has chosen it.
+    let explain = |label: &str| sandbox.sweep(&["explain", "recipe.yaml", label]).stdout;
+    let tune = all.iter().find(|label| label.starts_with("tune/")).unwrap();
+    let told = explain(tune);
+    let line = told.lines().find(|line| line.contains("its point was chosen by tpe: configuration "));
+    assert!(line.is_some_and(|line| line.contains(" of 4 in batch ") && line.ends_with(" of 3")), "{told}");
+    let told = explain(all.iter().find(|label| label.starts_with("tune-confirmed/")).unwrap());
+    assert!(told.contains("it confirms configuration ") && told.contains("of the best of `tune`"), "{told}");
+
     // Nothing is left to do, for any command that plans.
     sandbox.assert_all_cached(&["recipe.yaml"]);
     assert_eq!(sandbox.plan_tally(&["recipe.yaml"]), (30, 0));
@@ -239,6 +248,58 @@ fn a_program_can_be_the_sampler() {
     runs(&sandbox, &[]);
     assert_eq!(sandbox.runs(), runs_before);
     assert_eq!(decisions(&sandbox, "suggestion").len(), 6);
+}
+
+/// The answers of a program follow from nothing but its mood, and still all machines that share a remote have the same
+/// search: the first that asks decides.
+#[test]
+fn answers_travel_with_a_remote() {
+    let moody = r#"
+import json, os, random, sys
+question = json.load(sys.stdin)
+open(os.environ["ASKED"], "a").write("x")
+points = [{"x": round(random.uniform(-5, 10), 3), "k": random.randint(1, 64), "kind": "b"} for _ in range(4)]
+version = os.environ["SAMPLER_VERSION"]
+print(json.dumps({"protocol": 1, "name": "moody", "version": version, "points": points}))
+"#;
+    let folder = tempfile::tempdir().unwrap();
+    let remote = format!("file://{}", folder.path().display());
+    let search = |version: &str, address: &str| {
+        let sandbox = study("{ argv: [python3, sampler.py] }");
+        sandbox.write("sampler.py", moody);
+        let mut command = sandbox.command(&["run", "recipe.yaml", "--remote", address]);
+        command.env("ASKED", sandbox.path("asked")).env("SAMPLER_VERSION", version);
+        let ended = command.output().unwrap();
+        let stderr = String::from_utf8_lossy(&ended.stderr).into_owned();
+        assert_eq!(ended.status.code(), Some(0), "{stderr}");
+        let asked = fs_err::read_to_string(sandbox.path("asked")).map_or(0, |text| text.len());
+        (configurations(&sandbox), asked, stderr, sandbox)
+    };
+    let (first, asked, _, _first) = search("1", &remote);
+    assert_eq!((first.len(), asked), (12, 3));
+    let (second, asked, stderr, sandbox) = search("2", &remote);
+    assert_eq!((second, asked), (first.clone(), 0), "{stderr}");
+    assert!(decisions(&sandbox, "suggestion").iter().all(|kept| kept["rule"]["version"] == "1"));
+    assert!(sandbox.journal("started").is_empty(), "its records have come, too");
+    // Another remote, another search.
+    let other = tempfile::tempdir().unwrap();
+    let (third, asked, _, _third) = search("1", &format!("file://{}", other.path().display()));
+    assert_eq!(asked, 3);
+    assert_ne!(third, first);
+
+    // A damaged decision is not believed, and that is said.
+    let mut damaged = 0;
+    for shard in list(&folder.path().join("decisions")) {
+        for object in list(&shard) {
+            let text = fs_err::read_to_string(&object).unwrap();
+            fs_err::write(&object, text.replace("moody", "noody")).unwrap();
+            damaged += 1;
+        }
+    }
+    assert_eq!(damaged, 6, "a version and an answer for each batch");
+    let (_, asked, stderr, _last) = search("1", &remote);
+    assert_eq!(asked, 3, "{stderr}");
+    assert!(stderr.contains("other machines may decide otherwise: "), "{stderr}");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::sandbox::{Sandbox, list};
+use crate::sandbox::{Sandbox, list, sealed};
 
 /// A training that adds `lr` to a number in each of its first three steps, and `lr2` from then on. It logs its steps.
 const PROGRAM: &str = "
@@ -182,12 +182,11 @@ fn set_times(sandbox: &Sandbox, label: &str, seconds: f64, milestones: &[(u64, f
     let milestone = |(step, seconds): &(u64, f64)| serde_json::json!({ "step": step, "seconds": seconds });
     record["provenance"]["seconds"] = seconds.into();
     record["provenance"]["milestones"] = milestones.iter().map(milestone).collect();
-    record.as_object_mut().unwrap().remove("digest");
-    let body = format!("{}\n", serde_json::to_string_pretty(&record).unwrap().trim_start_matches("{\n"));
-    let digest = blake3::hash(body.as_bytes()).to_hex();
     let path = format!("results/store/{}/{key}/record.json", &key[..2]);
     assert!(sandbox.path(&path).exists(), "{path}");
-    sandbox.write(&path, &format!("{{\n  \"digest\": \"{digest}\",\n{body}"));
+    record.as_object_mut().unwrap().remove("digest");
+    let text = serde_json::to_string_pretty(&record).unwrap();
+    sandbox.write(&path, &sealed(&text.replacen('\n', "\n  \"digest\": \"\",\n", 1)));
 }
 
 /// What is shared costs less than the rest here, and every job has a start: the plan's estimate follows from both.
@@ -247,6 +246,27 @@ fn records_have_milestones() {
     let mut seconds: Vec<f64> = milestones.iter().map(|at| at["seconds"].as_f64().unwrap()).collect();
     seconds.push(record["provenance"]["seconds"].as_f64().unwrap());
     assert!(seconds.is_sorted() && seconds[0] > 0.0, "{seconds:?}");
+}
+
+/// What a search has stopped needs no state, unless the recipe keeps them for later configurations.
+#[test]
+fn states_of_stopped_configurations_go() {
+    for (keep, left) in [("last", vec!["6"]), ("rungs", vec!["3", "3", "3", "6"])] {
+        let with = "params: { lr2: '${{ matrix.lr2 }}', lr: '${{ matrix.lr2 }}' }";
+        let more = format!(
+            "    search: {{ rungs: {{ of: until, at: [3, 6], keep: 1/3, by: x }} }}
+    states: {{ keep: {keep} }}
+"
+        );
+        let sandbox = sandbox(&recipe("lr2: [0.5, 1.5, 2.5]", with, &more));
+        assert_eq!(run(&sandbox, &[]), ["0 1 2", "0 1 2", "0 1 2", "3 4 5"]);
+        let found: Vec<String> = states(&sandbox)
+            .iter()
+            .map(|path| path.parent().unwrap().file_name().unwrap().to_string_lossy().into_owned())
+            .collect();
+        assert_eq!(found, left, "{keep}");
+        sandbox.assert_all_cached(&["recipe.yaml"]);
+    }
 }
 
 #[test]

@@ -34,6 +34,13 @@ pub struct Job {
     /// Folder of the project, below which the files that a program reads are observed; `None` to observe nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub project: Option<PathBuf>,
+    /// Number of nodes over which the processes of a program are spread.
+    #[serde(default = "one")]
+    pub nodes: usize,
+}
+
+fn one() -> usize {
+    1
 }
 
 /// A message from a worker.

@@ -28,8 +28,10 @@ pub struct Searches<'a> {
     steps: Vec<(usize, usize)>,
     /// The steps that a job belongs to, as indices into `steps`.
     of_job: HashMap<JobId, Vec<usize>>,
-    /// Decisions that have been announced.
+    /// Decisions that have been announced, or need not be.
     told: HashSet<Key>,
+    /// Decisions that were made in this run.
+    made: HashSet<Key>,
 }
 
 impl<'a> Searches<'a> {
@@ -45,6 +47,7 @@ impl<'a> Searches<'a> {
             steps: Vec::new(),
             of_job: HashMap::new(),
             told: HashSet::new(),
+            made: HashSet::new(),
         };
         for (index, study) in plan.studies.iter().enumerate() {
             for (step, declared) in study.recipe.steps.iter().enumerate() {
@@ -141,19 +144,23 @@ impl RoundPlanner for Searches<'_> {
             return Ok(Released::default());
         }
         let places: Vec<usize> = places.into_iter().collect();
+        let mut made = HashSet::new();
         let mut accept = |decision: &Decision| -> io::Result<Option<Key>> {
             let key = decision.key()?;
-            if !self.told.contains(&key) {
+            if !self.told.contains(&key) && self.store.decision(&key)?.is_none() {
                 self.store.keep_decision(decision)?;
+                made.insert(key);
             }
             Ok(Some(key))
         };
         let decided = self.decide(&places, &mut accept)?;
+        self.made.extend(made);
         let added = self.additions(&decided, lost);
         self.held.retain(|job| !added.contains_key(job));
         let mut released = Released::default();
         for decided in decided.into_iter().filter(|decided| decided.is_final) {
-            if self.told.insert(decided.key) {
+            // What an earlier run has decided is no news.
+            if self.told.insert(decided.key) && self.made.contains(&decided.key) {
                 released.decided.push((decided.key, decided.text));
             }
         }

@@ -74,6 +74,12 @@ mapping! {
     }
 }
 
+/// The shape of the values to choose from.
+pub(super) const CHOICE: Custom = Custom {
+    schema: || json!({ "type": "array", "minItems": 1, "items": reference("value") }),
+    accepts: "a list of values",
+};
+
 mapping! {
     /// The distributions of a random axis: one key each.
     struct DrawForms = "draw" {
@@ -82,10 +88,7 @@ mapping! {
         /// The log-uniform distribution between two numbers: the logarithm is uniformly distributed.
         log_uniform: Custom = Custom { schema: || numbers("number", 2, 2), accepts: "`[from, to]`" },
         /// A list of values that are equally likely.
-        choice: Custom = Custom {
-            schema: || json!({ "type": "array", "minItems": 1, "items": reference("value") }),
-            accepts: "a list of values",
-        },
+        choice: Custom = CHOICE,
     }
 }
 

@@ -14,6 +14,9 @@ use crate::recipe::{
 /// Resources of the machine that a job uses while it runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Resources {
+    /// Machines; the rest is of each of them. Default: one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nodes: Option<usize>,
     /// Processor cores. Default: all of them.
     pub cpus: Option<usize>,
     /// GPUs. Default: one for a job that computes on GPUs.
@@ -49,6 +52,11 @@ const WHOLE_GPU: u32 = 1000;
 const MEASURED: &str = "measured";
 
 impl Resources {
+    /// Number of machines.
+    pub fn nodes(&self) -> usize {
+        self.nodes.unwrap_or(1).max(1)
+    }
+
     /// True if other jobs may use the rest of the job's GPU.
     pub fn shares_gpu(&self) -> bool {
         match (self.gpus, self.gpu_memory) {
@@ -179,6 +187,11 @@ impl Shape for MemoryOfGpu {
 mapping! {
     /// The keys of `resources`.
     struct ResourceKeys = "resources" {
+        /// The number of nodes over which the processes of a program are spread. Default: 1.
+        ///
+        /// More than 1 needs `launch` and an executor that gives several nodes, such as Slurm. All other resources are those of
+        /// each node. See [several nodes](programs.md#several-nodes).
+        nodes: Whole = Whole { range: 1..=1024, of: "nodes" },
         /// The number of CPU cores that a job uses. Default: all cores.
         ///
         /// The default of a job on a GPU is its share of the cores.
@@ -202,10 +215,11 @@ mapping! {
 }
 
 impl Lower<'_> {
-    /// Reads `resources: { cpus, gpus, gpu_memory, memory }`; `exclusive` is a key of the step.
+    /// Reads `resources: { nodes, cpus, gpus, gpu_memory, memory }`; `exclusive` is a key of the step.
     pub(super) fn resources(&mut self, node: &Node) -> Resources {
         let keys = ResourceKeys::read_or_empty(self, node, "`resources`");
         Resources {
+            nodes: keys.nodes.value.and_then(|nodes| usize::try_from(nodes).ok()),
             cpus: keys.cpus.value.and_then(|cpus| usize::try_from(cpus).ok()),
             gpus: keys.gpus.value,
             gpu_memory: keys.gpu_memory.value,

@@ -5,7 +5,7 @@ use sweep_job::Value;
 
 use super::{
     Lower, find,
-    matrix::{is_one, numbers},
+    matrix::{CHOICE, is_one, numbers},
     metrics::MetricRule,
     search::{DIRECTIONS, Search, better},
 };
@@ -83,10 +83,7 @@ mapping! {
         /// The integers between two bounds, inclusive, with a logarithm that varies evenly.
         log_int: Custom = Custom { schema: || numbers("number", 2, 2), accepts: "`[from, to]`" },
         /// A list of values without an order.
-        choice: Custom = Custom {
-            schema: || json!({ "type": "array", "minItems": 1, "items": reference("value") }),
-            accepts: "a list of values",
-        },
+        choice: Custom = CHOICE,
     }
 }
 

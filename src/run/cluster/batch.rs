@@ -38,6 +38,11 @@ pub trait Cluster: fmt::Debug {
     /// Reason why this machine cannot use the system, with the remedy; `None` if it can.
     fn unavailable(&self) -> Option<&str>;
 
+    /// True if a batch job can have several nodes, and start processes on all of them by `srun`.
+    fn gives_nodes(&self) -> bool {
+        false
+    }
+
     /// Resources of the allocation that this process runs in; `None` if it is in none of this system.
     fn allocated(&self) -> Option<Allocated>;
 
@@ -128,12 +133,18 @@ pub struct BatchJob<'a> {
 /// The resources that a batch job asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request {
+    /// Nodes; the rest is of each of them.
+    pub nodes: usize,
+    /// Processes on each node that a launcher starts.
+    pub processes: usize,
     /// Cores.
     pub cpus: usize,
     /// Main memory in bytes.
     pub memory: Option<u64>,
-    /// GPUs.
+    /// GPUs. A job that shares one with others counts it whole.
     pub gpus: usize,
+    /// Thousandths of its GPU that it uses, for systems that give out parts; `None` for whole ones.
+    pub gpu_share: Option<u16>,
     /// True if nothing else may run on its node.
     pub exclusive: bool,
     /// The time after which the system may end it.

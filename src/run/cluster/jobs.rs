@@ -7,12 +7,15 @@ use std::{
     time::{Duration, Instant},
 };
 
-use sweep_job::Failure;
+use sweep_job::{
+    Failure,
+    tasks::{Launch, launched},
+};
 
 use super::{BatchId, Request};
 use crate::{
     plan::{self, JobId, ListId, Plan},
-    recipe::Policy,
+    recipe::{GpuCount, Policy},
     run::{self, Disposition},
 };
 
@@ -23,10 +26,17 @@ const MARGIN: Duration = Duration::from_mins(2);
 /// The resources of a batch job for one job.
 pub(super) fn request(job: &plan::Job) -> Request {
     let wanted = &job.resources;
+    let nodes = wanted.nodes();
+    // The worker starts those of one node itself, unless `srun` does.
+    let launched = launched(&job.values).filter(|(launch, _)| nodes > 1 || *launch == Launch::Srun);
+    let processes = launched.map_or(1, |(_, ranks)| (ranks / nodes).max(1));
     Request {
-        cpus: wanted.cpus.unwrap_or(1),
+        nodes,
+        processes,
+        cpus: wanted.cpus.unwrap_or(1).max(processes),
         memory: wanted.memory,
         gpus: run::gpus(job),
+        gpu_share: wanted.gpus.and_then(GpuCount::share),
         exclusive: wanted.exclusive,
         time: backstop(&job.policy),
     }

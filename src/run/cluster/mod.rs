@@ -78,10 +78,10 @@ pub struct Opening {
 /// A batch system for the jobs of a store. This is cheap: nothing is asked yet.
 pub fn open(system: &BatchSystem, opening: Opening) -> Box<dyn Cluster> {
     match system {
-        BatchSystem::Slurm(settings) => Box::new(slurm::Slurm::new(opening.jobs_name, settings.clone())),
-        BatchSystem::Ray(settings) => Box::new(ray::RayJobs::new(opening, settings.clone())),
-        BatchSystem::CommandTemplates(settings) => Box::new(templates::Templates::new(opening, settings.clone())),
-        BatchSystem::Ssh(settings) => Box::new(hosts::Hosts::new(opening, settings.clone())),
+        BatchSystem::Slurm(settings) => Box::new(slurm::Slurm::new(opening.jobs_name, (**settings).clone())),
+        BatchSystem::Ray(settings) => Box::new(ray::RayJobs::new(opening, (**settings).clone())),
+        BatchSystem::CommandTemplates(settings) => Box::new(templates::Templates::new(opening, (**settings).clone())),
+        BatchSystem::Ssh(settings) => Box::new(hosts::Hosts::new(opening, (**settings).clone())),
     }
 }
 

@@ -147,9 +147,12 @@ impl<'a, 'o> Run<'a, 'o> {
     fn request(&self) -> Request {
         let jobs = || self.open.iter().map(|job| self.session.plan.job(JobId::new(*job)));
         Request {
+            nodes: 1,
+            processes: 1,
             cpus: jobs().map(|job| job.resources.cpus.unwrap_or(1)).max().unwrap_or(1),
             memory: jobs().filter_map(|job| job.resources.memory).max().filter(|memory| *memory > 0),
             gpus: jobs().map(crate::run::gpus).max().unwrap_or(0),
+            gpu_share: None,
             exclusive: false,
             time: None,
         }

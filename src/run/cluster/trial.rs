@@ -169,8 +169,16 @@ impl Trial<'_> {
         let hash = blake3::hash(name.as_bytes()).to_hex();
         let key: Key = hash.parse().map_err(|_| Refusal::No("no key could be made".to_owned()))?;
         let tag = JobTag { run: "doctor".to_owned(), key, submission: 1 };
-        let request =
-            Request { cpus: 1, memory: None, gpus: self.gpus, exclusive: false, time: Some(Duration::from_mins(5)) };
+        let request = Request {
+            nodes: 1,
+            processes: 1,
+            cpus: 1,
+            memory: None,
+            gpus: self.gpus,
+            gpu_share: None,
+            exclusive: false,
+            time: Some(Duration::from_mins(5)),
+        };
         self.cluster.submit(&BatchJob {
             tag: tag.to_string(),
             output,

@@ -12,9 +12,9 @@ use std::{
 
 use sweep_job::{Failure, Outcome, Values};
 
-use super::{Run, host, io_failure};
+use super::{Run, io_failure};
 use crate::{
-    host::{system::Load, threads::refused},
+    host::{self, system::Load, threads::refused},
     plan::{Digests, JobId},
     record::{Provenance, RECORD_FORMAT, Record, Started},
     run::{
@@ -169,7 +169,7 @@ impl Run<'_, '_> {
                 seconds,
                 device: self.options.device.clone().filter(|_| planned.task.on_device),
                 threads: attempt.lease.cpus,
-                host: host(),
+                host: host::name(),
                 conditions,
                 continued: states::started(&attempt.pending.scratch()),
                 milestones: attempt.milestones,

@@ -78,12 +78,15 @@ impl Run<'_, '_> {
 
     /// Adds jobs of the reserve to the run; answers whether it is over nevertheless.
     fn add(&mut self, added: Vec<Addition>) -> bool {
-        let mut over = false;
+        let jobs: Vec<usize> = added.iter().map(|addition| addition.job.index()).collect();
         for Addition { job, because } in added {
             let job = job.index();
             self.wanted[job] = Disposition::Yes;
             self.jobs += 1;
             self.tell(&RunEvent::Added { job, because });
+        }
+        let mut over = false;
+        for job in jobs {
             over = self.step(Event::Release(job)) || over;
         }
         self.step(Event::Begin) || over

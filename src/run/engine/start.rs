@@ -130,6 +130,7 @@ impl Run<'_, '_> {
             // Often enough that a late one is not taken for none.
             heartbeat: planned.policy.heartbeat.map(|heartbeat| (heartbeat.as_secs_f64() / 4.0).min(5.0)),
             project: planned.code.as_ref().map(|code| code.project.clone()),
+            nodes: planned.resources.nodes(),
         };
         let names: Vec<&str> =
             lease.gpus.iter().filter_map(|gpu| self.options.gpus.get(*gpu)).map(String::as_str).collect();

@@ -11,9 +11,9 @@ fn job(needs: &[usize], demand: Demand) -> JobSpec {
 }
 
 /// A scheduler for jobs whose needs are other jobs, each in a list of its own.
-fn scheduler(specs: &[JobSpec], limits: Limits, fail_fast: bool) -> Scheduler {
+fn scheduler(specs: &[JobSpec], limits: &Limits, fail_fast: bool) -> Scheduler {
     let lists: Vec<Vec<usize>> = (0..specs.len()).map(|job| vec![job]).collect();
-    Scheduler::new(specs, &lists, &limits, fail_fast)
+    Scheduler::new(specs, &lists, limits, fail_fast)
 }
 
 fn cpus(cpus: usize) -> Demand {
@@ -32,7 +32,7 @@ const LIMITS: Limits = Limits { cpus: 2, gpus: 2, gpu_memory: Vec::new(), memory
 
 #[test]
 fn a_failure_skips_what_needs_it() {
-    let mut scheduler = scheduler(&chain(), LIMITS, false);
+    let mut scheduler = scheduler(&chain(), &LIMITS, false);
     assert_eq!(scheduler.on(Event::Begin), [start(0, 1, &[])]);
     let skip = |job, need| Action::Skip { job, because: Reason::Needs(need) };
     assert_eq!(scheduler.on(Event::Failed(0)), [skip(1, 0), skip(2, 1), Action::Finish]);
@@ -42,7 +42,7 @@ fn a_failure_skips_what_needs_it() {
 fn cached_needs_count_as_done() {
     let mut specs = chain();
     specs[0].cached = true;
-    let mut scheduler = scheduler(&specs, LIMITS, false);
+    let mut scheduler = scheduler(&specs, &LIMITS, false);
     assert_eq!(scheduler.on(Event::Begin), [start(1, 1, &[])]);
 }
 
@@ -50,7 +50,7 @@ fn cached_needs_count_as_done() {
 fn a_job_follows_another_whether_that_has_a_result_or_not() {
     let follower = || vec![job(&[], cpus(1)), JobSpec { after: Some(0), ..job(&[], cpus(1)) }];
     for event in [Event::Done(0), Event::Failed(0)] {
-        let mut scheduler = scheduler(&follower(), LIMITS, false);
+        let mut scheduler = scheduler(&follower(), &LIMITS, false);
         assert_eq!(scheduler.on(Event::Begin), [start(0, 1, &[])]);
         assert_eq!(scheduler.on(Event::Later(0)), []);
         assert_eq!(scheduler.on(Event::Free(0)), [start(0, 1, &[])]);
@@ -58,11 +58,11 @@ fn a_job_follows_another_whether_that_has_a_result_or_not() {
     }
     let mut specs = follower();
     specs[0].cached = true;
-    assert_eq!(scheduler(&specs, LIMITS, false).on(Event::Begin), [start(1, 1, &[])]);
+    assert_eq!(scheduler(&specs, &LIMITS, false).on(Event::Begin), [start(1, 1, &[])]);
     // The first one is skipped, because what it needs fails; the chain is longer than the other job.
     let mut specs = vec![job(&[], cpus(1)), job(&[0], cpus(1)), JobSpec { after: Some(1), ..job(&[], cpus(1)) }];
     specs.push(JobSpec { expected: 2, ..job(&[], cpus(1)) });
-    let mut scheduler = scheduler(&specs, Limits { cpus: 1, ..LIMITS }, false);
+    let mut scheduler = scheduler(&specs, &Limits { cpus: 1, ..LIMITS }, false);
     assert_eq!(scheduler.on(Event::Begin), [start(0, 1, &[])]);
     let skip = Action::Skip { job: 1, because: Reason::Needs(0) };
     assert_eq!(scheduler.on(Event::Failed(0)), [skip, start(3, 1, &[])]);
@@ -71,14 +71,14 @@ fn a_job_follows_another_whether_that_has_a_result_or_not() {
 
 #[test]
 fn nothing_to_do_is_over_at_once() {
-    assert_eq!(scheduler(&[], LIMITS, false).on(Event::Begin), [Action::Finish]);
+    assert_eq!(scheduler(&[], &LIMITS, false).on(Event::Begin), [Action::Finish]);
 }
 
 #[test]
 fn a_job_that_wants_everything_waits_for_everything_and_is_not_overtaken() {
     let mut specs = [job(&[], cpus(1)), job(&[], cpus(99)), job(&[], cpus(1))];
     specs[0].expected = 2;
-    let mut scheduler = scheduler(&specs, LIMITS, false);
+    let mut scheduler = scheduler(&specs, &LIMITS, false);
     assert_eq!(scheduler.on(Event::Begin), [start(0, 1, &[])]);
     assert_eq!(scheduler.on(Event::Done(0)), [start(1, 2, &[])]);
     assert_eq!(scheduler.on(Event::Done(1)), [start(2, 1, &[])]);
@@ -91,7 +91,7 @@ fn the_longest_way_goes_first() {
     for (spec, expected) in specs.iter_mut().zip([1, 5, 2, 9]) {
         spec.expected = expected;
     }
-    let mut scheduler = scheduler(&specs, Limits { cpus: 1, ..LIMITS }, false);
+    let mut scheduler = scheduler(&specs, &Limits { cpus: 1, ..LIMITS }, false);
     let mut order = Vec::new();
     let mut actions = scheduler.on(Event::Begin);
     while let Some(Action::Start { job, .. }) = actions.first() {
@@ -110,7 +110,7 @@ fn measuring_jobs_run_in_rounds_and_other_jobs_do_not_come_between() {
     for (spec, expected) in specs.iter_mut().zip([5, 1, 3, 4, 2, 7, 1]) {
         spec.expected = expected;
     }
-    let mut scheduler = scheduler(&specs, Limits { jobs: 1, ..LIMITS }, false);
+    let mut scheduler = scheduler(&specs, &Limits { jobs: 1, ..LIMITS }, false);
     let mut order = Vec::new();
     let mut actions = scheduler.on(Event::Begin);
     while let Some(Action::Start { job, .. }) = actions.first() {
@@ -123,7 +123,7 @@ fn measuring_jobs_run_in_rounds_and_other_jobs_do_not_come_between() {
 #[test]
 fn a_job_that_does_not_get_the_machine_keeps_its_place() {
     let specs = [job(&[], cpus(1)), job(&[], cpus(1)), job(&[], cpus(1))];
-    let mut scheduler = scheduler(&specs, LIMITS, false);
+    let mut scheduler = scheduler(&specs, &LIMITS, false);
     assert_eq!(scheduler.on(Event::Begin), [start(0, 1, &[]), start(1, 1, &[])]);
     assert_eq!(scheduler.on(Event::Refused(1)), []);
     assert_eq!(scheduler.on(Event::Done(0)), [], "nothing passes it");
@@ -142,7 +142,7 @@ fn a_held_job_runs_once_it_is_released() {
         (spec.cached, spec.held) = (true, true);
     }
     let limits = Limits { jobs: 3, cpus: 3, ..LIMITS };
-    let mut scheduler = scheduler(&specs, limits, false);
+    let mut scheduler = scheduler(&specs, &limits, false);
     assert_eq!(scheduler.on(Event::Begin), [start(0, 1, &[])]);
     assert_eq!(scheduler.on(Event::Release(1)), []);
     assert_eq!(scheduler.on(Event::Release(2)), []);
@@ -163,7 +163,7 @@ fn a_held_job_whose_need_is_lost_is_skipped() {
     (specs[1].cached, specs[1].held) = (true, true);
     (specs[2].cached, specs[2].held) = (true, true);
     let begin = || {
-        let mut scheduler = scheduler(&specs, LIMITS, false);
+        let mut scheduler = scheduler(&specs, &LIMITS, false);
         scheduler.on(Event::Begin);
         scheduler
     };
@@ -205,7 +205,7 @@ fn every_gpu_has_one_job_and_others_go_on_without() {
     let mut specs = vec![job(&[], gpu), job(&[], gpu), job(&[], gpu), job(&[], cpus(1))];
     specs[3].expected = 0;
     let limits = Limits { cpus: 8, memory: 0, jobs: 8, ..LIMITS };
-    let mut scheduler = scheduler(&specs, limits, false);
+    let mut scheduler = scheduler(&specs, &limits, false);
     assert_eq!(scheduler.on(Event::Begin), [start(0, 1, &[0]), start(1, 1, &[1]), start(3, 1, &[])]);
     assert_eq!(scheduler.on(Event::Done(1)), [start(2, 1, &[1])]);
 }
@@ -228,7 +228,7 @@ fn started(actions: &[Action]) -> Vec<(usize, Vec<usize>)> {
 fn parts_go_to_the_fullest_gpu_on_which_they_fit() {
     let specs = [part(500), part(250), part(500), part(250), part(250)].map(|demand| job(&[], demand));
     let limits = Limits { cpus: 8, jobs: 8, ..LIMITS };
-    let mut scheduler = scheduler(&specs, limits, false);
+    let mut scheduler = scheduler(&specs, &limits, false);
     let begun = started(&scheduler.on(Event::Begin));
     assert_eq!(begun, [(0, vec![0]), (1, vec![0]), (2, vec![1]), (3, vec![0]), (4, vec![1])]);
 }
@@ -239,14 +239,14 @@ fn memory_decides_which_gpu_has_room() {
     let specs = [wants(100, 6000), wants(100, 6000), wants(0, 4000), wants(0, 5000), wants(500, 0)]
         .map(|demand| job(&[], demand));
     let limits = Limits { cpus: 8, jobs: 8, gpu_memory: vec![10_000, 12_000], ..LIMITS };
-    let mut scheduler = scheduler(&specs, limits, false);
+    let mut scheduler = scheduler(&specs, &limits, false);
     let begun = started(&scheduler.on(Event::Begin));
     assert_eq!(begun, [(0, vec![0]), (1, vec![1]), (2, vec![0]), (3, vec![1])], "half of the memory is nowhere free");
     // A GPU with unknown memory is not shared by memory alone; a larger GPU is for what needs it.
     let limits = Limits { cpus: 8, jobs: 8, gpus: 3, gpu_memory: vec![24, 8], ..LIMITS };
     let whole = |gpu_memory| Demand { gpus: 1, gpu_memory, ..cpus(1) };
     let specs = [whole(4), whole(20), wants(0, 4), wants(0, 4)].map(|demand| job(&[], demand));
-    let begun = started(&self::scheduler(&specs, limits, false).on(Event::Begin));
+    let begun = started(&self::scheduler(&specs, &limits, false).on(Event::Begin));
     assert_eq!(begun, [(0, vec![2]), (1, vec![0]), (2, vec![1]), (3, vec![1])]);
 }
 
@@ -260,7 +260,7 @@ fn small_parts_that_keep_coming_do_not_starve_a_whole_gpu() {
         spec.expected = expected;
     }
     let limits = Limits { cpus: 99, jobs: 99, ..LIMITS };
-    let mut scheduler = scheduler(&specs, limits, false);
+    let mut scheduler = scheduler(&specs, &limits, false);
     let mut on: BTreeMap<usize, Vec<usize>> = started(&scheduler.on(Event::Begin)).into_iter().collect();
     assert_eq!(on.len(), 3, "both long ones, and a short one on the GPU that is not kept: {on:?}");
     let mut ended = 0;
@@ -284,7 +284,7 @@ fn small_parts_that_keep_coming_do_not_starve_a_whole_gpu() {
 fn the_resources_of_a_job_that_waits_can_change() {
     let specs = [part(500), part(250), part(250)].map(|demand| job(&[], demand));
     let limits = Limits { cpus: 8, jobs: 8, gpus: 1, ..LIMITS };
-    let mut scheduler = scheduler(&specs, limits, false);
+    let mut scheduler = scheduler(&specs, &limits, false);
     assert_eq!(started(&scheduler.on(Event::Begin)).len(), 3);
     let whole = Demand { share: None, ..part(500) };
     scheduler.change(1, whole);
@@ -304,7 +304,7 @@ fn memory_is_kept_for_the_job_that_waits_for_it() {
         spec.expected = expected;
     }
     let limits = Limits { cpus: 8, gpus: 0, jobs: 8, ..LIMITS };
-    let mut scheduler = scheduler(&specs, limits, false);
+    let mut scheduler = scheduler(&specs, &limits, false);
     assert_eq!(scheduler.on(Event::Begin), [start(0, 1, &[]), start(3, 1, &[])], "10 would fit, but 80 is first");
     assert_eq!(scheduler.on(Event::Done(0)), [start(1, 1, &[]), start(2, 1, &[])]);
 }
@@ -313,7 +313,7 @@ fn memory_is_kept_for_the_job_that_waits_for_it() {
 fn a_measuring_job_is_alone() {
     let alone = Demand { exclusive: true, ..cpus(1) };
     let specs = [job(&[], cpus(1)), job(&[], alone), job(&[], cpus(1))];
-    let mut scheduler = scheduler(&specs, LIMITS, false);
+    let mut scheduler = scheduler(&specs, &LIMITS, false);
     assert_eq!(scheduler.on(Event::Begin), [start(0, 1, &[])]);
     assert_eq!(scheduler.on(Event::Done(0)), [start(1, 1, &[])]);
     assert_eq!(scheduler.on(Event::Done(1)), [start(2, 1, &[])]);
@@ -324,7 +324,7 @@ fn what_is_being_stored_takes_no_slot_but_is_not_done() {
     let alone = Demand { exclusive: true, ..cpus(1) };
     let mut specs = vec![job(&[], cpus(2)), job(&[0], cpus(1)), job(&[], cpus(2)), job(&[], alone)];
     specs[3].expected = 0;
-    let mut scheduler = scheduler(&specs, LIMITS, false);
+    let mut scheduler = scheduler(&specs, &LIMITS, false);
     assert_eq!(scheduler.on(Event::Begin), [start(0, 2, &[])]);
     assert_eq!(scheduler.on(Event::Storing(0)), [start(2, 2, &[])], "what needs it waits for its record");
     assert_eq!(scheduler.on(Event::Storing(2)), [], "and what must be alone for the disk");
@@ -338,7 +338,7 @@ fn what_is_being_stored_takes_no_slot_but_is_not_done() {
 fn a_tolerated_failure_stops_nothing() {
     let mut specs = vec![job(&[], cpus(1)), job(&[0], cpus(1)), job(&[], cpus(1))];
     specs[0].tolerated = true;
-    let mut scheduler = scheduler(&specs, Limits { jobs: 1, ..LIMITS }, true);
+    let mut scheduler = scheduler(&specs, &Limits { jobs: 1, ..LIMITS }, true);
     assert_eq!(scheduler.on(Event::Begin), [start(0, 1, &[])]);
     let skip = Action::Skip { job: 1, because: Reason::Needs(0) };
     assert_eq!(scheduler.on(Event::Failed(0)), [skip, start(2, 1, &[])]);

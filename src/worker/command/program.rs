@@ -24,7 +24,10 @@ use signal_hook::{
 };
 use tracing::info;
 
-use super::words::{Word, understand};
+use super::{
+    launcher::{Failed, Launcher},
+    words::{Word, understand},
+};
 use crate::host::log;
 
 /// End of a program.
@@ -94,13 +97,50 @@ fn end_everything() -> ! {
     std::process::exit(1)
 }
 
-/// The last thing that each process said on standard error.
-type Complaints = Arc<Mutex<BTreeMap<usize, String>>>;
+/// What the processes said on standard error.
+#[derive(Debug, Default)]
+struct Said {
+    /// The last thing that each process said; without a rank, the launcher.
+    last: BTreeMap<Option<usize>, String>,
+    /// The first process that has failed, as the launcher says.
+    failed: Option<Failed>,
+    /// The rank that said something last.
+    latest: Option<usize>,
+}
 
-/// Runs a program to its end, as one process or as several ranks; `on_word` also hears `None`, when the program has written
+impl Said {
+    /// The process that has failed, as far as its launcher says, and its complaint. Without that, the last complaint of a
+    /// process is likely to be that of the one that has failed.
+    fn of_failed(&mut self) -> (Option<Failed>, String) {
+        let rank = self.failed.map(|failed| failed.rank);
+        let own = rank.and_then(|rank| self.last.remove(&Some(rank)));
+        let likely = || {
+            let latest = self.latest.filter(|_| rank.is_none())?;
+            Some(format!("[{latest}] {}", self.last.get(&Some(latest))?))
+        };
+        let complaint = own.or_else(likely).or_else(|| self.last.remove(&None));
+        (self.failed, complaint.unwrap_or_default())
+    }
+}
+
+type Complaints = Arc<Mutex<Said>>;
+
+/// The writer of an output.
+#[derive(Debug, Clone)]
+enum Writer {
+    /// The only process.
+    Alone,
+    /// One of several.
+    Rank(usize),
+    /// All of them, with their labels.
+    All(Launcher),
+}
+
+/// Runs a program to its end, as one process, as several ranks, or by a launcher that starts them; `on_word` also hears `None`, when the program has written
 /// something, and `on_line` every line of standard output of the first rank. An error means that it could not be started.
 pub(super) fn run(
     programs: Vec<Command>,
+    launcher: Option<&Launcher>,
     on_line: impl Fn(&[u8]) + Clone + Send + 'static,
     on_word: &mut dyn FnMut(Option<Word>),
 ) -> io::Result<Ended> {
@@ -122,7 +162,12 @@ pub(super) fn run(
         };
         info!(target: log::SPAWN, pid = child.id(), rank, "program started");
         pids.extend(i32::try_from(child.id()).ok().and_then(Pid::from_raw).map(|pid| (pid, rank)));
-        open += follow_outputs(child, several.then_some(rank), &sender, &complaints, on_line.clone())?;
+        let writer = match launcher {
+            Some(launcher) => Writer::All(launcher.clone()),
+            None if several => Writer::Rank(rank),
+            None => Writer::Alone,
+        };
+        open += follow_outputs(child, &writer, &sender, &complaints, on_line.clone())?;
     }
     thread::Builder::new().name("end".into()).spawn(move || {
         let end = wait_for(pids);
@@ -143,14 +188,21 @@ pub(super) fn run(
     }
     let End { rank, status, at } = ended.ok_or_else(|| io::Error::other("its end was missed"))?;
     info!(target: log::SPAWN, %status, rank, "program ended");
-    let complaint = complaints.lock().unwrap_or_else(PoisonError::into_inner).remove(&rank).unwrap_or_default();
-    Ok(Ended { status, rank: several.then_some(rank), seconds: (at - begun).as_secs_f64(), complaint })
+    let mut said = complaints.lock().unwrap_or_else(PoisonError::into_inner);
+    let seconds = (at - begun).as_secs_f64();
+    if launcher.is_some() && !status.success() {
+        let (failed, complaint) = said.of_failed();
+        let status = failed.and_then(|failed| failed.status).unwrap_or(status);
+        return Ok(Ended { status, rank: failed.map(|failed| failed.rank), seconds, complaint });
+    }
+    let complaint = said.last.remove(&Some(rank)).unwrap_or_default();
+    Ok(Ended { status, rank: several.then_some(rank), seconds, complaint })
 }
 
 /// Follows the outputs of a process; answers how many they are. Only the first rank's words count.
 fn follow_outputs(
     mut child: Child,
-    rank: Option<usize>,
+    writer: &Writer,
     sender: &SyncSender<Event>,
     complaints: &Complaints,
     on_line: impl Fn(&[u8]) + Send + 'static,
@@ -158,8 +210,8 @@ fn follow_outputs(
     let mut open = 0;
     if let Some(stdout) = child.stdout.take() {
         let words = sender.clone();
-        let on_line = move |line: &[u8]| {
-            if rank.is_some_and(|rank| rank > 0) {
+        let on_line = move |rank: Option<usize>, line: &[u8]| {
+            if rank != Some(0) {
                 return;
             }
             on_line(line);
@@ -167,19 +219,26 @@ fn follow_outputs(
                 let _ = words.send(Event::Word(word));
             }
         };
-        listen(stdout, rank, sender.clone(), on_line)?;
+        listen(stdout, writer.clone(), sender.clone(), on_line)?;
         open += 1;
     }
     if let Some(stderr) = child.stderr.take() {
         let complaints = Arc::clone(complaints);
-        let on_line = move |line: &[u8]| {
+        let launcher = if let Writer::All(launcher) = writer { Some(launcher.clone()) } else { None };
+        let on_line = move |rank: Option<usize>, line: &[u8]| {
             let text = String::from_utf8_lossy(line);
-            if !text.trim().is_empty() {
-                let text = text.trim().chars().take(LONGEST_COMPLAINT).collect();
-                complaints.lock().unwrap_or_else(PoisonError::into_inner).insert(rank.unwrap_or(0), text);
+            // What ends a step of Slurm speaks in the name of a process.
+            if text.trim().is_empty() || (launcher.is_some() && text.starts_with("slurmstepd")) {
+                return;
             }
+            let mut said = complaints.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(failed) = launcher.as_ref().filter(|_| rank.is_none()).and_then(|own| own.failed(&text)) {
+                said.failed.get_or_insert(failed);
+            }
+            said.latest = rank.or(said.latest);
+            said.last.insert(rank, text.trim().chars().take(LONGEST_COMPLAINT).collect());
         };
-        listen(stderr, rank, sender.clone(), on_line)?;
+        listen(stderr, writer.clone(), sender.clone(), on_line)?;
         open += 1;
     }
     Ok(open)
@@ -202,24 +261,28 @@ fn follow_worker(program: &mut Command) {
     }
 }
 
-/// Copies an output to the log, as it is, and passes on its lines. Lines of one of several ranks are written whole, with
-/// the rank before them.
+/// Copies an output to the log, as it is, and passes on its lines with the rank that wrote them. Lines of one of several
+/// ranks are written whole, with the rank before them.
 fn listen(
     mut output: impl Read + Send + 'static,
-    rank: Option<usize>,
+    writer: Writer,
     closed: SyncSender<Event>,
-    mut on_line: impl FnMut(&[u8]) + Send + 'static,
+    mut on_line: impl FnMut(Option<usize>, &[u8]) + Send + 'static,
 ) -> io::Result<()> {
     let follow = move || {
         let mut buffer = vec![0; 1 << 16];
         let mut line = Vec::new();
         let mut reported = Instant::now();
-        let prefix = rank.map(|rank| format!("[{rank}] "));
+        let is_alone = matches!(writer, Writer::Alone);
         let mut on_line = |line: &[u8]| {
-            if let Some(prefix) = &prefix {
-                let _ = io::stderr().write_all(&[prefix.as_bytes(), line, b"\n"].concat());
-            }
-            on_line(line);
+            let (rank, line) = match &writer {
+                Writer::Alone => return on_line(Some(0), line),
+                Writer::Rank(rank) => (Some(*rank), line),
+                Writer::All(launcher) => launcher.labeled(line).map_or((None, line), |(rank, rest)| (Some(rank), rest)),
+            };
+            let prefix = rank.map_or_else(String::new, |rank| format!("[{rank}] "));
+            let _ = io::stderr().write_all(&[prefix.as_bytes(), line, b"\n"].concat());
+            on_line(rank, line);
         };
         loop {
             let count = match output.read(&mut buffer) {
@@ -228,7 +291,7 @@ fn listen(
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(_) => break,
             };
-            if rank.is_none() {
+            if is_alone {
                 // A log that is full is no reason to stop the program.
                 let _ = io::stderr().write_all(&buffer[..count]);
             }
@@ -247,7 +310,7 @@ fn listen(
                 }
             }
         }
-        if rank.is_none() || !line.is_empty() {
+        if is_alone || !line.is_empty() {
             on_line(&line);
         }
         let _ = closed.send(Event::Closed);

@@ -67,6 +67,27 @@ fn a_killed_submitter_is_followed_by_one_that_takes_its_jobs_over() {
 }
 
 #[test]
+fn this_machine_takes_over_from_grid_engine() {
+    let Some((cell, _quiet)) = shared() else { return };
+    let sandbox = sandbox(SLOW);
+    let first = cell.start_sweep(&sandbox, &RUN);
+    until("a job is done", || !sandbox.records().is_empty());
+    // By SIGKILL.
+    drop(first);
+    let second = sandbox.sweep(&["run", "recipe.yaml"]);
+    assert_eq!(second.code, Some(0), "{}", second.stderr);
+    assert_eq!(sandbox.records().len(), 11);
+    let here = sandbox.journal("started");
+    let mut begun: Vec<String> = here.iter().map(|line| line["label"].as_str().unwrap().to_owned()).collect();
+    let there = starts(&sandbox);
+    // The journal of the first run repeats what its jobs' processes have said.
+    begun.retain(|label| !there.contains_key(label));
+    assert_eq!(begun.len() + there.values().sum::<usize>(), 11, "here {begun:?}, there {there:?}");
+    cell.until_nothing_is_left(&sandbox);
+    assert_eq!(sandbox.sweep(&["cache", "verify"]).code, Some(0));
+}
+
+#[test]
 fn numbers_are_kept_where_the_system_shows_no_labels() {
     let Some((cell, _quiet)) = shared() else { return };
     // The plain output of `qstat`, whose names are cut. Here the engine submits a job when what it needs is done.

@@ -88,7 +88,8 @@ impl Cluster {
     /// The jobs of a sandbox's store, as Ray shows them.
     pub(crate) fn jobs(&self, sandbox: &Sandbox) -> Vec<Value> {
         let Ok(id) = fs_err::read_to_string(sandbox.path("results/store/id")) else { return Vec::new() };
-        let answer = self.inside("curl").args(["-s", "http://127.0.0.1:8265/api/jobs/"]).output().unwrap();
+        let read = "import urllib.request as r; print(r.urlopen('http://127.0.0.1:8265/api/jobs/').read().decode())";
+        let answer = self.inside("python3").args(["-c", read]).output().unwrap();
         let jobs: Vec<Value> = serde_json::from_slice(&answer.stdout).unwrap();
         let ours = |job: &Value| {
             job["submission_id"].as_str().is_some_and(|name| name.starts_with(&format!("sweep-{}", id.trim())))

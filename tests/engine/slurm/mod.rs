@@ -2,6 +2,7 @@
 
 pub(crate) mod cluster;
 mod preemption;
+mod search;
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -332,45 +333,6 @@ steps:
     assert_eq!(starts.remove("again"), Some(2));
     assert!(starts.len() == 32 && starts.values().all(|count| *count == 1), "{starts:?}");
     cluster.until_nothing_is_left(&sandbox);
-}
-
-#[test]
-fn a_search_decides_as_on_one_machine() {
-    let Some((cluster, _quiet)) = shared() else { return };
-    let study = "\
-name: halving
-steps:
-  train:
-    uses: command
-    matrix: { rate: [10, 11, 12, 13, 14, 15] }
-    search: { rungs: { of: until, at: [1, 3, 9], keep: 1/3, by: loss } }
-    with:
-      run: 'd=$(( RATE > 14 ? RATE - 14 : 14 - RATE )); echo loss=$(( d * 100 + 1000 / SWEEP_UNTIL ))'
-      env: { RATE: '${{ matrix.rate }}' }
-    resources: { cpus: 1 }
-";
-    let decided = |sandbox: &Sandbox| -> Vec<String> {
-        let files = list(&sandbox.path("results/store/decisions"));
-        files.iter().map(|path| fs_err::read_to_string(path).unwrap()).collect()
-    };
-    let keys = |sandbox: &Sandbox| -> BTreeMap<String, Value> {
-        sandbox.records().into_iter().map(|(label, record)| (label, record["key"].clone())).collect()
-    };
-    let here = Sandbox::with(study);
-    assert_eq!(here.sweep(&["run", "recipe.yaml"]).code, Some(0));
-    assert_eq!((keys(&here).len(), decided(&here).len()), (6 + 2 + 1, 2));
-    for more in [&[][..], &["--pilot", "2"]] {
-        let sandbox = Sandbox::with(study);
-        let ended = cluster.sweep(&sandbox, &run("recipe.yaml", more));
-        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
-        assert_eq!(keys(&sandbox), keys(&here), "{}", ended.stderr);
-        assert_eq!(decided(&sandbox), decided(&here));
-        // One run, which went on with what was decided.
-        assert_eq!(sandbox.runs().len(), 1);
-        assert_eq!(sandbox.tally(), [("done", 9)]);
-        assert_eq!(sandbox.journal("added").len(), 3);
-        sandbox.assert_all_cached(&["recipe.yaml"]);
-    }
 }
 
 #[test]

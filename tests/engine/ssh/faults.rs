@@ -299,6 +299,8 @@ fn a_full_disk_is_one_sentence_and_leaves_nothing_half_written() {
 fn a_server_that_is_killed_at_a_write_loses_nothing() {
     let Some(sshd) = Sshd::start(1) else { return };
     let world = mock(0);
+    // The folders are there from now on, so that each server gets as far as its first request.
+    world.open(&sshd, "box1").connected();
     for at in 1..=10 {
         // New files each time, so that all writes are made.
         world.sandbox.write("file", &format!("{at}"));

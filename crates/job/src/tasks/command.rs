@@ -16,7 +16,7 @@ use crate::{
 
 pub use self::{
     flags::{Booleans, FLAGS, FlagStyle},
-    launch::{Launch, complete_ranks},
+    launch::{Launch, complete_ranks, launched},
     metrics::{Collect, MetricsFrom},
     reads::{STEP_NAMES, Texts, compile_pattern},
 };
@@ -57,10 +57,11 @@ params! {
         /// `tensorboard` name files and folders in the job's folder, `stdout` a regular expression with named groups.
         /// Each may be a list.
         reads: BTreeMap<String, Texts> = BTreeMap::new();
-        /// Starts the program as several processes on one machine, with the variables that `torchrun` sets. With
-        /// `torchrun` every process sees all GPUs of the job, with `processes` its own only.
+        /// Starts the program as several processes, with the variables that `torchrun` sets. With `torchrun` every process
+        /// sees all GPUs of the job on its machine, with `processes` its own only. With `srun` and `mpirun`, Slurm or an MPI
+        /// starts the processes.
         launch: Option<Launch> = None;
-        /// Number of processes for `launch`. Default: one for each GPU in `resources`.
+        /// Number of processes for `launch`, on all nodes together. Default: one for each GPU in `resources`, on each node.
         ranks: Option<u64> = None, in 1..=1024;
         /// The step at which the program is to end, passed to it in the environment variable `SWEEP_UNTIL`.
         until: Option<u64> = None, in 1..=9_007_199_254_740_991_i64;

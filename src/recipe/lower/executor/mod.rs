@@ -42,7 +42,7 @@ macro_rules! batch_systems {
         /// A batch system with the settings of its jobs.
         #[derive(Debug, Clone, PartialEq)]
         #[expect(missing_docs, reason = "each variant has the name of its settings")]
-        pub enum BatchSystem { $( $Settings($module::$Settings), )+ }
+        pub enum BatchSystem { $( $Settings(Box<$module::$Settings>), )+ }
 
         impl BatchSystem {
             /// The words for batch systems.
@@ -51,7 +51,7 @@ macro_rules! batch_systems {
             /// The system with this word, with default settings.
             pub fn named(word: &str) -> Option<Self> {
                 $( if word == stringify!($word) {
-                    return Some(Self::$Settings($module::$Settings::default()));
+                    return Some(Self::$Settings(Box::default()));
                 } )+
                 None
             }
@@ -77,7 +77,7 @@ macro_rules! batch_systems {
                 let mut found = Vec::new();
                 $( if let Some(node) = self.$word.node() {
                     let (settings, steps) = $module::$Settings::read(lower, node);
-                    found.push((node.span, BatchSystem::$Settings(settings), steps));
+                    found.push((node.span, BatchSystem::$Settings(Box::new(settings)), steps));
                 } )+
                 found
             }
@@ -145,7 +145,7 @@ impl Executor {
     pub fn select_hosts(&mut self, names: &[String]) -> Result<(), (String, &'static str)> {
         let mut settings = match std::mem::take(self) {
             Self::Batch(BatchSystem::Ssh(settings)) => settings,
-            _ => ssh::Ssh::default(),
+            _ => Box::<ssh::Ssh>::default(),
         };
         settings.select(names)?;
         *self = Self::Batch(BatchSystem::Ssh(settings));

@@ -712,7 +712,8 @@ pub(super) fn wants(opening: &Opening, run: &str, at: u64) -> io::Result<Wants> 
 fn limits(host: &SshHost, probe: &Probe) -> Limits {
     let cpus = host.cpus.unwrap_or(probe.cpus);
     let gpus = host.gpus.map_or(probe.gpus.len(), |gpus| gpus.min(probe.gpus.len()));
-    Limits { cpus, gpus, gpu_memory: Vec::new(), memory: host.memory.unwrap_or(probe.memory), jobs: cpus.max(gpus) }
+    let gpu_memory = probe.gpu_memory.clone();
+    Limits { cpus, gpus, gpu_memory, memory: host.memory.unwrap_or(probe.memory), jobs: cpus.max(gpus) }
 }
 
 fn introduction(name: &str, probe: &Probe, limits: &Limits) -> String {

@@ -185,6 +185,11 @@ impl Cluster for Hosts {
         Ok(())
     }
 
+    /// A host has a store of its own.
+    fn has_shared_folder(&self) -> bool {
+        false
+    }
+
     fn why_pending(&self, reason: &str) -> Option<&'static str> {
         (reason == NOWHERE).then_some("add a host that has them (`sweep hosts add`), or change `resources`")
     }

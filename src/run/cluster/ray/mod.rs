@@ -72,7 +72,8 @@ impl RayJobs {
         set("metadata", json!({ "job_submission_id": label, "sweep": job.tag }));
         set("entrypoint_num_cpus", json!(job.request.cpus));
         if job.request.gpus > 0 {
-            set("entrypoint_num_gpus", json!(job.request.gpus));
+            let share = job.request.gpu_share.map(|thousandths| f64::from(thousandths) / 1000.0);
+            set("entrypoint_num_gpus", share.map_or_else(|| json!(job.request.gpus), |share| json!(share)));
         }
         if let Some(memory) = job.request.memory {
             set("entrypoint_memory", json!(memory));

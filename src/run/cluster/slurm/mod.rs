@@ -31,11 +31,17 @@ impl Cluster for Slurm {
         (!commands::is_here()).then_some(reason)
     }
 
+    fn gives_nodes(&self) -> bool {
+        true
+    }
+
     /// Slurm enforces memory itself.
     fn allocated(&self) -> Option<Allocated> {
         let number = |name: &str| std::env::var(name).ok()?.parse::<usize>().ok().filter(|number| *number > 0);
         std::env::var_os("SLURM_JOB_ID")?;
-        let cpus = number("SLURM_CPUS_PER_TASK").or_else(|| number("SLURM_CPUS_ON_NODE"));
+        // Several tasks are the processes of one job.
+        let of_tasks = number("SLURM_CPUS_PER_TASK").map(|each| each * number("SLURM_NTASKS_PER_NODE").unwrap_or(1));
+        let cpus = of_tasks.or_else(|| number("SLURM_CPUS_ON_NODE"));
         Some(Allocated { cpus, memory: number("SLURM_MEM_PER_NODE").map(|mebibytes| (mebibytes as u64) << 20) })
     }
 

@@ -13,7 +13,7 @@ pub(super) fn arguments(job: &BatchJob<'_>, asked: &SlurmRequest) -> Vec<String>
     arguments.extend(["--output".to_owned(), output]);
     arguments.extend(["--chdir".to_owned(), job.folder.display().to_string()]);
     // A node that dies takes its jobs with it, not the run: they are safe to start again.
-    arguments.extend(["--open-mode=append", "--requeue", "--ntasks=1", "--nodes=1"].map(str::to_owned));
+    arguments.extend(["--open-mode=append", "--requeue"].map(str::to_owned));
     if !job.after.is_empty() {
         let ids: Vec<String> = job.after.iter().map(BatchId::to_string).collect();
         arguments.push(format!("--dependency=afterok:{}", ids.join(":")));
@@ -25,7 +25,14 @@ pub(super) fn arguments(job: &BatchJob<'_>, asked: &SlurmRequest) -> Vec<String>
 
 fn resources(job: &BatchJob<'_>, asked: &SlurmRequest) -> Vec<String> {
     let request = &job.request;
-    let mut arguments = vec![format!("--cpus-per-task={}", request.cpus)];
+    let (nodes, processes) = (request.nodes, request.processes);
+    let mut arguments = vec![format!("--nodes={nodes}")];
+    if processes > 1 || nodes > 1 {
+        arguments.push(format!("--ntasks-per-node={processes}"));
+    } else {
+        arguments.push("--ntasks=1".to_owned());
+    }
+    arguments.push(format!("--cpus-per-task={}", (request.cpus / processes).max(1)));
     if let Some(memory) = request.memory {
         arguments.push(format!("--mem={}M", memory.div_ceil(1 << 20).max(1)));
     }

@@ -39,7 +39,7 @@ const LONGEST_ID: usize = 200;
 #[derive(Debug)]
 pub(super) struct Templates {
     opening: Opening,
-    templates: CommandTemplates,
+    commands: CommandTemplates,
     patterns: Patterns,
     kept: Kept,
     /// True if the output of `status` has the jobs' labels.
@@ -100,7 +100,7 @@ impl Templates {
         let templates = if templates.submit.is_empty() { kept.templates().unwrap_or(templates) } else { templates };
         let patterns = Patterns::new(&templates);
         let labels = patterns.job.as_ref().is_some_and(|job| job.capture_names().flatten().any(|name| name == "label"));
-        Self { opening, templates, patterns, kept, labels, missing, known: Mutex::default() }
+        Self { opening, commands: templates, patterns, kept, labels, missing, known: Mutex::default() }
     }
 
     /// Runs a command to its end.
@@ -109,7 +109,7 @@ impl Templates {
         let mut command = Command::new(program);
         // Words in the language of the texts that are looked for.
         command.args(arguments).env("LC_ALL", "C");
-        let patience = self.templates.patience.unwrap_or(PATIENCE);
+        let patience = self.commands.patience.unwrap_or(PATIENCE);
         let said = ask::converse(&mut command, input, LONGEST, Instant::now() + patience);
         let said = said.map_err(|error| format!("{program}: {error}"))?;
         if said.status.is_none() {
@@ -136,7 +136,7 @@ impl Templates {
 
     /// The fields of a job, and its options.
     fn fields(&self, job: &BatchJob<'_>, script: &Path, text: &str) -> (Fields, Vec<String>) {
-        let asked = self.templates.of_step(job.step);
+        let asked = self.commands.of_step(job.step);
         let mut fields = self.names();
         fields.extend(asked.values);
         let request = &job.request;
@@ -165,9 +165,9 @@ impl Templates {
         let hms = |seconds: u64| format!("{}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60);
         set("hms", seconds.map(hms));
         let after =
-            job.after.iter().filter_map(|id| fill(&self.templates.after, &[("id".to_owned(), id.to_string())].into()));
+            job.after.iter().filter_map(|id| fill(&self.commands.after, &[("id".to_owned(), id.to_string())].into()));
         let after: Vec<String> = after.collect();
-        set("after", (!after.is_empty()).then(|| after.join(&self.templates.join)));
+        set("after", (!after.is_empty()).then(|| after.join(&self.commands.join)));
         (fields, asked.options)
     }
 
@@ -223,7 +223,7 @@ impl Templates {
 
 impl Cluster for Templates {
     fn system(&self) -> &str {
-        if self.templates.system.is_empty() { "the batch system" } else { &self.templates.system }
+        if self.commands.system.is_empty() { "the batch system" } else { &self.commands.system }
     }
 
     fn unavailable(&self) -> Option<&str> {
@@ -242,21 +242,21 @@ impl Cluster for Templates {
     fn cancel_command(&self) -> String {
         let live = self.known().live.clone();
         let fields: Fields = [("id".to_owned(), live.join(" "))].into();
-        let words = words(&self.templates.cancel, &fields, &[("ids", &live)]);
+        let words = words(&self.commands.cancel, &fields, &[("ids", &live)]);
         words.map(|words| words.join(" ")).unwrap_or_default()
     }
 
     fn keeps_dependencies(&self) -> bool {
-        self.templates.keeps_dependencies()
+        self.commands.keeps_dependencies()
     }
 
     fn submit(&self, job: &BatchJob<'_>) -> Result<BatchId, Refusal> {
-        let written = self.kept.keep_templates(&self.templates).and_then(|()| script::write(job));
+        let written = self.kept.keep_templates(&self.commands).and_then(|()| script::write(job));
         let (script, text) = written.map_err(|error| Refusal::No(error.to_string()))?;
         let (fields, options) = self.fields(job, &script, &text);
         let no_value = |template: String| Refusal::No(format!("a field of `{template}` has no value for this job"));
-        let words = words(&self.templates.submit, &fields, &[("options", &options)]).map_err(no_value)?;
-        let input = self.templates.input.as_ref();
+        let words = words(&self.commands.submit, &fields, &[("options", &options)]).map_err(no_value)?;
+        let input = self.commands.input.as_ref();
         let input = input.map(|input| fill(input, &fields).ok_or_else(|| no_value("input".to_owned()))).transpose()?;
         let said = self.run(&words, input.as_deref()).map_err(Refusal::Unreachable)?;
         if !said.succeeded() {
@@ -282,7 +282,7 @@ impl Cluster for Templates {
     }
 
     fn poll(&self) -> Result<Vec<QueuedJob>, String> {
-        let words = words(&self.templates.status, &self.names(), &[]);
+        let words = words(&self.commands.status, &self.names(), &[]);
         let words = words.map_err(|template| format!("a field of `{template}` has no value"))?;
         let said = self.run(&words, None)?;
         let nothing = self.patterns.none.as_ref().is_some_and(|none| none.is_match(&complaint(&said)));
@@ -301,9 +301,9 @@ impl Cluster for Templates {
 
     fn cancel(&self, ids: &[BatchId], scope: CancelScope) -> Result<(), String> {
         match scope {
-            CancelScope::Pending | CancelScope::All => self.on_jobs(&self.templates.cancel, ids),
-            CancelScope::Interrupt if self.templates.interrupt.is_empty() => Ok(()),
-            CancelScope::Interrupt => self.on_jobs(&self.templates.interrupt, ids),
+            CancelScope::Pending | CancelScope::All => self.on_jobs(&self.commands.cancel, ids),
+            CancelScope::Interrupt if self.commands.interrupt.is_empty() => Ok(()),
+            CancelScope::Interrupt => self.on_jobs(&self.commands.interrupt, ids),
         }
     }
 
@@ -328,11 +328,11 @@ impl Cluster for Templates {
     }
 
     fn remembered(&self, id: &BatchId) -> Option<QueuedState> {
-        if self.templates.history.is_empty() {
+        if self.commands.history.is_empty() {
             return None;
         }
         let fields: Fields = [("id".to_owned(), id.to_string())].into();
-        let words = words(&self.templates.history, &fields, &[]).ok()?;
+        let words = words(&self.commands.history, &fields, &[]).ok()?;
         let said = self.run(&words, None).ok().filter(Conversation::succeeded)?;
         // The last one is that of this job, where numbers are given out again.
         let found = self.patterns.ended.as_ref()?.captures_iter(&said.out).last()?;

@@ -10,16 +10,28 @@ choice! {
         Torchrun = "torchrun",
         /// Every process sees its own GPU only.
         Processes = "processes",
+        /// Slurm's `srun` starts the processes, which see all GPUs of their node.
+        Srun = "srun",
+        /// The `mpirun` of an MPI starts the processes, which see all GPUs of their node.
+        Mpirun = "mpirun",
     }
 }
 
-/// Sets the number of processes of a launched program that has one process for each GPU.
-pub fn complete_ranks(values: &mut Values, gpus: Option<usize>) {
+/// Sets the number of processes of a launched program that has one process for each GPU of each node.
+pub fn complete_ranks(values: &mut Values, gpus: Option<usize>, nodes: usize) {
     let is_given = |name: &str| values.get(name).is_some_and(|value| !matches!(value, Value::Null));
-    let gpus = gpus.filter(|gpus| *gpus > 0).and_then(|gpus| i64::try_from(gpus).ok());
+    let gpus = gpus.filter(|gpus| *gpus > 0).and_then(|gpus| i64::try_from(gpus.saturating_mul(nodes)).ok());
     if let Some(gpus) = gpus.filter(|_| is_given("launch") && !is_given("ranks")) {
         values.insert("ranks".into(), Value::Int(gpus));
     }
+}
+
+/// The kind of start of a launched program, and its number of processes; `None` for one that is a single process.
+pub fn launched(values: &Values) -> Option<(Launch, usize)> {
+    let word = values.get("launch")?.as_text()?;
+    let launch = Launch::ALL.iter().copied().find(|launch| launch.word() == word)?;
+    let Some(Value::Int(ranks)) = values.get("ranks") else { return None };
+    Some((launch, usize::try_from(*ranks).ok()?))
 }
 
 impl Command {

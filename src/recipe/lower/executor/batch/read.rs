@@ -215,14 +215,16 @@ impl Lower<'_> {
                 match &node.kind {
                     NodeKind::List(items) => open.extend(items),
                     NodeKind::Scalar(Value::Text(text)) => {
-                        for field in fields(text).into_iter().filter(|field| !known.contains(field)) {
-                            if own.contains(&field) {
-                                continue;
-                            }
-                            let help = suggest(field, "fields", known.iter().copied().chain(own.iter().copied()));
-                            let help = help.unwrap_or_default();
-                            let message = format!("unknown field `{field}`; it may be one of `values`");
-                            self.problem(node.span, message, "no value for a field", help);
+                        let mut unknown = fields(text);
+                        unknown.retain(|field| !known.contains(field) && !own.contains(field));
+                        unknown.sort_unstable();
+                        unknown.dedup();
+                        if let [first, ..] = unknown.as_slice() {
+                            let all: Vec<String> = unknown.iter().map(|field| format!("`{field}`")).collect();
+                            let message = format!("no value for {} in `{}`", all.join(", "), key.value);
+                            let help = suggest(first, "fields", known.iter().copied().chain(own.iter().copied()));
+                            let help = format!("give it in `values`; {}", help.unwrap_or_default());
+                            self.problem(node.span, message, "a field without a value", help);
                         }
                     }
                     NodeKind::Scalar(_) | NodeKind::Map(_) => {}

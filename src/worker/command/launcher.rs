@@ -1,0 +1,311 @@
+//! Processes of a program that another program starts: Slurm's `srun`, on all nodes of an allocation, or the `mpirun` of an
+//! MPI. Both label the lines of the processes, and both end all of them when one fails.
+
+use std::{
+    net::TcpListener,
+    os::unix::process::ExitStatusExt as _,
+    process::{self, ExitStatus},
+    time::{Duration, Instant},
+};
+
+use sweep_job::{
+    Failure, FailureKind, Job,
+    tasks::{Command, Launch},
+};
+
+use crate::host;
+
+/// Sets the variables of a process that `srun` has started, and becomes the program.
+const UNDER_SRUN: &str = r#"
+export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID NODE_RANK=$SLURM_NODEID
+export MASTER_ADDR=${SLURM_LAUNCH_NODE_IPADDR:-$MASTER_ADDR}
+"#;
+/// The same for Open MPI, and for MPICH and its relatives.
+const UNDER_MPIRUN: &str = r#"
+RANK=${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-$PMIX_RANK}}
+export RANK LOCAL_RANK=${OMPI_COMM_WORLD_LOCAL_RANK:-${MPI_LOCALRANKID:-$((RANK % LOCAL_WORLD_SIZE))}}
+export NODE_RANK=$((RANK / LOCAL_WORLD_SIZE))
+"#;
+/// Gives the process its part of the node's GPUs.
+const OWN_GPUS: &str = r#"
+if [ -n "${CUDA_VISIBLE_DEVICES:-}" ]; then
+  gpus=$(printf '%s\n' "$CUDA_VISIBLE_DEVICES" | tr ',' '\n' | wc -l)
+  first=$((LOCAL_RANK * gpus / LOCAL_WORLD_SIZE + 1)) last=$(((LOCAL_RANK + 1) * gpus / LOCAL_WORLD_SIZE))
+  CUDA_VISIBLE_DEVICES=
+  [ $last -lt $first ] || CUDA_VISIBLE_DEVICES=$(printf '%s\n' "$GPUS_OF_NODE" | cut -d, -f$first-$last)
+fi
+"#;
+/// The last part of each.
+const BECOME_THE_PROGRAM: &str = r#"export SWEEP_RANK=$RANK
+exec "$@""#;
+
+/// Time for Slurm to answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Most of an answer that is read, in bytes.
+const LONGEST: usize = 1 << 20;
+
+/// A start of processes by another program.
+#[derive(Debug, Clone)]
+pub(super) struct Launcher {
+    with: With,
+    launch: Launch,
+    nodes: usize,
+    ranks: usize,
+    threads: usize,
+    port: u16,
+    /// Name of the processes in Slurm.
+    name: String,
+}
+
+/// The program that starts others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum With {
+    Srun,
+    /// Of Open MPI.
+    OpenMpi,
+    /// Of MPICH, or of another MPI with its options.
+    Mpich,
+}
+
+/// A process that has failed, as its launcher says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Failed {
+    /// Its rank.
+    pub(super) rank: usize,
+    /// Its end, if it is known.
+    pub(super) status: Option<ExitStatus>,
+}
+
+impl Launcher {
+    /// The launcher of a job's program; `None` if the worker starts its processes itself.
+    pub(super) fn of(command: &Command, job: &Job) -> Result<Option<Self>, Failure> {
+        let failure = |message: String| Failure { kind: FailureKind::Input, message };
+        let Some(launch) = command.launch else { return Ok(None) };
+        let with = match launch {
+            Launch::Srun => With::Srun,
+            Launch::Mpirun => mpi().ok_or_else(|| failure("there is no working `mpirun` on the PATH".into()))?,
+            Launch::Torchrun | Launch::Processes if job.nodes > 1 => With::Srun,
+            Launch::Torchrun | Launch::Processes => return Ok(None),
+        };
+        if with == With::Srun && allocation().is_none() {
+            let message = "`srun` starts processes in an allocation of Slurm only: run with `--executor slurm`";
+            return Err(failure(message.into()));
+        }
+        let ranks = command.processes();
+        let port = TcpListener::bind(("0.0.0.0", 0)).and_then(|listener| listener.local_addr());
+        let port = port.map_err(|error| failure(format!("there is no free port for the processes: {error}")))?.port();
+        let each = (ranks / job.nodes.max(1)).max(1);
+        let (nodes, threads) = (job.nodes.max(1), (job.threads / each).max(1));
+        // The job's folder is `…/KEY/files`.
+        let key = job.dir.parent().and_then(|folder| folder.file_name()).unwrap_or_default().to_string_lossy();
+        let name = format!("sweep-{}", key.chars().take(12).collect::<String>());
+        Ok(Some(Self { with, launch, nodes, ranks, threads, port, name }))
+    }
+
+    /// True if the processes are this process's descendants.
+    pub(super) fn is_local(&self) -> bool {
+        self.with != With::Srun && self.nodes == 1
+    }
+
+    /// Number of processes on each node.
+    fn each(&self) -> usize {
+        (self.ranks / self.nodes).max(1)
+    }
+
+    /// The command that starts all processes of a program.
+    pub(super) fn wrap(&self, program: &process::Command) -> process::Command {
+        let mut outer = process::Command::new(if self.with == With::Srun { "srun" } else { "mpirun" });
+        outer.args(self.arguments());
+        let own = if self.launch == Launch::Processes {
+            format!("GPUS_OF_NODE=${{CUDA_VISIBLE_DEVICES:-}}{OWN_GPUS}")
+        } else {
+            String::new()
+        };
+        let ranks = if self.with == With::Srun { UNDER_SRUN } else { UNDER_MPIRUN };
+        outer.args(["sh", "-c", &[ranks, &own, BECOME_THE_PROGRAM].concat(), "rank"]);
+        outer.arg(program.get_program()).args(program.get_args());
+        if let Some(folder) = program.get_current_dir() {
+            outer.current_dir(folder);
+        }
+        for (name, value) in program.get_envs() {
+            match value {
+                Some(value) => outer.env(name, value),
+                None => outer.env_remove(name),
+            };
+        }
+        let here = if self.nodes > 1 { host::name() } else { "127.0.0.1".to_owned() };
+        outer.env("MASTER_ADDR", here).env("MASTER_PORT", self.port.to_string());
+        outer.env("WORLD_SIZE", self.ranks.to_string()).env("LOCAL_WORLD_SIZE", self.each().to_string());
+        outer.env("SWEEP_THREADS", self.threads.to_string());
+        if std::env::var_os("OMP_NUM_THREADS").is_none() {
+            outer.env("OMP_NUM_THREADS", self.threads.to_string());
+        }
+        outer
+    }
+
+    fn arguments(&self) -> Vec<String> {
+        let (ranks, each) = (self.ranks, self.each());
+        match self.with {
+            With::Srun => vec![
+                format!("--nodes={}", self.nodes),
+                format!("--ntasks={ranks}"),
+                format!("--ntasks-per-node={each}"),
+                format!("--cpus-per-task={}", self.threads),
+                format!("--job-name={}", self.name),
+                "--kill-on-bad-exit=1".into(),
+                "--input=none".into(),
+                "--export=ALL".into(),
+                "--label".into(),
+            ],
+            With::OpenMpi => {
+                let mut arguments = vec!["-n".into(), ranks.to_string(), "--tag-output".into()];
+                if self.nodes > 1 {
+                    arguments.extend(["--map-by".into(), format!("ppr:{each}:node")]);
+                } else {
+                    arguments.push("--oversubscribe".into());
+                }
+                arguments
+            }
+            With::Mpich => {
+                vec!["-n".into(), ranks.to_string(), "-ppn".into(), each.to_string(), "-prepend-rank".into()]
+            }
+        }
+    }
+
+    /// The rank that has written a line, and the line without its label; `None` for a line of the launcher.
+    pub(super) fn labeled<'l>(&self, line: &'l [u8]) -> Option<(usize, &'l [u8])> {
+        let number = |digits: &[u8]| std::str::from_utf8(digits).ok()?.trim().parse::<usize>().ok();
+        let cut = |mark: u8| {
+            let at = line.iter().position(|byte| *byte == mark)?;
+            Some((line.get(..at)?, line.get(at + 1..)?))
+        };
+        let (label, rest) = match self.with {
+            With::Srun => {
+                let (label, rest) = cut(b':')?;
+                (number(label)?, rest.strip_prefix(b" ").unwrap_or(rest))
+            }
+            With::OpenMpi | With::Mpich => {
+                let (label, rest) = cut(b']')?;
+                let label = label.strip_prefix(b"[")?;
+                let rank = label.rsplit(|byte| *byte == b',').next().and_then(number)?;
+                let stream = [b"<stdout>:".as_slice(), b"<stderr>:"].into_iter().find_map(|tag| rest.strip_prefix(tag));
+                let rest = stream.unwrap_or(rest);
+                (rank, if self.with == With::Mpich { rest.strip_prefix(b" ").unwrap_or(rest) } else { rest })
+            }
+        };
+        (label < self.ranks).then_some((label, rest))
+    }
+
+    /// A failure of which the launcher tells in a line of its own.
+    pub(super) fn failed(&self, line: &str) -> Option<Failed> {
+        match self.with {
+            With::Srun => failed_task(line),
+            With::OpenMpi => {
+                let name = line.trim().strip_prefix("Process name: [[")?;
+                let rank = name.trim_end_matches(']').rsplit(',').next()?.parse().ok()?;
+                Some(Failed { rank, status: None })
+            }
+            With::Mpich => None,
+        }
+    }
+
+    /// Ends processes of this job that the launcher has left on other nodes. What Slurm does not end now ends with the
+    /// allocation.
+    pub(super) fn clear(&self) {
+        let Some(allocation) = allocation().filter(|_| self.with == With::Srun) else { return };
+        let ask = |program: &str, arguments: &[&str]| {
+            host::ask(process::Command::new(program).args(arguments), LONGEST, Instant::now() + PATIENCE)
+        };
+        let Some(listed) = ask("squeue", &["--steps", "--jobs", &allocation, "--noheader", "--format", "%i %j"]) else {
+            return;
+        };
+        let listed = String::from_utf8_lossy(&listed.text).into_owned();
+        let own = listed.lines().filter_map(|line| line.trim().split_once(' ').filter(|(_, name)| *name == self.name));
+        for (step, _) in own {
+            let _ = ask("scancel", &["--signal=KILL", step]);
+        }
+    }
+}
+
+/// Slurm's number of the allocation in which this process runs.
+fn allocation() -> Option<String> {
+    std::env::var("SLURM_JOB_ID").ok().filter(|id| !id.is_empty())
+}
+
+/// The MPI whose `mpirun` is on the `PATH`.
+fn mpi() -> Option<With> {
+    let answer = host::ask(process::Command::new("mpirun").arg("--version"), LONGEST, Instant::now() + PATIENCE)?;
+    let text = String::from_utf8_lossy(&answer.text).to_lowercase();
+    Some(if text.contains("open mpi") || text.contains("open-mpi") { With::OpenMpi } else { With::Mpich })
+}
+
+/// Reads `srun: error: NODE: task 3: Exited with exit code 5`; of several tasks, the first.
+fn failed_task(line: &str) -> Option<Failed> {
+    let rest = line.strip_prefix("srun: error: ")?;
+    let (_, tasks) = rest.split_once(": task")?;
+    let (tasks, how) = tasks.strip_prefix('s').unwrap_or(tasks).trim_start().split_once(": ")?;
+    let rank = tasks.split([',', '-']).next()?.parse().ok()?;
+    let code = how.strip_prefix("Exited with exit code ").and_then(|code| code.trim().parse::<i32>().ok());
+    let signal = || {
+        Some(match how.trim_end_matches(" (core dumped)") {
+            "Killed" | "Out Of Memory" => 9,
+            "Terminated" => 15,
+            "Segmentation fault" => 11,
+            "Aborted" => 6,
+            "Bus error" => 7,
+            "Floating point exception" => 8,
+            "Illegal instruction" => 4,
+            _ => return None,
+        })
+    };
+    let raw = code.map(|code| code << 8).or_else(signal);
+    Some(Failed { rank, status: raw.map(ExitStatus::from_raw) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn launcher(with: With) -> Launcher {
+        let launch = Launch::Torchrun;
+        Launcher { with, launch, nodes: 2, ranks: 12, threads: 1, port: 1, name: "sweep-x".into() }
+    }
+
+    #[test]
+    fn lines_have_the_rank_that_wrote_them() {
+        let of = |with, line: &str| {
+            let found = launcher(with).labeled(line.as_bytes()).map(|(rank, rest)| (rank, rest.to_vec()));
+            found.map(|(rank, rest)| (rank, String::from_utf8(rest).unwrap()))
+        };
+        let is = |rank, text: &str| Some((rank, text.to_owned()));
+        assert_eq!(of(With::Srun, "3: loss=1: 2"), is(3, "loss=1: 2"));
+        assert_eq!(of(With::Srun, " 3:   indented"), is(3, "  indented"));
+        assert_eq!(of(With::Srun, "11: "), is(11, ""));
+        for own in ["srun: error: n2: task 3: Exited with exit code 3", "12: beyond", "x", "", ":", "-1: x"] {
+            assert_eq!(of(With::Srun, own), None, "{own}");
+        }
+        assert_eq!(of(With::OpenMpi, "[1,3]<stdout>:loss=1"), is(3, "loss=1"));
+        assert_eq!(of(With::OpenMpi, "[1,11]<stderr>: text"), is(11, " text"));
+        assert_eq!(of(With::Mpich, "[3] [x] y"), is(3, "[x] y"));
+        for own in ["mpirun noticed", "[host:12] error", "[", "[]", "[1,99]<stdout>:x"] {
+            assert_eq!(of(With::OpenMpi, own), None, "{own}");
+        }
+    }
+
+    #[test]
+    fn the_first_process_that_failed_is_known() {
+        let raw = |line: &str| {
+            let found = failed_task(line)?;
+            Some((found.rank, found.status.map(|status| status.into_raw())))
+        };
+        assert_eq!(raw("srun: error: n2: task 3: Exited with exit code 5"), Some((3, Some(5 << 8))));
+        assert_eq!(raw("srun: error: n1: tasks 4-5,7: Killed"), Some((4, Some(9))));
+        assert_eq!(raw("srun: error: n1: task 0: Segmentation fault (core dumped)"), Some((0, Some(11))));
+        assert_eq!(raw("srun: error: n1: task 0: Something new"), Some((0, None)));
+        for other in ["srun: error: n1: task x: Killed", "srun: error: n1: tasks", "task 3: Killed", ""] {
+            assert_eq!(raw(other), None, "{other}");
+        }
+        let mpi = launcher(With::OpenMpi).failed("  Process name: [[58637,1],7]").unwrap();
+        assert_eq!((mpi.rank, mpi.status), (7, None));
+    }
+}
