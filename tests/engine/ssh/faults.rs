@@ -17,7 +17,7 @@ use sweep::hosts::{HostError, HostEvent, Started};
 
 use super::{
     sshd::Sshd,
-    world::{Link, World},
+    world::{Link, World, start_of},
 };
 use crate::sandbox::until;
 
@@ -293,6 +293,40 @@ fn a_full_disk_is_one_sentence_and_leaves_nothing_half_written() {
         );
     }
     panic!("the disk is always full");
+}
+
+#[test]
+fn a_server_that_is_killed_at_a_write_loses_nothing() {
+    let Some(sshd) = Sshd::start(1) else { return };
+    let world = mock(0);
+    // The folders are there from now on, so that each server gets as far as its first request.
+    world.open(&sshd, "box1").connected();
+    for at in 1..=10 {
+        // New files each time, so that all writes are made.
+        world.sandbox.write("file", &format!("{at}"));
+        world
+            .sandbox
+            .write("recipe.yaml", &format!("name: m\nsteps:\n  a: {{ uses: mock, with: {{ seed: {at} }} }}\n"));
+        let job = world.hosted("a");
+        sshd.rc("box1", &format!("export SWEEP_FAILPOINTS=kill@{at}\n"));
+        let link = world.open(&sshd, "box1");
+        link.connected();
+        let prepared = link.connection.prepare(&job.shipment);
+        let started = prepared.and_then(|_| link.connection.start(&start_of(&job, "1")));
+        drop(link);
+        sshd.rc("box1", "");
+        let link = world.open(&sshd, "box1");
+        link.connected();
+        link.start(&job, "2");
+        if !link.ended(job.spec.key).has_record {
+            // The engine of the first start was killed at its own write of this number.
+            assert!(started.is_ok(), "at {at}");
+            link.start(&job, "3");
+            assert!(link.ended(job.spec.key).has_record, "at {at}");
+        }
+        assert_eq!(world.fetch(&link, job.spec.key).added, 1, "at {at}");
+    }
+    assert_eq!(world.sandbox.sweep(&["cache", "verify"]).code, Some(0));
 }
 
 #[test]
