@@ -159,7 +159,7 @@ pub enum Error {
     )]
     BackendElsewhere,
     /// The batch system cannot be used from here.
-    #[error("{system} was not found: {reason}")]
+    #[error("{system} cannot be used: {reason}")]
     NoBatchSystem {
         /// The system.
         system: String,

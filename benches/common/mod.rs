@@ -37,6 +37,7 @@ pub(crate) fn finish_all(folder: &Path, recipe: String, outcome: impl Fn(usize) 
                 host: "bench".into(),
                 conditions: None,
                 continued: None,
+                milestones: Vec::new(),
             },
         };
         let place = store.folder(job.key);

@@ -3,16 +3,17 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use sweep_job::units::parse_bytes;
+use sweep_job::{Unit, units::parse_bytes};
 
 use super::print;
 use crate::{
     error::{Error, Exit},
-    format::{clean, count, say},
+    format::{clean, count, quantity, say},
     host_server,
+    hosts::Cleaned,
     recipe::executor::ssh::SshHost,
     run::cluster::hosts::{
-        cancel,
+        cancel, clean_host,
         members::{HostState, Members, States},
     },
 };
@@ -36,6 +37,8 @@ enum HostsCommand {
     List,
     /// End the jobs that runs of this results folder have left on hosts and on this machine.
     Cancel,
+    /// Remove from a host what no run needs any more: programs of other versions, files, and records that were fetched.
+    Clean(CleanArgs),
     /// Answer one connection on standard input and output, as another sweep has it started through `ssh`.
     #[command(hide = true)]
     Serve {
@@ -66,6 +69,18 @@ struct AddArgs {
     options: Vec<String>,
 }
 
+#[derive(Debug, Args)]
+struct CleanArgs {
+    /// The name that follows `ssh` on a command line.
+    host: String,
+    /// The folder on the host. Default: that of `sweep hosts add`, else `~/.sweep`.
+    #[arg(long, value_name = "DIR")]
+    workdir: Option<String>,
+    /// A further argument of `ssh`; can be repeated. Default: those of `sweep hosts add`.
+    #[arg(long = "option", value_name = "ARGUMENT", allow_hyphen_values = true)]
+    options: Vec<String>,
+}
+
 fn size(text: &str) -> Result<u64, String> {
     parse_bytes(text).map_err(|error| error.to_string())
 }
@@ -86,6 +101,7 @@ pub(super) fn hosts(results: &Path, args: &HostsArgs) -> Result<Exit, Error> {
             change(results, |members| members.remove(host))
         }
         HostsCommand::List => print(&list(results)?).map(|()| Exit::Done),
+        HostsCommand::Clean(args) => clean_up(results, args),
         HostsCommand::Cancel => {
             let ended = cancel(results).map_err(Error::io("the jobs cannot be ended"))?;
             for error in &ended.errors {
@@ -111,6 +127,22 @@ fn added(args: &AddArgs) -> Result<SshHost, Error> {
         options: options.clone(),
         ..named(host)?
     })
+}
+
+/// Removes what no run needs from a host.
+fn clean_up(results: &Path, args: &CleanArgs) -> Result<Exit, Error> {
+    let members = Members::read(results).map_err(Error::io("the list of hosts cannot be read"))?;
+    let known = members.added.into_iter().find(|known| known.host == args.host);
+    let mut host = known.map_or_else(|| named(&args.host), Ok)?;
+    host.workdir = args.workdir.clone().or(host.workdir);
+    if !args.options.is_empty() {
+        host.options.clone_from(&args.options);
+    }
+    let Cleaned { programs, files, records, bytes } =
+        clean_host(results, &host).map_err(Error::io("nothing was removed"))?;
+    let parts = [count(programs, "program"), count(files, "file"), count(records, "record")];
+    say(format_args!("{}: {} removed, {}", clean(&host.host), parts.join(", "), quantity(bytes as f64, Unit::Bytes)));
+    Ok(Exit::Done)
 }
 
 fn change(results: &Path, change: impl FnOnce(&mut Members)) -> Result<Exit, Error> {

@@ -2,44 +2,34 @@
 
 use std::{
     collections::HashMap,
-    io,
-    path::PathBuf,
     sync::{
-        Arc, Condvar, Mutex, MutexGuard, PoisonError,
-        mpsc::{Receiver, RecvTimeoutError, Sender},
+        Arc,
+        mpsc::{Receiver, RecvTimeoutError},
     },
-    thread,
     time::{Duration, Instant, SystemTime},
 };
 
 use super::{
     LOCAL, local,
-    members::{self, HostState, Members, States},
+    members::{self, States},
     operations,
-    place::{Place, PlaceId, Wants},
-    placements::{Log, Placement, Said, Where},
-    queue::{Collected, Entry, Order, Queue, Sent, There},
+    place::PlaceId,
+    placements::{Placement, Where},
+    queue::{Collected, Order, Sent, There},
+    shared::{Link, Shared, State, Streams, lock},
 };
 use crate::{
-    hosts::{Connection, HostEvent, Probe, Project, SpoolState, SpooledJob},
-    plan::{JobId, Plan, SerializedJob},
-    recipe::executor::ssh::{Ssh, SshHost},
+    hosts::{HostEvent, Probe, SpoolState, SpooledJob},
+    recipe::executor::ssh::SshHost,
     record::Key,
-    run::{
-        RunFolder, allocation,
-        cluster::{BatchId, Opening},
-        job_specs,
-        slots::{Lease, Limits},
-    },
-    store::{Claim, Pending, Store},
+    run::slots::{Lease, Limits},
+    store::{Claim, Pending},
 };
 
 /// Interval at which time is told to the queue.
 const TICK: Duration = Duration::from_millis(200);
 /// Interval of slower looks: at the list of hosts, and at jobs of other processes.
 const LOOK: Duration = Duration::from_secs(1);
-/// Time to wait at the end for what is still being done.
-const LAST: Duration = Duration::from_secs(5);
 
 /// Something for the agent.
 #[derive(Debug)]
@@ -74,177 +64,6 @@ pub(super) enum Input {
     End,
 }
 
-/// State that the agent shares with the run and with threads that do things.
-#[derive(Debug)]
-pub(super) struct Shared {
-    pub(super) opening: Opening,
-    pub(super) settings: Ssh,
-    pub(super) store: Store,
-    /// The folder in which the sweep was started.
-    pub(super) folder: PathBuf,
-    pub(super) sender: Sender<Input>,
-    pub(super) state: Mutex<State>,
-    /// Projects whose files have been collected.
-    pub(super) projects: Mutex<HashMap<PathBuf, Project>>,
-    /// Number of things that are being done.
-    busy: (Mutex<usize>, Condvar),
-}
-
-/// State of the queue and of its places.
-#[derive(Debug)]
-pub(super) struct State {
-    pub(super) queue: Queue,
-    pub(super) tasks: HashMap<Key, Task>,
-    pub(super) links: Vec<Link>,
-    pub(super) news: Vec<String>,
-}
-
-/// What it takes to run a job.
-#[derive(Debug)]
-pub(super) struct Task {
-    pub(super) id: BatchId,
-    pub(super) tag: String,
-    pub(super) run: String,
-    pub(super) at: u64,
-    /// The file for what the job's own engine prints.
-    pub(super) output: PathBuf,
-    pub(super) claim: Option<Pending>,
-    /// Its journal and its log, and the place whose words go there.
-    pub(super) streams: Option<Streams>,
-    /// Its process on this machine, and the end of it in words.
-    pub(super) process: Option<Where>,
-    pub(super) word: String,
-    /// Number of records of it that were damaged on the way.
-    pub(super) damaged: u32,
-}
-
-/// Files that grow while a job runs on a place.
-#[derive(Debug)]
-pub(super) struct Streams {
-    pub(super) place: PlaceId,
-    pub(super) said: Said,
-    pub(super) log: Arc<Mutex<Log>>,
-}
-
-/// A place, as it is reached.
-#[derive(Debug)]
-pub(super) enum Link {
-    /// This machine, with the names of its GPUs.
-    Local(Vec<String>),
-    Host(HostLink),
-}
-
-/// A host.
-#[derive(Debug)]
-pub(super) struct HostLink {
-    pub(super) host: SshHost,
-    /// `None` once it has left.
-    pub(super) connection: Option<Arc<Connection>>,
-    pub(super) probe: Option<Box<Probe>>,
-}
-
-impl Shared {
-    pub(super) fn new(opening: Opening, settings: Ssh, sender: Sender<Input>) -> io::Result<Self> {
-        let state = State {
-            queue: Queue::new(settings.lost_after),
-            tasks: HashMap::new(),
-            links: Vec::new(),
-            news: Vec::new(),
-        };
-        Ok(Self {
-            store: Store::new(&opening.results),
-            folder: std::env::current_dir()?,
-            opening,
-            settings,
-            sender,
-            state: Mutex::new(state),
-            projects: Mutex::default(),
-            busy: (Mutex::new(0), Condvar::new()),
-        })
-    }
-
-    pub(super) fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Tells the agent. One that has ended needs to know nothing.
-    pub(super) fn tell(&self, input: Input) {
-        let _ = self.sender.send(input);
-    }
-
-    /// Does something beside the agent. Without a thread for it, it is done here.
-    pub(super) fn beside(self: &Arc<Self>, work: impl FnOnce(&Arc<Self>) + Send + 'static) {
-        *self.busy.0.lock().unwrap_or_else(PoisonError::into_inner) += 1;
-        let shared = Arc::clone(self);
-        let all = move || {
-            work(&shared);
-            *shared.busy.0.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
-            shared.busy.1.notify_all();
-        };
-        // A system without threads for this has none for jobs either: the work is lost, and the host is asked again.
-        let _ = thread::Builder::new().name("hosts".into()).spawn(all);
-    }
-
-    /// Waits for what is being done, for a while.
-    fn settle(&self) {
-        let count = self.busy.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let _ = self.busy.1.wait_timeout_while(count, LAST, |count| *count > 0);
-    }
-
-    /// Adds a host to those of the run; it is connected in the background.
-    pub(super) fn open_host(&self, state: &mut State, host: SshHost) -> io::Result<PlaceId> {
-        let place = state.queue.places.len();
-        let sender = self.sender.clone();
-        let tell = move |event| {
-            // An agent that has ended needs to know nothing.
-            let _ = sender.send(Input::Host(place, event));
-        };
-        let connection = Connection::open(operations::target(&host), operations::submitter(&self.store)?, tell)?;
-        state.queue.places.push(Place::new(host.host.clone()));
-        state.links.push(Link::Host(HostLink { host, connection: Some(Arc::new(connection)), probe: None }));
-        Ok(place)
-    }
-
-    /// Adds this machine to the places.
-    pub(super) fn open_local(&self, state: &mut State) -> PlaceId {
-        let (limits, gpus) = allocation::share(None, None);
-        let mut place = Place::new(LOCAL.to_owned());
-        place.connect(limits);
-        state.queue.places.push(place);
-        state.links.push(Link::Local(gpus));
-        state.queue.places.len() - 1
-    }
-}
-
-impl Streams {
-    /// Those of a job that begins on a place now.
-    pub(super) fn begin(opening: &Opening, run: &str, key: Key, place: PlaceId) -> io::Result<Self> {
-        let said = Said::begin(&opening.results, run, key)?;
-        Ok(Self { place, said, log: Arc::new(Mutex::new(Log::begin(&opening.results, run, key))) })
-    }
-
-    /// Those of a job that an earlier process has placed.
-    pub(super) fn resume(opening: &Opening, placement: &Placement, place: PlaceId) -> io::Result<Self> {
-        let said = Said::resume(&opening.results, placement)?;
-        Ok(Self { place, said, log: Arc::new(Mutex::new(Log::resume(&opening.results, placement))) })
-    }
-}
-
-impl State {
-    /// The place of this name.
-    pub(super) fn place(&self, name: &str) -> Option<PlaceId> {
-        self.queue.places.iter().position(|place| place.name == name)
-    }
-
-    /// The connection to a place, if it is a host that has not left.
-    pub(super) fn connection(&self, place: PlaceId) -> Option<Arc<Connection>> {
-        match self.links.get(place)? {
-            Link::Local(_) => None,
-            Link::Host(host) => host.connection.clone(),
-        }
-    }
-}
-
 /// Result of claiming a job.
 enum Claimed {
     Yes,
@@ -254,10 +73,10 @@ enum Claimed {
 
 /// The thread.
 pub(super) struct Agent {
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
     looked: Instant,
-    members: Option<SystemTime>,
-    states: Option<States>,
+    pub(super) members: Option<SystemTime>,
+    pub(super) states: Option<States>,
 }
 
 impl Agent {
@@ -317,14 +136,14 @@ impl Agent {
                     Placement::remove(&self.shared.opening.results, key, name);
                 }
                 state.queue.sent(key, place, sent, now);
-                self.let_go(state, key);
+                let_go(state, key);
             }
             Input::Collected { key, place, collected, claim } => {
                 if let Some(task) = state.tasks.get_mut(&key) {
                     task.claim = claim;
                 }
                 state.queue.collected(key, place, collected, now);
-                self.let_go(state, key);
+                let_go(state, key);
             }
             Input::Listed { place, jobs } => state.queue.listed(place, &listing(&jobs), now),
             Input::Ended { key, word } => {
@@ -368,7 +187,7 @@ impl Agent {
                 if !error.is_lasting() {
                     state.queue.lost(place, now);
                 }
-                self.give_up(state);
+                give_up(state);
             }
             HostEvent::Said { key, at: _, line } => {
                 let name = &state.queue.places[place].name;
@@ -384,16 +203,6 @@ impl Agent {
                 state.queue.ended(key, place, there, now);
             }
             HostEvent::Note(sentence) => state.news.push(sentence),
-        }
-    }
-
-    /// If no place can be used before somebody does something, the jobs do not wait for it.
-    fn give_up(&self, state: &mut State) {
-        let places = || state.queue.places.iter().filter(|place| !place.leaving);
-        let reasons: Vec<&str> = places().map_while(|place| place.refused()).collect();
-        if reasons.len() == places().count() && state.queue.is_waiting() {
-            let reason = format!("{}{}", super::NOT_STARTED, reasons.join("; "));
-            state.queue.give_up(&reason);
         }
     }
 
@@ -585,15 +394,6 @@ impl Agent {
         }
     }
 
-    /// Lets other processes have a job that has ended without a record, or waits.
-    fn let_go(&self, state: &mut State, key: Key) {
-        if !state.queue.has(key)
-            && let Some(task) = state.tasks.get_mut(&key)
-        {
-            (task.claim, task.streams) = (None, None);
-        }
-    }
-
     /// Appends what a job on a host prints to its log here, for as long as it runs.
     fn pull_logs(&self, state: &State, key: Key, place: PlaceId) {
         let Some(connection) = state.connection(place) else { return };
@@ -602,110 +402,6 @@ impl Agent {
         let log = Arc::downgrade(&streams.log);
         self.shared.beside_for_long(move |_| operations::pull(&connection, key, &log));
     }
-
-    /// Looks at the list of hosts, and at jobs of processes that are gone.
-    fn look(&mut self, state: &mut State) {
-        let changed = members::changed(&self.shared.opening.results);
-        if changed != self.members {
-            self.members = changed;
-            self.change_members(state);
-        }
-        for place in 0..state.queue.places.len() {
-            let empty = state.queue.places[place].leaving && state.queue.count_on(place) == 0;
-            if let Some(Link::Host(link)) = state.links.get_mut(place).filter(|_| empty) {
-                link.connection = None;
-            }
-        }
-        super::take_over(&self.shared, state);
-        self.give_up(state);
-        let states = self.states_of(state);
-        if self.states.as_ref() != Some(&states) {
-            // Only for `sweep hosts list`.
-            let _ = states.write(&self.shared.opening.results);
-            self.states = Some(states);
-        }
-    }
-
-    fn change_members(&self, state: &mut State) {
-        let members = match Members::read(&self.shared.opening.results) {
-            Ok(members) => members,
-            Err(error) => return state.news.push(error.to_string()),
-        };
-        let wanted = members.of(&self.shared.settings.hosts);
-        for place in 0..state.queue.places.len() {
-            let Link::Host(link) = &state.links[place] else { continue };
-            let stays = wanted.iter().any(|host| *host == link.host) && link.connection.is_some();
-            if !stays && !state.queue.places[place].leaving {
-                let name = &state.queue.places[place].name;
-                state.news.push(format!("{name} gets no new jobs; those that run there end there"));
-                state.queue.places[place].leaving = true;
-            }
-        }
-        for host in wanted {
-            let known = |place: &PlaceId| matches!(&state.links[*place], Link::Host(link) if link.host == host && link.connection.is_some());
-            let place = (0..state.links.len()).find(known);
-            match place {
-                Some(place) => state.queue.places[place].leaving = false,
-                None => {
-                    state.news.push(format!("{} joins", host.host));
-                    if let Err(error) = self.shared.open_host(state, host) {
-                        state.news.push(error.to_string());
-                    }
-                }
-            }
-        }
-    }
-
-    fn states_of(&self, state: &State) -> States {
-        let places = state.queue.places.iter().zip(&state.links).enumerate();
-        let hosts = places.map(|(id, (place, link))| {
-            let ((used_cpus, used_gpus), limits) = (place.used(), place.limits());
-            let state_word = match () {
-                () if place.refused().is_some() => "refused",
-                () if place.leaving => "leaving",
-                () if place.is_up() => "connected",
-                () if place.is_new() => "connecting",
-                () => "unreachable",
-            };
-            let system = match link {
-                Link::Host(HostLink { probe: Some(probe), .. }) => probe.system.clone(),
-                _ => String::new(),
-            };
-            HostState {
-                host: place.name.clone(),
-                state: state_word.to_owned(),
-                cpus: (used_cpus, limits.map_or(0, |limits| limits.cpus)),
-                gpus: (used_gpus, limits.map_or(0, |limits| limits.gpus)),
-                jobs: state.queue.count_on(id),
-                about: place.refused().map_or(system, str::to_owned),
-            }
-        });
-        States::of_this_process(hosts.collect())
-    }
-}
-
-impl Shared {
-    /// Does something that ends with the job that it is about; the end of the run does not wait for it.
-    pub(super) fn beside_for_long(self: &Arc<Self>, work: impl FnOnce(&Arc<Self>) + Send + 'static) {
-        let shared = Arc::clone(self);
-        // Without a thread for a process it is looked at as one of an earlier sweep.
-        let _ = thread::Builder::new().name("hosts".into()).spawn(move || work(&shared));
-    }
-
-    /// The entry of a job whose specification an earlier run has written.
-    pub(super) fn entry(&self, placement: &Placement) -> io::Result<Entry> {
-        let wants = wants(&self.opening, &placement.run, placement.at)?;
-        let Placement { id, tag, key, .. } = placement.clone();
-        Ok(Entry { id, tag, key, wants, after: Vec::new() })
-    }
-}
-
-/// The resources that a job asks for, from its specification.
-pub(super) fn wants(opening: &Opening, run: &str, at: u64) -> io::Result<Wants> {
-    let spec = job_specs::read_at(RunFolder::named(&opening.results, run).path(), at)?;
-    let alone = SerializedJob { needs: Vec::new(), lists: Vec::new(), ..spec };
-    let plan = Plan::from_serialized([alone], &HashMap::new()).map_err(io::Error::other)?;
-    Ok(Wants::of(plan.job(JobId::new(0))))
 }
 
 /// The resources of a host that jobs may use.
@@ -740,6 +436,21 @@ fn listing(jobs: &[SpooledJob]) -> HashMap<Key, There> {
     jobs.iter().map(|job| (job.key, there(job.state))).collect()
 }
 
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+/// If no place can be used before somebody does something, the jobs do not wait for it.
+pub(super) fn give_up(state: &mut State) {
+    let places = || state.queue.places.iter().filter(|place| !place.leaving);
+    let reasons: Vec<&str> = places().map_while(|place| place.refused()).collect();
+    if reasons.len() == places().count() && state.queue.is_waiting() {
+        let reason = format!("{}{}", super::NOT_STARTED, reasons.join("; "));
+        state.queue.give_up(&reason);
+    }
+}
+
+/// Lets other processes have a job that has ended without a record, or waits.
+fn let_go(state: &mut State, key: Key) {
+    if !state.queue.has(key)
+        && let Some(task) = state.tasks.get_mut(&key)
+    {
+        (task.claim, task.streams) = (None, None);
+    }
 }

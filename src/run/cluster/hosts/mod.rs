@@ -1,6 +1,6 @@
 //! Hosts that are reached by SSH, and this machine beside them, as a batch system whose queue is in this process.
 //!
-//! [`queue`] decides which job runs where, [`agent`] is the thread that has it done, [`operations`] are the pieces of work on
+//! [`queue`] decides which job runs where, [`agent`] is the thread that has it done (with [`shared`] state, and slow [`looks`]), [`operations`] are the pieces of work on
 //! hosts, and [`local`] starts jobs on this machine. [`placements`] are files by which the next process finds the jobs of
 //! one that was killed; [`members`] is the file by which hosts join and leave.
 //!
@@ -9,11 +9,13 @@
 
 mod agent;
 mod local;
+mod looks;
 pub mod members;
 mod operations;
 mod place;
 mod placements;
 mod queue;
+mod shared;
 
 use std::{
     io,
@@ -24,11 +26,12 @@ use std::{
 };
 
 use self::{
-    agent::{Agent, Input, Shared, State, Streams, Task, lock},
+    agent::{Agent, Input},
     members::Members,
     place::{NOWHERE, PlaceId},
     placements::{Placement, Where},
     queue::Entry,
+    shared::{Shared, State, Streams, Task, lock},
 };
 use super::{
     Allocated, BatchId, BatchJob, CancelScope, Cluster, EndCause, Ending, Opening, QueuedJob, QueuedState, Refusal,
@@ -36,6 +39,7 @@ use super::{
 };
 use crate::{
     host::threads::refused,
+    hosts::Cleaned,
     recipe::executor::ssh::{Ssh, SshHost},
     record::Key,
     run::RunFolder,
@@ -106,7 +110,7 @@ impl Cluster for Hosts {
             state.news.push(format!("{name} is not used: it was removed, and `sweep hosts add {name}` brings it back"));
         }
         if self.settings.local {
-            shared.open_local(&mut state);
+            Shared::open_local(&mut state);
         }
         take_over(&shared, &mut state);
         drop(state);
@@ -147,7 +151,7 @@ impl Cluster for Hosts {
         let Work::Job { key, run, at } = job.work else {
             return Err(Refusal::No("hosts run single jobs, not pilot jobs".to_owned()));
         };
-        let wants = agent::wants(&self.opening, run, at).map_err(|error| Refusal::No(error.to_string()))?;
+        let wants = shared::wants(&self.opening, run, at).map_err(|error| Refusal::No(error.to_string()))?;
         let submission = job.tag.parse::<JobTag>().map_or(1, |tag| tag.submission);
         let id = BatchId::from(format!("{}.{submission}", key.short()));
         self.with(|_, state| {
@@ -264,6 +268,16 @@ pub fn cancel(results: &Path) -> io::Result<Ended> {
     Ok(ended)
 }
 
+/// Removes from a host what no run needs any more.
+///
+/// # Errors
+/// Those of the results folder, and the sentence of a host that cannot be reached or is in use.
+pub fn clean_host(results: &Path, host: &SshHost) -> io::Result<Cleaned> {
+    let store = Store::new(results);
+    let connection = operations::connect(&store, host)?.map_err(io::Error::other)?;
+    connection.clean().map_err(io::Error::other)
+}
+
 fn task(id: BatchId, tag: String, run: String, at: u64, output: PathBuf) -> Task {
     Task { id, tag, run, at, output, claim: None, streams: None, process: None, word: String::new(), damaged: 0 }
 }
@@ -354,7 +368,7 @@ fn place_of(shared: &Shared, state: &mut State, of: &Where) -> io::Result<PlaceI
         return Ok(place);
     }
     let place = match of {
-        Where::Local { .. } => shared.open_local(state),
+        Where::Local { .. } => Shared::open_local(state),
         Where::Host(host) => shared.open_host(state, host.clone())?,
     };
     state.queue.places[place].leaving = true;

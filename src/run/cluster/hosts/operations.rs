@@ -10,10 +10,11 @@ use std::{
 
 use super::{
     NOT_STARTED,
-    agent::{Input, Shared, lock},
+    agent::Input,
     place::PlaceId,
     placements::{Log, Placement, append},
     queue::{Collected, Sent, There},
+    shared::{Shared, lock},
 };
 use crate::{
     hosts::{
@@ -211,6 +212,12 @@ fn keep_output(connection: &Connection, key: Key, path: &Path) {
 
 /// Tells jobs of a host to end that earlier processes have left there.
 pub(super) fn stop_all(store: &Store, host: &SshHost, keys: &[Key]) -> io::Result<Result<(), HostError>> {
+    let connection = connect(store, host)?;
+    Ok(connection.and_then(|connection| connection.cancel(keys, Stop::End { kill_after: KILL_AFTER })))
+}
+
+/// Connects to a host once.
+pub(super) fn connect(store: &Store, host: &SshHost) -> io::Result<Result<Connection, HostError>> {
     let (sender, receiver) = channel();
     let tell = move |event| {
         let answer = match event {
@@ -223,7 +230,7 @@ pub(super) fn stop_all(store: &Store, host: &SshHost, keys: &[Key]) -> io::Resul
     };
     let connection = Connection::open(target(host), submitter(store)?, tell)?;
     let connected = receiver.recv().map_err(io::Error::other)?;
-    Ok(connected.and_then(|()| connection.cancel(keys, Stop::End { kill_after: KILL_AFTER })))
+    Ok(connected.map(|()| connection))
 }
 
 /// A host for `ssh`.

@@ -3,18 +3,20 @@
 //! A job has *copies*: usually one, on the place where it runs. The jobs of a place that cannot be reached count as
 //! running for a while; then they get a second copy elsewhere, and the first result is used.
 
+mod job;
+mod seen;
+
 use std::{
     collections::{BTreeSet, HashMap, HashSet},
     time::{Duration, Instant},
 };
 
-use super::place::{Free, Place, PlaceId, Wants};
+pub(super) use self::job::{Collected, Entry, Order, Sent, There};
+use self::job::{Copy, Job, Phase, Stage};
+use super::place::{Free, Place, PlaceId};
 use crate::{
     record::Key,
-    run::{
-        cluster::{BatchId, CancelScope, QueuedJob, QueuedState},
-        slots::{Demand, Lease},
-    },
+    run::cluster::{BatchId, CancelScope, QueuedState},
 };
 
 /// Pause before the next attempt at something that failed for a reason that may pass.
@@ -36,129 +38,6 @@ pub(super) struct Queue {
     pub(super) places: Vec<Place>,
     lost_after: Duration,
     orders: Vec<Order>,
-}
-
-/// A job to add.
-#[derive(Debug, Clone)]
-pub(super) struct Entry {
-    pub(super) id: BatchId,
-    pub(super) tag: String,
-    pub(super) key: Key,
-    pub(super) wants: Wants,
-    /// Jobs that must have a result first.
-    pub(super) after: Vec<BatchId>,
-}
-
-/// A job in the queue.
-#[derive(Debug)]
-struct Job {
-    id: BatchId,
-    tag: String,
-    key: Key,
-    wants: Wants,
-    /// Number of jobs that it still waits for.
-    blockers: usize,
-    dependents: Vec<usize>,
-    stage: Stage,
-    copies: Vec<Copy>,
-    /// Nobody wants its result any more.
-    canceled: bool,
-    /// Another process runs it; the next attempt.
-    busy: Option<Instant>,
-}
-
-/// Stage of a job.
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Stage {
-    Waiting,
-    Placed,
-    Over { state: QueuedState, orphaned: bool },
-}
-
-/// A job on a place.
-#[derive(Debug)]
-struct Copy {
-    place: PlaceId,
-    phase: Phase,
-    /// What it holds there; nothing once its process has ended.
-    holds: Option<(Demand, Vec<usize>)>,
-    /// The place is lost for so long that it does not count any more.
-    stray: bool,
-}
-
-/// Phase of a copy.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Phase {
-    /// It is being sent and started.
-    Sending,
-    /// It is not known whether the place has it.
-    Unsure,
-    Running,
-    /// Its result is being fetched.
-    Collecting,
-    /// As [`Phase::Collecting`], from this time on.
-    Later(Instant),
-    /// Its result is not wanted: it is removed there once it has ended.
-    Surplus,
-}
-
-/// Something to do.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Order {
-    /// Start a job.
-    Start { key: Key, place: PlaceId, lease: Lease },
-    /// Listen to a job that runs there already.
-    Follow { key: Key, place: PlaceId },
-    /// Fetch what a job has left, and remove it there.
-    Collect { key: Key, place: PlaceId },
-    /// End a job.
-    Stop { key: Key, place: PlaceId, scope: CancelScope },
-    /// Remove what a job has left.
-    Forget { key: Key, place: PlaceId },
-    /// Ask a place for its jobs.
-    List { place: PlaceId },
-}
-
-/// A job as a place knows it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum There {
-    Running,
-    /// It has ended, with a record.
-    Recorded,
-    /// It has ended without one.
-    Ended,
-}
-
-/// End of an attempt to start a job.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Sent {
-    /// It is there; as the place said.
-    There(There),
-    /// It is not known whether the place has it.
-    Unsure,
-    /// Another process runs it, here or elsewhere.
-    Busy,
-    /// It has a record here already.
-    Done,
-    /// The place has no room on its disk.
-    Full,
-    /// The place takes no jobs.
-    Refused,
-    /// It cannot be started anywhere, for this reason.
-    Never(String),
-}
-
-/// End of an attempt to fetch what a job has left.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Collected {
-    /// Its record is stored.
-    Stored,
-    /// There is none; the place's words for its end.
-    Nothing(String),
-    /// The place is away.
-    Away,
-    /// Something else is in the way that may pass.
-    Later,
 }
 
 impl Queue {
@@ -491,42 +370,6 @@ impl Queue {
     /// Number of jobs that are on a place, or may be.
     pub(super) fn count_on(&self, place: PlaceId) -> usize {
         self.jobs.iter().filter(|job| job.copies.iter().any(|copy| copy.place == place)).count()
-    }
-
-    /// The jobs for people and for the run.
-    pub(super) fn all(&self) -> Vec<QueuedJob> {
-        self.jobs.iter().map(|job| self.seen(job)).collect()
-    }
-
-    /// The state of a job.
-    pub(super) fn state(&self, id: &BatchId) -> Option<QueuedState> {
-        Some(self.seen(&self.jobs[*self.by_id.get(id)?]).state)
-    }
-
-    fn seen(&self, job: &Job) -> QueuedJob {
-        let on = |copy: &Copy| self.places[copy.place].name.as_str();
-        let (state, reason, orphaned) = match &job.stage {
-            Stage::Over { state, orphaned } => (state.clone(), String::new(), *orphaned),
-            Stage::Placed => match job.copies.iter().find(|copy| copy.phase == Phase::Sending) {
-                Some(copy) if job.copies.len() == 1 => {
-                    (QueuedState::Pending, format!("it is being sent to {}", on(copy)), false)
-                }
-                _ => (QueuedState::Running, job.copies.first().map(on).unwrap_or_default().to_owned(), false),
-            },
-            Stage::Waiting => (QueuedState::Pending, self.why(job), false),
-        };
-        QueuedJob { id: job.id.clone(), state, reason, tag: job.tag.clone(), orphaned }
-    }
-
-    /// Reason why a job waits.
-    fn why(&self, job: &Job) -> String {
-        if job.blockers > 0 {
-            return "other jobs".to_owned();
-        }
-        if job.busy.is_some() {
-            return "another sweep runs it".to_owned();
-        }
-        super::place::why(&self.places, &job.wants)
     }
 
     /// Gives a job back to the queue, because a place has it not.

@@ -1,0 +1,137 @@
+//! Jobs of the queue, and what is said about them.
+
+use std::time::Instant;
+
+use crate::{
+    record::Key,
+    run::{
+        cluster::{
+            BatchId, CancelScope, QueuedState,
+            hosts::place::{PlaceId, Wants},
+        },
+        slots::{Demand, Lease},
+    },
+};
+
+/// A job to add.
+#[derive(Debug, Clone)]
+pub(in crate::run::cluster::hosts) struct Entry {
+    pub(in crate::run::cluster::hosts) id: BatchId,
+    pub(in crate::run::cluster::hosts) tag: String,
+    pub(in crate::run::cluster::hosts) key: Key,
+    pub(in crate::run::cluster::hosts) wants: Wants,
+    /// Jobs that must have a result first.
+    pub(in crate::run::cluster::hosts) after: Vec<BatchId>,
+}
+
+/// A job in the queue.
+#[derive(Debug)]
+pub(in crate::run::cluster::hosts) struct Job {
+    pub(super) id: BatchId,
+    pub(super) tag: String,
+    pub(super) key: Key,
+    pub(super) wants: Wants,
+    /// Number of jobs that it still waits for.
+    pub(super) blockers: usize,
+    pub(super) dependents: Vec<usize>,
+    pub(super) stage: Stage,
+    pub(super) copies: Vec<Copy>,
+    /// Nobody wants its result any more.
+    pub(super) canceled: bool,
+    /// Another process runs it; the next attempt.
+    pub(super) busy: Option<Instant>,
+}
+
+/// Stage of a job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::run::cluster::hosts) enum Stage {
+    Waiting,
+    Placed,
+    Over { state: QueuedState, orphaned: bool },
+}
+
+/// A job on a place.
+#[derive(Debug)]
+pub(in crate::run::cluster::hosts) struct Copy {
+    pub(super) place: PlaceId,
+    pub(super) phase: Phase,
+    /// What it holds there; nothing once its process has ended.
+    pub(super) holds: Option<(Demand, Vec<usize>)>,
+    /// The place is lost for so long that it does not count any more.
+    pub(super) stray: bool,
+}
+
+/// Phase of a copy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::run::cluster::hosts) enum Phase {
+    /// It is being sent and started.
+    Sending,
+    /// It is not known whether the place has it.
+    Unsure,
+    Running,
+    /// Its result is being fetched.
+    Collecting,
+    /// As [`Phase::Collecting`], from this time on.
+    Later(Instant),
+    /// Its result is not wanted: it is removed there once it has ended.
+    Surplus,
+}
+
+/// Something to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::run::cluster::hosts) enum Order {
+    /// Start a job.
+    Start { key: Key, place: PlaceId, lease: Lease },
+    /// Listen to a job that runs there already.
+    Follow { key: Key, place: PlaceId },
+    /// Fetch what a job has left, and remove it there.
+    Collect { key: Key, place: PlaceId },
+    /// End a job.
+    Stop { key: Key, place: PlaceId, scope: CancelScope },
+    /// Remove what a job has left.
+    Forget { key: Key, place: PlaceId },
+    /// Ask a place for its jobs.
+    List { place: PlaceId },
+}
+
+/// A job as a place knows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::run::cluster::hosts) enum There {
+    Running,
+    /// It has ended, with a record.
+    Recorded,
+    /// It has ended without one.
+    Ended,
+}
+
+/// End of an attempt to start a job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::run::cluster::hosts) enum Sent {
+    /// It is there; as the place said.
+    There(There),
+    /// It is not known whether the place has it.
+    Unsure,
+    /// Another process runs it, here or elsewhere.
+    Busy,
+    /// It has a record here already.
+    Done,
+    /// The place has no room on its disk.
+    Full,
+    /// The place takes no jobs.
+    Refused,
+    /// It cannot be started anywhere, for this reason.
+    Never(String),
+}
+
+/// End of an attempt to fetch what a job has left.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::run::cluster::hosts) enum Collected {
+    /// Its record is stored.
+    Stored,
+    /// There is none; the place's words for its end.
+    Nothing(String),
+    /// The place is away.
+    Away,
+    /// Something else is in the way that may pass.
+    Later,
+}

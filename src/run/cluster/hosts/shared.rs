@@ -1,0 +1,233 @@
+//! State that the agent shares with the run and with the threads that do things.
+
+use std::{
+    collections::HashMap,
+    io,
+    path::PathBuf,
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc::Sender},
+    thread,
+    time::Duration,
+};
+
+use super::{
+    LOCAL,
+    agent::Input,
+    operations,
+    place::{Place, PlaceId, Wants},
+    placements::{Log, Placement, Said, Where},
+    queue::{Entry, Queue},
+};
+use crate::{
+    hosts::{Connection, Probe, Project},
+    plan::{JobId, Plan, SerializedJob},
+    recipe::executor::ssh::{Ssh, SshHost},
+    record::Key,
+    run::{
+        RunFolder, allocation,
+        cluster::{BatchId, Opening},
+        job_specs,
+    },
+    store::{Pending, Store},
+};
+
+/// Time to wait at the end for what is still being done.
+const LAST: Duration = Duration::from_secs(5);
+
+/// State that the agent shares with the run and with threads that do things.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) opening: Opening,
+    pub(super) settings: Ssh,
+    pub(super) store: Store,
+    /// The folder in which the sweep was started.
+    pub(super) folder: PathBuf,
+    pub(super) sender: Sender<Input>,
+    pub(super) state: Mutex<State>,
+    /// Projects whose files have been collected.
+    pub(super) projects: Mutex<HashMap<PathBuf, Project>>,
+    /// Number of things that are being done.
+    busy: (Mutex<usize>, Condvar),
+}
+
+/// State of the queue and of its places.
+#[derive(Debug)]
+pub(super) struct State {
+    pub(super) queue: Queue,
+    pub(super) tasks: HashMap<Key, Task>,
+    pub(super) links: Vec<Link>,
+    pub(super) news: Vec<String>,
+}
+
+/// What it takes to run a job.
+#[derive(Debug)]
+pub(super) struct Task {
+    pub(super) id: BatchId,
+    pub(super) tag: String,
+    pub(super) run: String,
+    pub(super) at: u64,
+    /// The file for what the job's own engine prints.
+    pub(super) output: PathBuf,
+    pub(super) claim: Option<Pending>,
+    /// Its journal and its log, and the place whose words go there.
+    pub(super) streams: Option<Streams>,
+    /// Its process on this machine, and the end of it in words.
+    pub(super) process: Option<Where>,
+    pub(super) word: String,
+    /// Number of records of it that were damaged on the way.
+    pub(super) damaged: u32,
+}
+
+/// Files that grow while a job runs on a place.
+#[derive(Debug)]
+pub(super) struct Streams {
+    pub(super) place: PlaceId,
+    pub(super) said: Said,
+    pub(super) log: Arc<Mutex<Log>>,
+}
+
+/// A place, as it is reached.
+#[derive(Debug)]
+pub(super) enum Link {
+    /// This machine, with the names of its GPUs.
+    Local(Vec<String>),
+    Host(HostLink),
+}
+
+/// A host.
+#[derive(Debug)]
+pub(super) struct HostLink {
+    pub(super) host: SshHost,
+    /// `None` once it has left.
+    pub(super) connection: Option<Arc<Connection>>,
+    pub(super) probe: Option<Box<Probe>>,
+}
+
+impl Shared {
+    pub(super) fn new(opening: Opening, settings: Ssh, sender: Sender<Input>) -> io::Result<Self> {
+        let state = State {
+            queue: Queue::new(settings.lost_after),
+            tasks: HashMap::new(),
+            links: Vec::new(),
+            news: Vec::new(),
+        };
+        Ok(Self {
+            store: Store::new(&opening.results),
+            folder: std::env::current_dir()?,
+            opening,
+            settings,
+            sender,
+            state: Mutex::new(state),
+            projects: Mutex::default(),
+            busy: (Mutex::new(0), Condvar::new()),
+        })
+    }
+
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells the agent. One that has ended needs to know nothing.
+    pub(super) fn tell(&self, input: Input) {
+        let _ = self.sender.send(input);
+    }
+
+    /// Does something beside the agent. Without a thread for it, it is done here.
+    pub(super) fn beside(self: &Arc<Self>, work: impl FnOnce(&Arc<Self>) + Send + 'static) {
+        *self.busy.0.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        let shared = Arc::clone(self);
+        let all = move || {
+            work(&shared);
+            *shared.busy.0.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
+            shared.busy.1.notify_all();
+        };
+        // A system without threads for this has none for jobs either: the work is lost, and the host is asked again.
+        let _ = thread::Builder::new().name("hosts".into()).spawn(all);
+    }
+
+    /// Waits for what is being done, for a while.
+    pub(super) fn settle(&self) {
+        let count = self.busy.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let _ = self.busy.1.wait_timeout_while(count, LAST, |count| *count > 0);
+    }
+
+    /// Adds a host to those of the run; it is connected in the background.
+    pub(super) fn open_host(&self, state: &mut State, host: SshHost) -> io::Result<PlaceId> {
+        let place = state.queue.places.len();
+        let sender = self.sender.clone();
+        let tell = move |event| {
+            // An agent that has ended needs to know nothing.
+            let _ = sender.send(Input::Host(place, event));
+        };
+        let connection = Connection::open(operations::target(&host), operations::submitter(&self.store)?, tell)?;
+        state.queue.places.push(Place::new(host.host.clone()));
+        state.links.push(Link::Host(HostLink { host, connection: Some(Arc::new(connection)), probe: None }));
+        Ok(place)
+    }
+
+    /// Adds this machine to the places.
+    pub(super) fn open_local(state: &mut State) -> PlaceId {
+        let (limits, gpus) = allocation::share(None, None);
+        let mut place = Place::new(LOCAL.to_owned());
+        place.connect(limits);
+        state.queue.places.push(place);
+        state.links.push(Link::Local(gpus));
+        state.queue.places.len() - 1
+    }
+}
+
+impl Streams {
+    /// Those of a job that begins on a place now.
+    pub(super) fn begin(opening: &Opening, run: &str, key: Key, place: PlaceId) -> io::Result<Self> {
+        let said = Said::begin(&opening.results, run, key)?;
+        Ok(Self { place, said, log: Arc::new(Mutex::new(Log::begin(&opening.results, run, key))) })
+    }
+
+    /// Those of a job that an earlier process has placed.
+    pub(super) fn resume(opening: &Opening, placement: &Placement, place: PlaceId) -> io::Result<Self> {
+        let said = Said::resume(&opening.results, placement)?;
+        Ok(Self { place, said, log: Arc::new(Mutex::new(Log::resume(&opening.results, placement))) })
+    }
+}
+
+impl State {
+    /// The place of this name.
+    pub(super) fn place(&self, name: &str) -> Option<PlaceId> {
+        self.queue.places.iter().position(|place| place.name == name)
+    }
+
+    /// The connection to a place, if it is a host that has not left.
+    pub(super) fn connection(&self, place: PlaceId) -> Option<Arc<Connection>> {
+        match self.links.get(place)? {
+            Link::Local(_) => None,
+            Link::Host(host) => host.connection.clone(),
+        }
+    }
+}
+
+impl Shared {
+    /// Does something that ends with the job that it is about; the end of the run does not wait for it.
+    pub(super) fn beside_for_long(self: &Arc<Self>, work: impl FnOnce(&Arc<Self>) + Send + 'static) {
+        let shared = Arc::clone(self);
+        // Without a thread for a process it is looked at as one of an earlier sweep.
+        let _ = thread::Builder::new().name("hosts".into()).spawn(move || work(&shared));
+    }
+
+    /// The entry of a job whose specification an earlier run has written.
+    pub(super) fn entry(&self, placement: &Placement) -> io::Result<Entry> {
+        let wants = wants(&self.opening, &placement.run, placement.at)?;
+        let Placement { id, tag, key, .. } = placement.clone();
+        Ok(Entry { id, tag, key, wants, after: Vec::new() })
+    }
+}
+
+/// The resources that a job asks for, from its specification.
+pub(super) fn wants(opening: &Opening, run: &str, at: u64) -> io::Result<Wants> {
+    let spec = job_specs::read_at(RunFolder::named(&opening.results, run).path(), at)?;
+    let alone = SerializedJob { needs: Vec::new(), lists: Vec::new(), ..spec };
+    let plan = Plan::from_serialized([alone], &HashMap::new()).map_err(io::Error::other)?;
+    Ok(Wants::of(plan.job(JobId::new(0))))
+}
+
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
