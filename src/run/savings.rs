@@ -252,7 +252,9 @@ mod tests {
         let state = record.key;
         record.provenance.continued = (from > 0).then_some(Started { step: from, state, record: state });
         let mut kept = Milestones::default();
-        milestones.iter().for_each(|(step, seconds)| kept.reach(*step, *seconds));
+        for (step, seconds) in milestones {
+            kept.reach(*step, *seconds);
+        }
         record.provenance.milestones = kept;
         record
     }

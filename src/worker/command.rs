@@ -57,7 +57,8 @@ impl Run for Command {
     }
 }
 
-fn attempt(command: &Command, job: &Job, folder: &Folder, channel: &mut Channel) -> Result<Outcome, Failure> {
+/// Links the inputs into the job's folder.
+fn link_inputs(command: &Command, folder: &Folder) -> Result<(), Failure> {
     for input in &command.inputs {
         let name = input_name(&input.0).unwrap_or_default();
         input.0.metadata().map_err(|error| Failure {
@@ -66,6 +67,11 @@ fn attempt(command: &Command, job: &Job, folder: &Folder, channel: &mut Channel)
         })?;
         folder.link(&input.0, name).map_err(disk("an input cannot be linked into the job's folder"))?;
     }
+    Ok(())
+}
+
+fn attempt(command: &Command, job: &Job, folder: &Folder, channel: &mut Channel) -> Result<Outcome, Failure> {
+    link_inputs(command, folder)?;
     let stop = program::follow_engine().map_err(disk("the worker cannot watch the engine"))?;
     let mut found = BTreeMap::new();
     let file = command.metrics.as_ref().and_then(MetricsFrom::file);

@@ -4,7 +4,7 @@
 use std::{
     borrow::Cow,
     net::TcpListener,
-    os::unix::process::ExitStatusExt as _,
+    os::unix::process::ExitStatusExt,
     process::{self, ExitStatus},
     time::{Duration, Instant},
 };
@@ -17,18 +17,18 @@ use sweep_job::{
 use crate::host;
 
 /// Sets the variables of a process that `srun` has started, and becomes the program.
-const UNDER_SRUN: &str = r#"
+const UNDER_SRUN: &str = r"
 export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID NODE_RANK=$SLURM_NODEID
 export MASTER_ADDR=${SLURM_LAUNCH_NODE_IPADDR:-$MASTER_ADDR}
-"#;
+";
 /// The same for Open MPI, and for MPICH and its relatives. Their labels are in the middle of a line that is written in parts,
 /// where lines of others may be, too; so only the first process writes to standard output.
-const UNDER_MPIRUN: &str = r#"
+const UNDER_MPIRUN: &str = r"
 RANK=${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-$PMIX_RANK}}
 export RANK LOCAL_RANK=${OMPI_COMM_WORLD_LOCAL_RANK:-${MPI_LOCALRANKID:-$((RANK % LOCAL_WORLD_SIZE))}}
 export NODE_RANK=$((RANK / LOCAL_WORLD_SIZE))
 [ $RANK = 0 ] || exec 1>&2
-"#;
+";
 /// Gives the process its part of the node's GPUs.
 const OWN_GPUS: &str = r#"
 if [ -n "${CUDA_VISIBLE_DEVICES:-}" ]; then
@@ -317,7 +317,7 @@ mod tests {
     fn the_first_process_that_failed_is_known() {
         let raw = |line: &str| {
             let found = failed_task(line)?;
-            Some((found.rank, found.status.map(|status| status.into_raw())))
+            Some((found.rank, found.status.map(ExitStatusExt::into_raw)))
         };
         assert_eq!(raw("srun: error: n2: task 3: Exited with exit code 5"), Some((3, Some(5 << 8))));
         assert_eq!(raw("srun: error: n1: tasks 4-5,7: Killed"), Some((4, Some(9))));

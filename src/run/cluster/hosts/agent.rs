@@ -129,7 +129,7 @@ impl Agent {
         match input {
             Input::Wake | Input::End => {}
             Input::News(sentence) => state.news.push(sentence),
-            Input::Host(place, event) => self.host(state, place, event),
+            Input::Host(place, event) => of_host(state, place, event),
             Input::Sent { key, place, sent } => {
                 if let Sent::Never(_) | Sent::Full | Sent::Refused = sent {
                     let name = &state.queue.places[place].name;
@@ -154,55 +154,6 @@ impl Agent {
                 let there = if self.shared.store.contains(key) { There::Recorded } else { There::Ended };
                 state.queue.ended(key, place, there, now);
             }
-        }
-    }
-
-    fn host(&self, state: &mut State, place: PlaceId, event: HostEvent) {
-        let now = Instant::now();
-        match event {
-            HostEvent::Connected(probe) => {
-                let Some(Link::Host(link)) = state.links.get_mut(place) else { return };
-                let limits = limits(&link.host, &probe);
-                let known = link.probe.is_some();
-                let jobs = listing(&probe.jobs);
-                let sentence = introduction(&link.host.host, &probe, &limits);
-                link.probe = Some(probe);
-                if known && !state.queue.places[place].is_up() {
-                    state.news.push(format!("{} answers again", state.queue.places[place].name));
-                } else if !known {
-                    state.news.push(sentence);
-                }
-                state.queue.places[place].connect(limits);
-                state.queue.listed(place, &jobs, now);
-            }
-            HostEvent::Lost(error) => {
-                let was_up = state.queue.places[place].is_up() || state.queue.places[place].is_new();
-                if error.is_lasting() {
-                    if state.queue.places[place].refuse(error.to_string(), now) {
-                        state.news.push(error.to_string());
-                    }
-                } else if was_up {
-                    state.news.push(error.to_string());
-                }
-                if !error.is_lasting() {
-                    state.queue.lost(place, now);
-                }
-                give_up(state);
-            }
-            HostEvent::Said { key, at: _, line } => {
-                let name = &state.queue.places[place].name;
-                let streams = state.tasks.get_mut(&key).and_then(|task| task.streams.as_mut());
-                if let Some(streams) = streams.filter(|streams| streams.place == place)
-                    && let Err(error) = streams.said.say(&line, name)
-                {
-                    state.news.push(format!("cannot write what {} says: {error}", key.short()));
-                }
-            }
-            HostEvent::Ended { key, has_record } => {
-                let there = if has_record { There::Recorded } else { There::Ended };
-                state.queue.ended(key, place, there, now);
-            }
-            HostEvent::Note(sentence) => state.news.push(sentence),
         }
     }
 
@@ -452,5 +403,55 @@ fn let_go(state: &mut State, key: Key) {
         && let Some(task) = state.tasks.get_mut(&key)
     {
         (task.claim, task.streams) = (None, None);
+    }
+}
+
+/// Takes note of an event of a host.
+fn of_host(state: &mut State, place: PlaceId, event: HostEvent) {
+    let now = Instant::now();
+    match event {
+        HostEvent::Connected(probe) => {
+            let Some(Link::Host(link)) = state.links.get_mut(place) else { return };
+            let limits = limits(&link.host, &probe);
+            let known = link.probe.is_some();
+            let jobs = listing(&probe.jobs);
+            let sentence = introduction(&link.host.host, &probe, &limits);
+            link.probe = Some(probe);
+            if known && !state.queue.places[place].is_up() {
+                state.news.push(format!("{} answers again", state.queue.places[place].name));
+            } else if !known {
+                state.news.push(sentence);
+            }
+            state.queue.places[place].connect(limits);
+            state.queue.listed(place, &jobs, now);
+        }
+        HostEvent::Lost(error) => {
+            let was_up = state.queue.places[place].is_up() || state.queue.places[place].is_new();
+            if error.is_lasting() {
+                if state.queue.places[place].refuse(error.to_string(), now) {
+                    state.news.push(error.to_string());
+                }
+            } else if was_up {
+                state.news.push(error.to_string());
+            }
+            if !error.is_lasting() {
+                state.queue.lost(place, now);
+            }
+            give_up(state);
+        }
+        HostEvent::Said { key, at: _, line } => {
+            let name = &state.queue.places[place].name;
+            let streams = state.tasks.get_mut(&key).and_then(|task| task.streams.as_mut());
+            if let Some(streams) = streams.filter(|streams| streams.place == place)
+                && let Err(error) = streams.said.say(&line, name)
+            {
+                state.news.push(format!("cannot write what {} says: {error}", key.short()));
+            }
+        }
+        HostEvent::Ended { key, has_record } => {
+            let there = if has_record { There::Recorded } else { There::Ended };
+            state.queue.ended(key, place, there, now);
+        }
+        HostEvent::Note(sentence) => state.news.push(sentence),
     }
 }
