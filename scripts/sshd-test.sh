@@ -14,6 +14,8 @@ sshd=$(PATH=$PATH:/usr/sbin command -v sshd) && command -v ssh ssh-keygen >/dev/
 mkdir -p "$dir" || exit 1
 dir=$(cd "$dir" && pwd)
 hosts=$(seq -f 'box%g' "$count")
+# The servers' processes. Not in files, which may be gone before the servers.
+declare -A pids
 # A server of root separates its privileges, and needs this folder.
 [ "$(id -u)" -ne 0 ] || mkdir -p /run/sshd
 
@@ -68,7 +70,7 @@ CONF
 
 start() { # HOST
     "$sshd" -D -e -f "$dir/$1/sshd_config" </dev/null >>"$dir/$1/log" 2>&1 &
-    echo $! >"$dir/$1/pid"
+    pids[$1]=$!
     for _ in $(seq 100); do
         (exec 3<>"/dev/tcp/127.0.0.1/$(cat "$dir/$1/port")") 2>/dev/null && return 0
         sleep 0.05
@@ -89,7 +91,9 @@ sessions() { # PID
 
 stop() { # HOST
     local pid children
-    pid=$(cat "$dir/$1/pid" 2>/dev/null) && rm -f "$dir/$1/pid" || return 0
+    pid=${pids[$1]:-}
+    [ -n "$pid" ] || return 0
+    unset "pids[$1]"
     children=$(sessions "$pid")
     kill -KILL "$pid" $children 2>/dev/null
     wait "$pid" 2>/dev/null

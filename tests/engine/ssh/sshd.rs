@@ -10,8 +10,9 @@ use std::{
 /// Hosts `box1`, `box2`, …, with a home each. The script takes them down with all that was started there when this process is
 /// gone, however that ends.
 pub(crate) struct Sshd {
-    folder: tempfile::TempDir,
+    /// Before the folder, which the script still needs when it is dropped.
     script: Mutex<Script>,
+    folder: tempfile::TempDir,
 }
 
 struct Script {
@@ -50,7 +51,7 @@ impl Sshd {
         let mut script =
             Script { commands: process.stdin.take(), answers: BufReader::new(process.stdout.take().unwrap()), process };
         match script.answer().as_str() {
-            "ready" => Ok(Self { folder, script: Mutex::new(script) }),
+            "ready" => Ok(Self { script: Mutex::new(script), folder }),
             _ => Err(script.process.wait().unwrap().code()),
         }
     }
