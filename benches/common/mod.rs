@@ -9,7 +9,7 @@ use std::{
 use sweep::{
     plan::Plan,
     recipe::Draft,
-    record::{Provenance, RECORD_FORMAT, Record},
+    record::{Milestones, Provenance, RECORD_FORMAT, Record},
     store::Store,
 };
 use sweep_job::{Backend, Outcome};
@@ -37,7 +37,7 @@ pub(crate) fn finish_all(folder: &Path, recipe: String, outcome: impl Fn(usize) 
                 host: "bench".into(),
                 conditions: None,
                 continued: None,
-                milestones: Vec::new(),
+                milestones: Milestones::default(),
             },
         };
         let place = store.folder(job.key);

@@ -46,7 +46,9 @@ fn together(sandbox: &Sandbox) -> BTreeMap<u64, usize> {
             *most = (*most).max(jobs.len());
         }
         if ["storing", "retrying", "failed"].iter().any(|kind| !line["event"][*kind].is_null()) {
-            on.values_mut().for_each(|jobs| jobs.retain(|other| *other != label));
+            for jobs in on.values_mut() {
+                jobs.retain(|other| *other != label);
+            }
         }
     }
     most
