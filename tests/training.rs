@@ -280,6 +280,7 @@ fn worked(folder: &Path, more: &Value) -> (Outcome, f64) {
         dir,
         scratch,
         project: None,
+        nodes: 1,
         heartbeat: None,
     };
     let mut worker = Command::new(env!("CARGO_BIN_EXE_sweep"))

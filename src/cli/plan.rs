@@ -76,7 +76,7 @@ struct View<'a> {
     about: Option<f64>,
     /// The states that there are.
     states: Vec<State>,
-    /// What shared states save.
+    /// Savings by shared states.
     savings: Vec<StepSaving>,
     history: History,
     explainer: Explainer<'a>,

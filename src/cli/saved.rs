@@ -42,7 +42,7 @@ pub(super) struct SavedPlan {
     /// The seeds for differences to detect, for readers; a run does not use it.
     #[serde(default, skip_deserializing, skip_serializing_if = "Option::is_none")]
     pub(super) design: Option<Design>,
-    /// What shared states save, for readers; a run does not use it.
+    /// Savings by shared states, for readers; a run does not use them.
     #[serde(default, skip_deserializing, skip_serializing_if = "Vec::is_empty")]
     pub(super) savings: Vec<StepSaving>,
 }

@@ -9,7 +9,7 @@ pub struct Finding {
     pub name: String,
     /// The result.
     pub verdict: Verdict,
-    /// What was found, in a sentence.
+    /// The finding in a sentence.
     pub says: String,
     /// The remedy; empty if there is nothing to do.
     pub help: String,

@@ -30,7 +30,7 @@ const NOTE: &str = "started.json";
 /// The file with the output of the job's engine.
 const OUTPUT: &str = "output.txt";
 
-/// What a job was started with.
+/// The start of a job.
 #[derive(Debug, Serialize, Deserialize)]
 struct Note {
     tag: String,
@@ -45,7 +45,7 @@ pub(super) struct Jobs {
     depot: Depot,
 }
 
-/// What is needed to follow a job.
+/// The journal of a job, and the place up to which it was sent.
 #[derive(Debug)]
 pub(super) struct Followed {
     pub(super) key: Key,
@@ -163,7 +163,7 @@ impl Jobs {
         }
     }
 
-    /// What is needed to follow a job.
+    /// The journal of a job, and the place up to which it was sent.
     pub(super) fn followed(&self, key: Key, from: u64) -> Result<Followed, Fault> {
         let folder = self.folder(key);
         let lock = folder.path().join(LOCK);

@@ -55,7 +55,7 @@ impl Upload {
         }
     }
 
-    /// What was kept in memory.
+    /// The body, if it was kept in memory.
     pub(super) fn bytes(self) -> Result<Vec<u8>, Fault> {
         match self {
             Self::Memory(bytes) => Ok(bytes),

@@ -90,7 +90,7 @@ pub enum HostError {
     Missing {
         /// The host.
         host: String,
-        /// What is missing.
+        /// The missing things.
         what: String,
     },
     /// A job has no record there.

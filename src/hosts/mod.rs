@@ -1,6 +1,6 @@
 //! Hosts that are reached through the user's own `ssh`: the connection, the protocol, and what is sent.
 //!
-//! `ssh HOST` starts this program on the host as a server on its standard input and output ([`ssh`]), which nobody else can
+//! `ssh HOST` starts this program on the host as a server on its standard input and output (`ssh.rs`), which nobody else can
 //! reach. The server (`host_server`) starts jobs that outlive it, and keeps their results until they are fetched. A
 //! [`Connection`] sends what a job needs by digest, and connects again by itself. `OpenSSH` as a process keeps the user's
 //! configuration, agent, jump hosts and host keys as they are.

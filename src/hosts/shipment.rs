@@ -1,4 +1,4 @@
-//! What a job needs on a host: its project, its other input files, and the records of needed jobs; and the job itself, with the
+//! Needs of a job on a host: its project, its other input files, and the records of needed jobs; and the job itself, with the
 //! paths of the host.
 //!
 //! On the host a job starts in the folder of its project. Other inputs are in trees of their own beside it, so that all paths are
@@ -26,7 +26,7 @@ use crate::{
     store::Store,
 };
 
-/// What a job needs on a host.
+/// Everything that a job needs on a host.
 #[derive(Debug, Clone)]
 pub struct Shipment {
     /// The files of its project.
@@ -52,7 +52,7 @@ pub struct InputTree {
 pub struct Hosted {
     /// The job, with the paths of the host.
     pub spec: SerializedJob,
-    /// What it needs there.
+    /// Everything that it needs there.
     pub shipment: Shipment,
 }
 

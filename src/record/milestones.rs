@@ -1,4 +1,4 @@
-//! When a job had done how many of its steps.
+//! Milestones of a job: the time at which it had done so many of its steps.
 
 use serde::{Deserialize, Serialize};
 

@@ -60,7 +60,7 @@ pub(super) struct Attempt {
     pub(super) memory: OutOfMemory,
     /// The machine's load when it began.
     pub(super) load: Load,
-    /// When it had done how many steps.
+    /// Times at which it had done so many steps.
     pub(super) milestones: Milestones,
     /// Largest number of other jobs of this engine at the same time so far.
     pub(super) neighbors: usize,

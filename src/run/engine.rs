@@ -84,7 +84,7 @@ pub(super) struct Run<'a, 'o> {
     retrying: BTreeMap<usize, Retry>,
     /// Number of attempts of each job that has had any.
     attempts: BTreeMap<usize, u32>,
-    /// What is known of the GPUs that jobs share.
+    /// State of the GPUs that jobs share.
     gpus: Gpus,
     /// Conditions that all jobs have in common, once one has started.
     surroundings: OnceLock<Arc<Surroundings>>,

@@ -57,7 +57,7 @@ pub struct GpuHistory(HashMap<Shape, Known>);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Shape(blake3::Hash);
 
-/// What is known of jobs of a shape.
+/// Uses of memory by jobs of a shape.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Known {
     /// Records of jobs that were to share a GPU.
@@ -114,7 +114,7 @@ impl Estimate {
 }
 
 impl GpuHistory {
-    /// What records have measured.
+    /// Measurements in records.
     pub fn new(entries: &[Entry], measured: &[Measured]) -> Self {
         let mut found = Self::default();
         let identities: HashMap<Key, &Identity> = entries.iter().map(|entry| (entry.key, &entry.identity)).collect();

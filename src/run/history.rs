@@ -12,7 +12,7 @@ use crate::{
     store::{Entry, Store},
 };
 
-/// What is known of earlier jobs.
+/// Durations and uses of memory of earlier jobs.
 #[derive(Debug, Clone, Default)]
 pub struct History {
     /// Seconds by the job's name.

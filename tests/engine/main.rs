@@ -61,6 +61,7 @@ mod search;
 mod search_figures;
 mod search_views;
 mod searches;
+mod searches_programs;
 mod seeds;
 #[cfg(feature = "ui")]
 mod serve;

@@ -189,7 +189,7 @@ fn set_times(sandbox: &Sandbox, label: &str, seconds: f64, milestones: &[(u64, f
     sandbox.write(&path, &sealed(&text.replacen('\n', "\n  \"digest\": \"\",\n", 1)));
 }
 
-/// What is shared costs less than the rest here, and every job has a start: the plan's estimate follows from both.
+/// Shared steps cost less than the others here, and every job has a start: the plan's estimate follows from both.
 #[test]
 fn the_plan_says_how_much_time_sharing_saves() {
     let with = "params: { lr2: '${{ matrix.lr2 }}' }, acts_from: { lr2: 3 }, until: 9";
@@ -248,7 +248,7 @@ fn records_have_milestones() {
     assert!(seconds.is_sorted() && seconds[0] > 0.0, "{seconds:?}");
 }
 
-/// What a search has stopped needs no state, unless the recipe keeps them for later configurations.
+/// Configurations that a search has stopped need no states, unless the recipe keeps them for later ones.
 #[test]
 fn states_of_stopped_configurations_go() {
     for (keep, left) in [("last", vec!["6"]), ("rungs", vec!["3", "3", "3", "6"])] {

@@ -16,7 +16,7 @@ use crate::{
 /// The name of the task whose steps are iterations.
 const TRAIN: &str = "train";
 
-/// What shared states save in a step of a recipe.
+/// Saving by shared states in a step of a recipe.
 #[derive(Debug, Serialize)]
 pub(in crate::cli) struct StepSaving {
     /// The step, with its recipe's name where there are several.

@@ -218,7 +218,7 @@ impl Trial<'_> {
         }
     }
 
-    /// How a job has ended; `None` if it has not.
+    /// End of a job; `None` if it has not ended.
     fn ending(&self, job: &QueuedJob) -> Option<String> {
         match &job.state {
             QueuedState::Pending | QueuedState::Running => None,

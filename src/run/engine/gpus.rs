@@ -33,7 +33,7 @@ const PART: u32 = 20;
 /// After so many samples without an answer there are no more.
 const PATIENCE: u32 = 3;
 
-/// What an engine knows of the GPUs that its jobs share.
+/// State of the GPUs that the jobs of an engine share.
 #[derive(Debug)]
 pub(super) struct Gpus {
     history: GpuHistory,

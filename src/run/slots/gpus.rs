@@ -54,7 +54,7 @@ impl Gpu {
         self.is_large_enough(demand) && free && (share < WHOLE || self.jobs == 0)
     }
 
-    /// What has to end before it is empty.
+    /// Share, memory and number of the jobs that have to end before it is empty.
     fn load(&self) -> (u16, u64, usize) {
         (self.used, self.used_memory, self.jobs)
     }

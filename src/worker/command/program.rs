@@ -98,7 +98,7 @@ fn end_everything() -> ! {
     std::process::exit(1)
 }
 
-/// What the processes said on standard error.
+/// Standard error of the processes.
 #[derive(Debug, Default)]
 struct Said {
     /// The last thing that each process said; without a rank, the launcher.

@@ -169,7 +169,7 @@ impl Place {
     }
 }
 
-/// What later jobs may take while jobs are placed in their order.
+/// Resources that later jobs may take while jobs are placed in their order.
 #[derive(Debug)]
 pub(super) struct Free {
     /// Places that accept jobs.

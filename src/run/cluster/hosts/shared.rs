@@ -58,7 +58,7 @@ pub(super) struct State {
     pub(super) news: Vec<String>,
 }
 
-/// What it takes to run a job.
+/// Everything that running a job takes.
 #[derive(Debug)]
 pub(super) struct Task {
     pub(super) id: BatchId,

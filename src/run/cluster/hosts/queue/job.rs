@@ -55,7 +55,7 @@ pub(in crate::run::cluster::hosts) enum Stage {
 pub(in crate::run::cluster::hosts) struct Copy {
     pub(super) place: PlaceId,
     pub(super) phase: Phase,
-    /// What it holds there; nothing once its process has ended.
+    /// Its lease there; `None` once its process has ended.
     pub(super) holds: Option<(Demand, Vec<usize>)>,
     /// The place is lost for so long that it does not count any more.
     pub(super) stray: bool,
