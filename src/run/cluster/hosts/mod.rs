@@ -1,8 +1,9 @@
 //! Hosts that are reached by SSH, and this machine beside them, as a batch system whose queue is in this process.
 //!
-//! `queue.rs` decides which job runs where, `agent.rs` is the thread that has it done (with `shared.rs` state, and slow `looks.rs`), `operations.rs` are the pieces of work on
-//! hosts, and `local.rs` starts jobs on this machine. `placements.rs` are files by which the next process finds the jobs of
-//! one that was killed; `members.rs` is the file by which hosts join and leave.
+//! `queue.rs` decides which job runs where, and `agent.rs` is the thread that has it done, with the state of `shared.rs` and the
+//! slow looks of `looks.rs`. `operations.rs` has the work on hosts, and `local.rs` starts jobs on this machine. `placements.rs` has
+//! the files by which the next process finds the jobs of one that was killed, and `members.rs` the file by which hosts join and
+//! leave.
 //!
 //! A job is claimed in the store here for as long as it is on a host, so that no other sweep runs it; its record is
 //! fetched into that store and then removed from the host.
