@@ -7,12 +7,13 @@
 # `ready PID` on standard output means that the Jobs API answers at http://127.0.0.1:8265 in the network of that process:
 # `nsenter --user --preserve-credentials --net -t PID COMMAND` runs a command there. At the end of standard input, and so when
 # whoever has started this is gone, the cluster is taken down: every process in that network by its number. Exit code 3: Ray is
-# not installed (scripts/python-deps.sh ray), or a network cannot be made.
+# not installed (scripts/python-deps.sh), or a network cannot be made.
 set -uo pipefail
 dir=${1:?usage: ray-test.sh DIR}
-ray=${SWEEP_PYTHON_RAY:-$HOME/.cache/sweep/ray}/bin/ray
+# Its own programs have the path in them at which the environment was made; it was renamed since.
+python=${SWEEP_PYTHON_RAY:-$HOME/.cache/sweep/ray}/bin/python
 if [ -z "${SWEEP_RAY_INSIDE:-}" ]; then
-    [ -x "$ray" ] || { echo "ray-test: $ray is not installed (scripts/python-deps.sh ray)" >&2; exit 3; }
+    "$python" -c 'import ray' 2>/dev/null || { echo "ray-test: Ray is not installed (scripts/python-deps.sh)" >&2; exit 3; }
     unshare --user --map-root-user --net true 2>/dev/null || { echo "ray-test: no network can be made (unshare)" >&2; exit 3; }
     SWEEP_RAY_INSIDE=1 exec unshare --user --map-root-user --net -- "$0" "$@"
 fi
@@ -22,7 +23,7 @@ export RAY_USAGE_STATS_ENABLED=0 RAY_DISABLE_IMPORT_WARNING=1 RAY_DEDUP_LOGS=0 R
 unset RAY_ADDRESS RAY_API_SERVER_ADDRESS
 # How often the manager of jobs looks at a job, in seconds.
 export RAY_JOB_MANAGER_MONITOR_POLL_INTERVAL_S=1
-setsid -- "$ray" start --head --block --num-cpus 4 --num-gpus 2 --memory 2000000000 --object-store-memory 100000000 \
+setsid -- "$python" -m ray.scripts.scripts start --head --block --num-cpus 4 --num-gpus 2 --memory 2000000000 --object-store-memory 100000000 \
     --dashboard-host 127.0.0.1 --dashboard-port 8265 --disable-usage-stats --temp-dir "$dir" </dev/null >"$dir/start.log" 2>&1 &
 started=$!
 

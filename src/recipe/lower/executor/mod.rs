@@ -186,7 +186,11 @@ pub(super) fn accepted() -> &'static str {
 
 /// The words for executors, as a phrase.
 fn expected() -> String {
-    Executor::words().iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(" or ")
+    let words: Vec<String> = Executor::words().iter().map(|word| format!("`{word}`")).collect();
+    match words.split_last() {
+        Some((last, others)) if !others.is_empty() => format!("{} or {last}", others.join(", ")),
+        _ => words.concat(),
+    }
 }
 
 impl Lower<'_> {
