@@ -250,10 +250,26 @@ impl Store {
             return Ok(true);
         }
         let Some(_alone) = InUse::alone(&self.root, false)? else { return Ok(false) };
+        self.clear_locks()?;
         let file = fs::File::create(self.root.join(SHARED))?;
         file.sync_all()?;
         fs::File::open(&self.root)?.sync_all()?;
         Ok(true)
+    }
+
+    /// Removes the files of locks whose processes were killed. As leases they would count as those of somebody who is about to
+    /// write them, and others would wait for their end.
+    fn clear_locks(&self) -> io::Result<()> {
+        let entries = match fs::read_dir(self.locks()) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            entries => entries?,
+        };
+        for entry in entries {
+            let name = entry?.file_name();
+            // The file goes with the lock.
+            drop(name.to_str().map(|name| Lock::try_take(&self.locks(), name, false)).transpose()?);
+        }
+        Ok(())
     }
 
     /// True if a process has claimed a job.

@@ -23,6 +23,19 @@ fn a_miss_becomes_a_hit_by_commit_only() {
 }
 
 #[test]
+fn locks_of_killed_processes_are_no_leases() {
+    let results = tempfile::tempdir().unwrap();
+    let store = Store::new(results.path());
+    let key = sample().key;
+    let lock = results.path().join("store/locks").join(key.to_string());
+    fs::create_dir_all(lock.parent().unwrap()).unwrap();
+    fs::write(&lock, "").unwrap();
+    assert!(store.share().unwrap());
+    assert!(!lock.exists());
+    assert!(matches!(store.claim(key).unwrap(), Claim::Miss(_)), "nobody has to wait for a dead process");
+}
+
+#[test]
 fn what_a_dead_process_left_in_staging_does_not_get_into_the_record() {
     let results = tempfile::tempdir().unwrap();
     let store = Store::new(results.path());

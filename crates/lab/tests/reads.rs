@@ -16,14 +16,18 @@ use sweep_lab::device::read::reads;
 struct Counts(Vec<u64>);
 
 impl Report for Counts {
-    fn progress(&mut self, _progress: Progress) {
-        self.0.push(reads());
+    fn progress(&mut self, progress: Progress) {
+        // The first message is from before the first iteration.
+        if progress.done > 0 {
+            self.0.push(reads());
+        }
     }
 
     fn note(&mut self, _text: &str) {}
 }
 
-/// Readings from one log point to the next, in a training of 60 iterations that chooses masks after its 1st and 31st.
+/// Readings from the first log point to the next and so on, in a training of 60 iterations that chooses masks after its 1st and
+/// 31st.
 fn readings(more: &Value) -> Vec<u64> {
     let dir = tempfile::tempdir().unwrap();
     let base = json!({

@@ -20,7 +20,7 @@ use sweep_job::{Backend, Outcome, Progress, Report};
 struct Interrupting {
     at: Option<u64>,
     notes: Vec<String>,
-    /// The first iteration that was reported.
+    /// The first iteration that was computed.
     first: Option<u64>,
     /// Iteration that is slow.
     slow_at: Option<u64>,
@@ -31,7 +31,7 @@ const SLOW: Duration = Duration::from_millis(1200);
 
 impl Report for Interrupting {
     fn progress(&mut self, progress: Progress) {
-        self.first.get_or_insert(progress.done);
+        self.first.get_or_insert(progress.done + 1);
         if self.slow_at == Some(progress.done) {
             std::thread::sleep(SLOW);
         }
