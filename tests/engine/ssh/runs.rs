@@ -292,7 +292,11 @@ fn hosts_join_and_leave_a_run() {
         list.contains("box2  connected") && list.contains("of 4 cores")
     });
     assert_eq!(sandbox.sweep(&["hosts", "rm", "box1"]).code, Some(0));
-    until("it is told", || sandbox.sweep(&["hosts", "list"]).stdout.contains("box1  leaving"));
+    until("it is told, and its jobs have ended", || {
+        let list = sandbox.sweep(&["hosts", "list"]).stdout;
+        let first = list.lines().find(|line| line.contains("box1"));
+        first.is_none_or(|line| line.contains("leaving") && line.contains(" 0 jobs"))
+    });
     let on_first = fs_err::read_to_string(sshd.home("box1").join("starts")).unwrap();
     let ended = engine.wait();
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
