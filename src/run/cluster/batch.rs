@@ -58,6 +58,11 @@ pub trait Cluster: fmt::Debug {
         true
     }
 
+    /// Time in which the system has to answer for the first time in a run, which ends otherwise. Without one, it is waited for.
+    fn first_answer_within(&self) -> Option<Duration> {
+        None
+    }
+
     /// Submits a batch job.
     ///
     /// # Errors
@@ -85,8 +90,9 @@ pub trait Cluster: fmt::Debug {
     /// The state of a batch job that the queue has forgotten, where the system has an accounting.
     fn remembered(&self, id: &BatchId) -> Option<QueuedState>;
 
-    /// Checks of what only this system requires, for `sweep doctor`. That it can be used and answers is checked for all systems.
-    fn examine(&self) -> Vec<Finding> {
+    /// Checks of what only this system requires, for `sweep doctor` and jobs with so many GPUs. That it can be used and answers is
+    /// checked for all systems.
+    fn examine(&self, _gpus: usize) -> Vec<Finding> {
         Vec::new()
     }
 

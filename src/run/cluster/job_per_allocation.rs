@@ -86,7 +86,8 @@ impl<'a, 'o> Run<'a, 'o> {
                 }
             }
         }
-        self.session.summary.detached = self.session.leaving && self.jobs.open > 0;
+        let broken = self.session.summary.broken.is_some();
+        self.session.summary.detached = self.session.leaving && !broken && self.jobs.open > 0;
         Ok(self.session.summary)
     }
 

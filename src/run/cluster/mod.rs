@@ -122,7 +122,7 @@ pub fn run(
             None => job_per_allocation::Run::new(session, wanted, places.clone()).drive(&receiver)?,
         };
         let given_up = options.fail_fast && summary.failed > 0;
-        let over = summary.detached || summary.interrupted.is_some() || given_up;
+        let over = summary.detached || summary.broken.is_some() || summary.interrupted.is_some() || given_up;
         if over || !rounds.go_on(options, observers)? {
             break;
         }

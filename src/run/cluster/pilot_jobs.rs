@@ -84,7 +84,8 @@ impl<'a, 'o> Run<'a, 'o> {
             }
             self.listen();
         }
-        self.session.summary.detached = self.session.leaving && !self.open.is_empty();
+        let broken = self.session.summary.broken.is_some();
+        self.session.summary.detached = self.session.leaving && !broken && !self.open.is_empty();
         self.session.summary
     }
 
