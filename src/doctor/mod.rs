@@ -19,7 +19,7 @@ pub fn examine(results: &Path, executor: &Executor, gpus: usize, patience: Durat
     match Store::new(results).id() {
         Ok(id) => {
             let cluster =
-                cluster::open(system, Opening { jobs_name: format!("sweep-{id}"), results: results.to_owned() });
+                cluster::open(system, Opening { jobs_name: format!("sweep-{id}"), results: results.to_owned(), remote: None });
             findings.extend(trial::examine(&*cluster, results, gpus, patience));
         }
         Err(error) => {

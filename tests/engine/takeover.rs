@@ -19,7 +19,7 @@ steps:
   a:
     uses: command
     matrix: { number: { range: [0, 9] } }
-    with: { argv: [sh, -c, 'echo $0 >> begun; sleep 1.5; echo value=$0', '${{ matrix.number }}'] }
+    with: { argv: [sh, -c, 'echo $0 >> $SWEEP_SCRATCH/../../../begun; sleep 1.5; echo value=$0', '${{ matrix.number }}'] }
     resources: { cpus: 1 }
   text: { uses: mock, with: { value: 7, text: whole } }
   read: { uses: mock, needs: [a, text], with: { input: '${{ needs.text.artifacts.text }}' } }
@@ -60,7 +60,7 @@ fn assert_finished(sandbox: &Sandbox, before: &BTreeMap<String, Value>, ended: &
     assert_eq!(results(sandbox), results(&local));
     let records = sandbox.records();
     assert!(before.iter().all(|(label, record)| records[label] == *record), "what was there is as it was");
-    let mut begun: Vec<String> = sandbox.read("begun").lines().map(str::to_owned).collect();
+    let mut begun: Vec<String> = sandbox.read("results/begun").lines().map(str::to_owned).collect();
     begun.sort_unstable();
     assert_eq!(begun, (0..9).map(|number| number.to_string()).collect::<Vec<_>>(), "{}", ended.stderr);
     assert_eq!(sandbox.failure("bad")["kind"], "experiment");

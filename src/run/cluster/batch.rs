@@ -96,9 +96,15 @@ pub trait Cluster: fmt::Debug {
         Vec::new()
     }
 
-    /// True if its machines share the results folder with this one, so that a trial job can write there.
+    /// True if its machines share the results folder with this one. Else jobs and results go through an [`Exchange`](crate::run::Exchange),
+    /// unless this process carries them.
     fn has_shared_folder(&self) -> bool {
         true
+    }
+
+    /// True if jobs and results go through a store elsewhere.
+    fn needs_exchange(&self) -> bool {
+        !self.has_shared_folder() && !self.starts_jobs_itself()
     }
 }
 

@@ -151,6 +151,7 @@ impl Templates {
         set("label", Some(label));
         set("short", Some(short));
         set("cpus", Some(request.cpus.to_string()));
+        set("remote", self.opening.remote.clone());
         set("slots", (request.cpus > 1).then(|| request.cpus.to_string()));
         set("gpus", (request.gpus > 0).then(|| request.gpus.to_string()));
         set("exclusive", request.exclusive.then(|| "true".to_owned()));
@@ -244,6 +245,10 @@ impl Cluster for Templates {
         let fields: Fields = [("id".to_owned(), live.join(" "))].into();
         let words = words(&self.commands.cancel, &fields, &[("ids", &live)]);
         words.map(|words| words.join(" ")).unwrap_or_default()
+    }
+
+    fn has_shared_folder(&self) -> bool {
+        !self.commands.uses_remote()
     }
 
     fn keeps_dependencies(&self) -> bool {
