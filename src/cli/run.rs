@@ -1,6 +1,7 @@
 //! `sweep run`.
 
 mod batches;
+mod elsewhere;
 mod reports;
 mod states;
 
@@ -20,6 +21,7 @@ use sweep_job::{
 
 use self::{
     batches::{Past, Round},
+    elsewhere::{opening, shared},
     states::{look_again, share, states, warn_of_scarcity},
 };
 use super::{
@@ -40,7 +42,7 @@ use crate::{
     remote::{Puller, Pusher, Remote},
     render::{Page, beside},
     run::{
-        self, Control, Disposition, Exchange, History, InBatchSystem, Journal, Manifest, Observer, Options, RunFolder,
+        self, Control, Disposition, Exchange, History, Journal, Manifest, Observer, Options, RunFolder,
         RunProvenance, Signals, Standing, Summary, Through,
         cluster::{self, Opening},
         estimate::Pace,
@@ -460,39 +462,6 @@ fn look(
     let wanted: Vec<Key> = wanted.map(|(_, job)| job.key).collect();
     let puller = remote::pull(&remote, store, wanted, in_batch)?;
     Ok(Looked { standing: Standing::of(plan, store, selected)?, remote: Some(remote), puller })
-}
-
-/// Shares the store among machines, and returns the name of its jobs in the batch system.
-fn shared(
-    results: &Path,
-    store: &Store,
-    system: &BatchSystem,
-    pilots: Option<u16>,
-    remote: Option<&Remote>,
-) -> Result<Through, Error> {
-    let opening = opening(results, store, remote)?;
-    let name = opening.jobs_name.clone();
-    let cluster = cluster::open(system, opening);
-    if let Some(reason) = cluster.unavailable() {
-        return Err(Error::NoBatchSystem { system: cluster.system().to_owned(), reason: reason.to_owned() });
-    }
-    if cluster.needs_exchange() && remote.is_none() {
-        let reason = "its machines share no folder with this one; name a store that they and this machine reach, with `--remote`";
-        return Err(Error::NoBatchSystem { system: cluster.system().to_owned(), reason: reason.to_owned() });
-    }
-    // Otherwise other machines take locks in it.
-    if cluster.has_shared_folder() && !store.share().map_err(Error::io("cannot write to the store"))? {
-        return Err(Error::NotShared);
-    }
-    let jobs = InBatchSystem { name, pilots: pilots.map(usize::from) };
-    Ok(Through::Batch([(system.word().to_owned(), jobs)].into()))
-}
-
-/// The jobs of a store in a batch system.
-fn opening(results: &Path, store: &Store, remote: Option<&Remote>) -> Result<Opening, Error> {
-    let id = store.id().map_err(Error::io("cannot write to the store"))?;
-    let remote = remote.map(|remote| remote.name().to_owned());
-    Ok(Opening { jobs_name: format!("sweep-{id}"), results: results.to_owned(), remote })
 }
 
 /// True if standard error is an interactive terminal on which rows can be redrawn. CI terminals may look like one, but

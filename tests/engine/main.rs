@@ -79,3 +79,4 @@ mod tracking;
 mod tracking_sources;
 #[cfg(feature = "remote")]
 mod trust;
+mod workers;
