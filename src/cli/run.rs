@@ -42,8 +42,8 @@ use crate::{
     remote::{Puller, Pusher, Remote},
     render::{Page, beside},
     run::{
-        self, Control, Disposition, Exchange, History, Journal, Manifest, Observer, Options, RunFolder,
-        RunProvenance, Signals, Standing, Summary, Through,
+        self, Control, Disposition, Exchange, History, Journal, Manifest, Observer, Options, RunFolder, RunProvenance,
+        Signals, Standing, Summary, Through,
         cluster::{self, Opening},
         estimate::Pace,
         slots::Limits,
@@ -252,7 +252,8 @@ impl Request<'_> {
         let folder = RunFolder::create(self.results, &manifest).map_err(Error::io("cannot write the journal"))?;
         // What is given up already takes nothing.
         // Records that come through the remote are there, as their machines have signed them.
-        let carried = self.batch.as_ref().is_some_and(|system| cluster::open(system, Opening::default()).needs_exchange());
+        let carried =
+            self.batch.as_ref().is_some_and(|system| cluster::open(system, Opening::default()).needs_exchange());
         let remote = looked.remote.clone().filter(|remote| !carried && !remote.is_given_up());
         let pusher = remote.map(|remote| Pusher::new(remote, store.clone())).transpose();
         let pusher = pusher.map_err(Error::io("cannot start a thread"))?;
@@ -304,7 +305,15 @@ impl Request<'_> {
                 let exchange = self.remote.clone().filter(|_| cluster.needs_exchange());
                 let exchange = exchange.map(|remote| remote as Arc<dyn Exchange>);
                 let control = Control { signals: Some(signals), rounds: Some(searches) };
-                cluster::run(plan, store, states, &*cluster, &args.cluster(results, folder, exchange), control, observers)
+                cluster::run(
+                    plan,
+                    store,
+                    states,
+                    &*cluster,
+                    &args.cluster(results, folder, exchange),
+                    control,
+                    observers,
+                )
             }
             (_, folder) => {
                 let options = Options {

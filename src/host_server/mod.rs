@@ -276,7 +276,13 @@ impl Server {
     fn execute(self: &Arc<Self>, id: u64, ask: Ask, upload: Upload) {
         let is_long = matches!(
             ask,
-            Ask::Record { .. } | Ask::Tree { .. } | Ask::Fetch { .. } | Ask::Clean | Ask::Devices | Ask::Examine | Ask::Forget { .. }
+            Ask::Record { .. }
+                | Ask::Tree { .. }
+                | Ask::Fetch { .. }
+                | Ask::Clean
+                | Ask::Devices
+                | Ask::Examine
+                | Ask::Forget { .. }
         );
         if !is_long {
             let result = self.result(id, ask, upload);

@@ -177,7 +177,8 @@ impl Worker {
                     hearing.idle = matches!(message, Message::Idle);
                     let job = hearing.job;
                     drop(hearing);
-                    let input = if let Message::Idle = message { Input::Closed(job, 0) } else { Input::Message(job, message) };
+                    let input =
+                        if let Message::Idle = message { Input::Closed(job, 0) } else { Input::Message(job, message) };
                     inputs.send(input).is_ok()
                 });
                 let mut hearing = hearing.lock().unwrap_or_else(PoisonError::into_inner);

@@ -19,7 +19,9 @@ if sys.argv[1] == "apply":
         sys.exit("Error from server (Forbidden): jobs.batch is forbidden: exceeded quota: jobs")
     open(f"{folder}/{name}.yaml", "w").write(text)
     command = json.loads(field(r"command: \[/bin/sh, -c, (.*)\]"))
-    script = f"({command}\n); echo $? >{folder}/{name}.end.new; mv {folder}/{name}.end.new {folder}/{name}.end"
+    members = re.search(r"completions: (\d+)", text)
+    several = "".join(f"(export SWEEP_MEMBER={member}\n{command}\n) & " for member in range(int(members[1]))) + "wait" if members else ""
+    script = f"({several or command}\n); echo $? >{folder}/{name}.end.new; mv {folder}/{name}.end.new {folder}/{name}.end"
     subprocess.Popen(["setsid", "sh", "-c", script], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     print(f"job.batch/{name} created")
 elif sys.argv[1] == "get":
@@ -141,6 +143,40 @@ fn the_engine_keeps_dependencies_and_a_quota_is_waited_for() {
 }
 
 #[test]
+fn pilots_are_the_pods_of_an_indexed_job() {
+    let sandbox = sandbox(
+        "
+steps:
+  a: { uses: mock, matrix: { value: { range: [0, 12] } }, with: { seconds: 0.3 }, resources: { cpus: 1 } }
+  b: { uses: mock, needs: a, with: { value: 1 } }
+  bad: { uses: mock, with: { end: fail } }
+",
+        "answers-within: 20s",
+    );
+    let ended = sweep(&sandbox, &["run", "sweep.yaml", "--poll", "0.2", "--pilot", "3"]);
+    assert_eq!(ended.code, Some(5), "{}", ended.stderr);
+    assert_eq!(sandbox.tally(), [("done", 13), ("failed", 1)], "{}", ended.stderr);
+    let manifests = manifests(&sandbox);
+    assert_eq!(manifests.len(), 1, "{}", ended.stderr);
+    let spec = &manifests[0]["spec"];
+    assert_eq!(
+        (&spec["completionMode"], &spec["completions"], &spec["parallelism"]),
+        (&"Indexed".into(), &3.into(), &3.into())
+    );
+    assert!(spec["backoffLimit"].is_null() && spec["backoffLimitPerIndex"] == 0);
+    let schema: Value = serde_json::from_str(include_str!("testdata/kubernetes-job.json")).unwrap();
+    let validator = jsonschema::draft7::new(&schema).unwrap();
+    let mistakes: Vec<String> = validator.iter_errors(&manifests[0]).map(|error| error.to_string()).collect();
+    assert!(mistakes.is_empty(), "{mistakes:?}");
+    // Each is an engine with a number and a journal of its own.
+    let run = sandbox.path("results/runs").join(&sandbox.runs()[0]);
+    let journals = crate::sandbox::list(&run.join("pilots"));
+    let names: Vec<_> = journals.iter().map(|path| path.file_name().unwrap().to_str().unwrap().to_owned()).collect();
+    assert_eq!(names, ["1.jsonl", "2.jsonl", "3.jsonl"]);
+    assert_eq!(sandbox.sweep(&["cache", "verify"]).code, Some(0));
+}
+
+#[test]
 fn values_that_a_preset_needs_are_asked_for() {
     let sandbox = Sandbox::with("steps: { a: { uses: mock } }");
     sandbox.write(
@@ -200,8 +236,9 @@ fn without_a_shared_folder(recipe: &str) -> Sandbox {
     sandbox.write("bin/kubectl", PODS);
     fs_err::set_permissions(sandbox.path("bin/kubectl"), std::fs::Permissions::from_mode(0o755)).unwrap();
     let values = format!("image: '{}', secret: keys", sandbox.path("image").display());
-    let text =
-        format!("recipe: recipe.yaml\nexecutor: {{ batch: {{ preset: kubernetes-remote, values: {{ {values} }} }} }}\n");
+    let text = format!(
+        "recipe: recipe.yaml\nexecutor: {{ batch: {{ preset: kubernetes-remote, values: {{ {values} }} }} }}\n"
+    );
     sandbox.write("sweep.yaml", &text);
     sandbox
 }
@@ -257,7 +294,15 @@ tables: { t: { from: take, rows: [number], cells: [length] } }
     assert!(sandbox.sweep(&["logs", "bad"]).stdout.contains("mock job"), "{}", ended.stderr);
     // Each job went to one pod, and no pod saw the results folder.
     let manifests = manifests(&sandbox);
-    assert_eq!(manifests.len(), 6, "{}", ended.stderr);
+    let mut pods_of: std::collections::BTreeMap<&str, usize> = std::collections::BTreeMap::new();
+    for manifest in &manifests {
+        let script = pod(manifest)["command"][2].as_str().unwrap();
+        *pods_of.entry(script.split("--key ").nth(1).unwrap().trim()).or_default() += 1;
+    }
+    let bad = sandbox.journal("failed")[0]["key"].as_str().unwrap().to_owned();
+    assert_eq!(pods_of.len(), 6, "{}", ended.stderr);
+    // What has failed in the first sweep may be tried again by the second one.
+    assert!(pods_of.iter().all(|(key, pods)| *pods == 1 || *key == bad), "{pods_of:?} {}", ended.stderr);
     let results = sandbox.path("results").display().to_string();
     assert!(manifests.iter().all(|manifest| !manifest.to_string().contains(&results)));
     assert_eq!(sandbox.sweep(&["cache", "verify"]).code, Some(0));

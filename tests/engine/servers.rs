@@ -27,7 +27,11 @@ impl Script {
         let mut child = Command::new(script).args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let answers = BufReader::new(child.stdout.take().unwrap());
         let mut process = Process { commands: child.stdin.take(), answers, child };
-        if process.answer() == "ready" { Ok(Self(Mutex::new(process))) } else { Err(process.child.wait().unwrap().code()) }
+        if process.answer() == "ready" {
+            Ok(Self(Mutex::new(process)))
+        } else {
+            Err(process.child.wait().unwrap().code())
+        }
     }
 
     /// Has the script do something to the servers.

@@ -5,9 +5,7 @@ use crate::sandbox::{Sandbox, until};
 /// The worker of each job, which is the parent of its program.
 fn parents(sandbox: &Sandbox) -> Vec<(String, f64)> {
     let records = sandbox.records().into_iter();
-    records
-        .map(|(label, record)| (label, record["outcome"]["metrics"]["parent"]["value"].as_f64().unwrap()))
-        .collect()
+    records.map(|(label, record)| (label, record["outcome"]["metrics"]["parent"]["value"].as_f64().unwrap())).collect()
 }
 
 #[test]
@@ -46,13 +44,13 @@ fn a_worker_serves_only_jobs_with_its_settings_and_leaves_nothing_of_them() {
 steps:
   a:
     uses: command
-    with: { run: 'sleep 600 & echo parent=$PPID threads=$SWEEP_THREADS left=$!', seed: 1 }
+    with: { run: 'sleep 600 & echo left=$!; echo parent=$PPID; echo threads=$SWEEP_THREADS', seed: 1 }
     resources: { cpus: 1 }
-  b: { uses: command, needs: a, with: { run: 'echo parent=$PPID threads=$SWEEP_THREADS', seed: 2 }, resources: { cpus: 1 } }
+  b: { uses: command, needs: a, with: { run: 'echo parent=$PPID; echo threads=$SWEEP_THREADS', seed: 2 }, resources: { cpus: 1 } }
   c:
     uses: command
     needs: b
-    with: { run: 'echo parent=$PPID threads=$SWEEP_THREADS', seed: 3 }
+    with: { run: 'echo parent=$PPID; echo threads=$SWEEP_THREADS', seed: 3 }
     resources: { cpus: 2 }
 ",
     );
@@ -64,7 +62,10 @@ steps:
     assert_ne!(metric("b", "parent"), metric("c", "parent"));
     assert_eq!(["a", "b", "c"].map(|step| metric(step, "threads")), [1.0, 1.0, 2.0]);
     let left = metric("a", "left");
-    assert!(!std::path::Path::new(&format!("/proc/{left}")).exists(), "what a program leaves running ends with its job");
+    assert!(
+        !std::path::Path::new(&format!("/proc/{left}")).exists(),
+        "what a program leaves running ends with its job"
+    );
 }
 
 #[test]

@@ -63,6 +63,11 @@ pub trait Cluster: fmt::Debug {
         None
     }
 
+    /// True if a batch job can have several members, each with its number.
+    fn has_members(&self) -> bool {
+        false
+    }
+
     /// Submits a batch job.
     ///
     /// # Errors
@@ -276,8 +281,11 @@ pub enum Work<'a> {
     Pilot {
         /// The name of the run.
         run: &'a str,
-        /// Its number, from 1.
+        /// Its number, from 1; of several, that of the first.
         number: usize,
+        /// Number of engines that are submitted as the members of one batch job. Each finds its place among them, from 0, in
+        /// `SWEEP_MEMBER`.
+        members: usize,
     },
 }
 
@@ -286,7 +294,10 @@ impl Work<'_> {
     pub fn arguments(&self) -> String {
         match self {
             Self::Job { key, run, at } => format!("exec-job {run} --at {at} --key {key}"),
-            Self::Pilot { run, number } => format!("exec-pilot {run} --number {number}"),
+            Self::Pilot { run, number, members: 0 | 1 } => format!("exec-pilot {run} --number {number}"),
+            Self::Pilot { run, number, .. } => {
+                format!("exec-pilot {run} --number $(({number} + ${{SWEEP_MEMBER:-0}}))")
+            }
         }
     }
 }

@@ -353,7 +353,8 @@ impl<'a, 'o> Run<'a, 'o> {
             if !self.jobs[job].stage.is_held() {
                 continue;
             }
-            // Another sweep may have done it meanwhile.
+            // Another sweep may have done it meanwhile, or the machine of an earlier submission.
+            self.bring(job);
             if self.session.done(job) {
                 self.jobs.close(job, false);
                 continue;

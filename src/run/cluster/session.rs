@@ -49,7 +49,9 @@ impl Launch {
 
     /// The script for a machine that shares no folder with this one. It has the program and the project in its image.
     pub(super) fn script_afar(arguments: &str) -> String {
-        format!("#!/bin/sh\nexec \"${{SWEEP_PROGRAM:-sweep}}\" --results \"${{SWEEP_RESULTS:-/tmp/sweep}}\" {arguments}\n")
+        format!(
+            "#!/bin/sh\nexec \"${{SWEEP_PROGRAM:-sweep}}\" --results \"${{SWEEP_RESULTS:-/tmp/sweep}}\" {arguments}\n"
+        )
     }
 
     /// The file with the output of a batch job.

@@ -109,7 +109,11 @@ fn what_no_run_needs_is_removed_from_a_host() {
     fs_err::write(old.join("sweep"), "an earlier version").unwrap();
     let cleaned = clean();
     assert_eq!(cleaned.code, Some(0), "{}", cleaned.stderr);
-    assert!(cleaned.stderr.contains("1 program, ") && cleaned.stderr.contains("10 records removed"), "{}", cleaned.stderr);
+    assert!(
+        cleaned.stderr.contains("1 program, ") && cleaned.stderr.contains("10 records removed"),
+        "{}",
+        cleaned.stderr
+    );
     assert!(!old.exists());
     let left: Vec<_> = ["blobs", "trees"].iter().flat_map(|name| list_all(&workdir.join(name))).collect();
     assert!(left.is_empty(), "{left:?}");

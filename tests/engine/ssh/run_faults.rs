@@ -12,9 +12,8 @@ use crate::sandbox::{Sandbox, until};
 /// A sweep file that runs the recipe on two hosts, the first of which is behind a proxy.
 fn behind(sandbox: &Sandbox, sshd: &Sshd, proxy: &Proxy, more: &str) {
     let (config, port) = (sshd.path("config"), proxy.port);
-    let host = |name: &str, more: &str| {
-        format!("{{ host: {name}, cpus: 2, options: [-F, {}{more}] }}", config.display())
-    };
+    let host =
+        |name: &str, more: &str| format!("{{ host: {name}, cpus: 2, options: [-F, {}{more}] }}", config.display());
     let hosts = [host("box1", &format!(", '-oPort={port}'")), host("box2", "")].join(", ");
     sandbox.write(
         "sweep.yaml",
@@ -138,7 +137,12 @@ fn hosts_on_which_the_program_does_not_run_are_one_sentence_each_and_others_do_t
     on_hosts(&sandbox, &sshd, &HOSTS, "local: false");
     let ended = sandbox.sweep(&RUN);
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
-    assert_eq!(ended.stderr.matches("box1 is Linux riscv64, and this program is made for").count(), 1, "{}", ended.stderr);
+    assert_eq!(
+        ended.stderr.matches("box1 is Linux riscv64, and this program is made for").count(),
+        1,
+        "{}",
+        ended.stderr
+    );
     assert_eq!(ended.stderr.matches("this program does not run on box2: ").count(), 1, "{}", ended.stderr);
     assert_eq!(starts(&sshd, &[]), once(10));
     let hosts: BTreeMap<String, usize> = sandbox.journal("started").iter().fold(BTreeMap::new(), |mut hosts, line| {

@@ -144,6 +144,8 @@ pub const JOB_FIELDS: &[&str] = &[
     "memory-mib-per-cpu",
     "memory-bytes",
     "gpus",
+    "members",
+    "single",
     "remote",
     "exclusive",
     "seconds",
@@ -187,6 +189,11 @@ impl CommandTemplates {
     /// True if its machines have no results folder in common, so that jobs go through the remote store.
     pub fn uses_remote(&self) -> bool {
         self.mentions("remote")
+    }
+
+    /// True if one batch job can have several members.
+    pub fn has_members(&self) -> bool {
+        self.mentions("members")
     }
 
     fn mentions(&self, field: &str) -> bool {

@@ -46,8 +46,7 @@ impl Run<'_, '_> {
     pub(super) fn hand_over(&mut self, job: usize) -> Result<Option<String>, String> {
         let Some(afar) = &mut self.afar else { return Ok(None) };
         let folder = &self.session.options.folder;
-        let mut spec =
-            job_specs::read_at(folder.path(), self.job_specs[job]).map_err(|error| error.to_string())?;
+        let mut spec = job_specs::read_at(folder.path(), self.job_specs[job]).map_err(|error| error.to_string())?;
         for need in needed(&spec) {
             if afar.there.contains(&need) {
                 continue;
@@ -89,6 +88,13 @@ impl Run<'_, '_> {
             // They are for people; the record is what counts.
             let _ = fs::write(&path, kept);
         }
+        self.bring(job);
+    }
+
+    /// Brings the record of a job here, if it has none and the store elsewhere has one.
+    pub(super) fn bring(&mut self, job: usize) {
+        let Some(afar) = &self.afar else { return };
+        let (exchange, key) = (Arc::clone(&afar.exchange), self.session.key(job));
         if self.session.store.contains(key) {
             return;
         }
