@@ -218,7 +218,8 @@ pub(crate) fn judge_all(source: Source<'_>) -> Vec<Verdict> {
 /// Corrects verdicts for their number (Holm). Invariants and claims about other hardware or sizes do not count; claims
 /// without a result count as undecided.
 fn correct(verdicts: &mut [Verdict]) {
-    let mut family: Vec<&mut Verdict> = verdicts.iter_mut().filter(|verdict| verdict.applies && !verdict.invariant).collect();
+    let mut family: Vec<&mut Verdict> =
+        verdicts.iter_mut().filter(|verdict| verdict.applies && !verdict.invariant).collect();
     let chance: Vec<f64> = family.iter().map(|verdict| verdict.p.unwrap_or(1.0)).collect();
     let claims = count(family.len(), "claim");
     for (verdict, p) in family.iter_mut().zip(holm(&chance)) {

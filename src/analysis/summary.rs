@@ -4,7 +4,7 @@ use sweep_job::Unit;
 
 use crate::{
     analysis::{
-        Cell, Column, Compared, Show, State, Table, TableRow, Verdict,
+        Cell, Column, Compared, Show, Table, TableRow, Verdict,
         claim::{judge, side_of},
         evidence::Source,
         table::scale,

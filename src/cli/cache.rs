@@ -271,8 +271,14 @@ fn keys_of(store: &Store, paths: &[PathBuf], values: &Values, backend: Backend) 
 fn plan_of(store: &Store, paths: &[PathBuf], values: &Values, backend: Backend) -> Result<Plan, Error> {
     let names: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
     let name = names.join(", ");
-    let draft = Draft::load(&Request { paths, set: &values.set, axes: &values.axes, scale: values.scale.as_deref(), only: &[] })
-        .map_err(Error::recipe(name.clone()))?;
+    let draft = Draft::load(&Request {
+        paths,
+        set: &values.set,
+        axes: &values.axes,
+        scale: values.scale.as_deref(),
+        only: &[],
+    })
+    .map_err(Error::recipe(name.clone()))?;
     let (_, plan) = Batches::plan(draft, backend, store).map_err(Error::search(name))?;
     Ok(plan)
 }

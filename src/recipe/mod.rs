@@ -28,9 +28,9 @@ pub use self::{
     keys::{Declaration, Key},
     lower::{
         Adaptive, Aggregate, Bound, Citation, Claim, Compare, ComparedValues, Comparison, Confirm, Effects,
-        Expectation, Family, Figure, GpuCount, GpuMemory, Interactions, KeptStates, Least, MetricRule, MetricTraits, Metrics,
-        Missing, Need, OfStep, Order, PaperRow, Policy, Racing, Resources, Rules, Rungs, Search, Side, StatePolicy,
-        Statement, Suggest, Table, TableKind,
+        Expectation, Family, Figure, GpuCount, GpuMemory, Interactions, KeptStates, Least, MetricRule, MetricTraits,
+        Metrics, Missing, Need, OfStep, Order, PaperRow, Policy, Racing, Resources, Rules, Rungs, Search, Side,
+        StatePolicy, Statement, Suggest, Table, TableKind,
         executor::{self, BatchSystem, Executor},
     },
     matrix::{

@@ -89,10 +89,17 @@ fn the_report_of_a_scale_has_its_own_folder() {
     sandbox.sweep(&["run", "recipe.yaml", "--scale", "large", "--only", "b"]);
     assert_eq!(sandbox.read("results/reports/study-large/claims.json"), whole);
     // The commands of the other kind know the scale, too.
-    for command in [&["report"][..], &["explain", "--job", "a/seed=0"], &["query"], &["best", "--step", "a", "--metric", "value"]] {
-        let args = [command, &["recipe.yaml", "--scale", "large"]].concat();
+    let scale = ["--scale", "large"];
+    for (command, says) in [
+        (&["report", "recipe.yaml"][..], "✓ large-only: supported"),
+        (&["explain", "recipe.yaml", "a/seed=2"], "cached"),
+        (&["query", "recipe.yaml", "--select", "value"], "10"),
+        (&["plan", "recipe.yaml"], "4 cached"),
+    ] {
+        let args = [command, &scale].concat();
         let ended = sandbox.sweep(&args);
-        assert!(matches!(ended.code, Some(0 | 1)), "{args:?}: {}{}", ended.stdout, ended.stderr);
+        assert_eq!(ended.code, Some(0), "{args:?}: {}", ended.stderr);
+        assert!(ended.stdout.contains(says), "{args:?}: {}", ended.stdout);
     }
     // Nothing of a scale that never ran is there.
     let never = sandbox.sweep(&["report", "recipe.yaml", "--scale", "huge"]);
@@ -131,7 +138,7 @@ fn mistakes_in_scales() {
     // A scale that is not chosen is checked, too.
     sandbox.write("recipe.yaml", &STUDY.replace("set: { v: 100 }", "set: { x: 100 }"));
     let unknown = refusal(&sandbox, &["recipe.yaml"]);
-    assert!(unknown.contains("unknown param `x`") && unknown.contains("recipe.yaml:5:16"), "{unknown}");
+    assert!(unknown.contains("unknown param `x`") && unknown.contains("recipe.yaml:5:18"), "{unknown}");
     assert_eq!(unknown, refusal(&sandbox, &["recipe.yaml", "--scale", "huge"]));
     sandbox.write("recipe.yaml", &STUDY.replace("a.seed: [0, 1, 2]", "c.seed: [0]"));
     assert!(refusal(&sandbox, &["recipe.yaml"]).contains("unknown step `c`"));
@@ -147,7 +154,8 @@ fn mistakes_in_scales() {
 #[test]
 fn a_recipe_inherits_scales() {
     let sandbox = Sandbox::with(STUDY);
-    sandbox.write("child.yaml", "extends: recipe.yaml\nname: child\nscales: { huge: null, large: { set: { v: 20 } } }\n");
+    sandbox
+        .write("child.yaml", "extends: recipe.yaml\nname: child\nscales: { huge: null, large: { set: { v: 20 } } }\n");
     let large = labels(&sandbox, &["child.yaml", "--scale", "large"]);
     assert_eq!(large.len(), 3, "the entry replaces that of the base: {large:?}");
     assert!(refusal(&sandbox, &["child.yaml", "--scale", "huge"]).contains("recipe `child` has no scale `huge`"));
@@ -201,7 +209,7 @@ steps:
     seeds: 4
     with:
       run: set -- $VALUES; shift $SWEEP_SEED; echo value=$1
-      env: { VALUES: '${{ matrix.values }}' }
+      env: { VALUES: '${{ matrix.values }}', METHOD: '${{ matrix.method }}' }
 claims:
   family: holm
   y-is-more: { difference: { metric: value, of: { step: a, method: y }, to: { step: a, method: x } }, expect: { more_than: 0 } }
@@ -230,7 +238,8 @@ fn holm_without_invariants_is_holm_over_the_others() {
 
 #[test]
 fn an_undecided_claim_says_how_many_seeds_it_takes() {
-    let sandbox = Sandbox::with(&FAMILY.replace("  family: holm\n", "").replace("'1.2 1.2 1.5 1.5'", "'1.0 1.2 1.1 1.6'"));
+    let sandbox =
+        Sandbox::with(&FAMILY.replace("  family: holm\n", "").replace("'1.2 1.2 1.5 1.5'", "'1.0 1.2 1.1 1.6'"));
     assert_eq!(sandbox.sweep(&["run", "recipe.yaml"]).code, Some(0));
     let verdicts = verdicts(&sandbox, "study");
     let verdict = of(&verdicts, "y-is-more");

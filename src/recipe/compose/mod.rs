@@ -187,7 +187,12 @@ impl Loader {
         let full = format!("{name}-{}", scale.value);
         if is_name(name) && is_name(&scale.value) && !is_name(&full) {
             let message = format!("`{full}` is too long for the name of a report");
-            self.problem(scale.span, message, "with the recipe's name", "shorten the name of the scale, or of the recipe");
+            self.problem(
+                scale.span,
+                message,
+                "with the recipe's name",
+                "shorten the name of the scale, or of the recipe",
+            );
         }
         full
     }

@@ -341,7 +341,8 @@ impl Lower<'_> {
         let sides = claim.selections();
         let steps: Vec<&Step> = sides.iter().map(|(step, _)| &context.steps[*step]).collect();
         claim.scale = keys.scale.node().map_or_else(Vec::new, |node| self.least(node, &steps));
-        let traits = steps.into_iter().map(|step| (claim.metric().to_owned(), traits_of(context.rules, step, claim.metric())));
+        let traits =
+            steps.into_iter().map(|step| (claim.metric().to_owned(), traits_of(context.rules, step, claim.metric())));
         self.check_worst(&keys.missing, traits);
         Some(claim)
     }

@@ -74,10 +74,8 @@ impl Lower<'_> {
             return None;
         }
         let keys = ScaleKeys::read(self, &entry.value, "a scale")?;
-        let changes = Overlay {
-            set: self.changes(keys.set.node(), "`set`"),
-            axes: self.changes(keys.axes.node(), "`axes`"),
-        };
+        let changes =
+            Overlay { set: self.changes(keys.set.node(), "`set`"), axes: self.changes(keys.axes.node(), "`axes`") };
         Some(Scale { name: name.clone(), about: keys.about.value, changes })
     }
 

@@ -123,10 +123,8 @@ impl Lower<'_> {
                 recipes
             }
         };
-        let changes = Overlay {
-            set: self.changes(keys.set.node(), "`set`"),
-            axes: self.changes(keys.axes.node(), "`axes`"),
-        };
+        let changes =
+            Overlay { set: self.changes(keys.set.node(), "`set`"), axes: self.changes(keys.axes.node(), "`axes`") };
         let scale = keys.scale.spanned();
         if let Some(scale) = &scale {
             self.check_name(scale, "scale");
