@@ -44,8 +44,8 @@ pub use gradprobe::{
     Subject, ThresholdScope, Tuning,
 };
 pub use k1::{
-    AttentionForm, CausalMask, GradientNorm, K1, K1Computing, K1Data, K1Loop, K1Model, K1Optimizer, K1Update,
-    LossReads, NetworkShape, NormScope, SelectionWay, Shift, Unchosen, UpdateRule, Words,
+    AttentionForm, CausalMask, GradientNorm, K1, K1Computing, K1Data, K1Loop, K1Model, K1Optimizer, K1Precision,
+    K1Update, LossReads, LossScaling, NetworkShape, NormScope, SelectionWay, Shift, Unchosen, UpdateRule, Words,
 };
 pub use measured::{
     ComputeMetrics, FusionMetrics, LoopMetrics, LossMetrics, NetworkMetrics, PeakMetrics, SampledMetrics, WorkerMetrics,
