@@ -27,8 +27,8 @@ pub use architecture::{
 };
 pub use batch_size::{BatchSize, BatchSizes};
 pub use bench::{
-    BenchMaskUpdate, BenchMasking, BenchThreshold, Finding, Making, MaskFormat, MaskMetrics, SearchMetrics,
-    ThresholdSearch, Timing, UpdateKind, Workload, WorkloadMetrics,
+    Applying, BenchMaskUpdate, BenchMasking, BenchThreshold, Finding, Given, Making, MaskFormat, MaskMetrics,
+    ScoreFormat, ScoreSource, SearchMetrics, ThresholdSearch, Timing, UpdateKind, Workload, WorkloadMetrics,
 };
 pub use check::{Check, Checking};
 pub use command::{
