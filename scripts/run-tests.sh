@@ -5,5 +5,7 @@ cd "$(dirname "$0")/.."
 if cargo nextest --version >/dev/null 2>&1; then
     cargo nextest run --locked --workspace --no-fail-fast "$@"
 else
-    cargo test --locked --workspace --no-fail-fast "$@"
+    # The backends' generators are one per process, so tests of the lab take turns where they share one.
+    cargo test --locked --workspace --exclude sweep-lab --no-fail-fast "$@"
+    cargo test --locked --package sweep-lab --no-fail-fast "$@" -- --test-threads=1
 fi

@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
+#[path = "lab/common/mod.rs"]
+#[expect(dead_code, reason = "shared with the other tests, which use the rest")]
 mod common;
 
 use std::sync::{Mutex, PoisonError};

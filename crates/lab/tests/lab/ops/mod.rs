@@ -1,15 +1,11 @@
 //! The operations compared with loops in double precision, their gradients with differences of those loops, and the
 //! kernels with Burn's operations where loops would take too long.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests")]
-
-#[path = "../common/mod.rs"]
-mod common;
-
 mod adamw;
 mod cases;
 mod weights;
 
+use crate::common::relative_error;
 use burn::{
     backend::{
         Autodiff, Flex,
@@ -19,7 +15,6 @@ use burn::{
     tensor::{Int, Tensor, TensorData},
 };
 use cases::{Add, Attention, CrossEntropy, Embedding, Gelu, LayerNorm, Linear};
-use common::relative_error;
 use proptest::prelude::*;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;

@@ -1,13 +1,9 @@
 //! Every GPU of this machine, including software implementations, compared with Burn's operations on the CPU: fused and
 //! eager, with all kinds of checkpointing, optimizers and pruning methods.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests")]
-
-mod common;
-
 use std::{path::Path, sync::Mutex, time::Instant};
 
-use common::{golden, merged, run, run_on};
+use crate::common::{golden, merged, run, run_on};
 use serde_json::{Value, json};
 use sweep_job::{Backend, Task, tasks::PruneMethod};
 

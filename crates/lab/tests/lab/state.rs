@@ -1,13 +1,9 @@
 //! The state of a training is saved and restored without losing a bit.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests")]
-
-mod common;
-
 use std::path::Path;
 
+use crate::common::{Inner, Small, Train};
 use burn::backend::flex::FlexDevice;
-use common::{Inner, Small, Train};
 use sweep_job::tasks::{Optimizer, OptimizerKind, Prune, PruneMethod, ThresholdMethod};
 use sweep_lab::{
     StateError,

@@ -3,20 +3,16 @@
 //! Runs where a Python has PyTorch and transformers: `SWEEP_TEST_PYTHON`, else the one that `scripts/python-deps.sh` makes,
 //! else `python3`.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests")]
-
-mod common;
-
 use std::{
     path::{Path, PathBuf},
     process::Command,
 };
 
+use crate::common::{host, ids, relative_error};
 use burn::{
     backend::{Autodiff, Flex, flex::FlexDevice},
     tensor::Tensor,
 };
-use common::{host, ids, relative_error};
 use serde_json::json;
 use sweep_job::tasks::{Activation, BlockSpec, Train};
 use sweep_lab::model::{Gpt, GptDims, Network, hub};
@@ -93,7 +89,7 @@ fn transformers_computes_the_same_logits() {
         "n_layer": 2, "n_head": 2, "d_model": 16, "block_size": 16, "batch_size": 2, "iters": 6, "prune_every": 1,
         "prune": "magnitude", "sparsity": 0.5, "save": true,
     });
-    common::run("train", given, folder.path()).unwrap();
+    crate::common::run("train", given, folder.path()).unwrap();
     let saved = folder.path().join(Train::CHECKPOINT);
     let network = hub::load::<Autodiff<Flex>>(&saved, &FlexDevice).unwrap();
     let sequences = sequences(16);

@@ -3,11 +3,7 @@
 //! If one of these numbers changes, finished records change their meaning: raise the task's `revision` in `crates/job`
 //! together with the number here.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests")]
-
-mod common;
-
-use common::{merged, run};
+use crate::common::{merged, run};
 use serde_json::{Value, json};
 use sweep_job::Task;
 

@@ -1,8 +1,5 @@
 //! Masks chosen by kernels on a GPU, or on a software implementation of one, compared with masks from scores that the
 //! host reads: with Burn's operations one by one, and inside `Fusion`.
-#![cfg(any(feature = "cuda", feature = "wgpu"))]
-#![expect(clippy::unwrap_used, reason = "in a test a panic is the message")]
-
 use burn::tensor::{Distribution, Tensor};
 use burn_cubecl::CubeBackend;
 use burn_fusion::Fusion;

@@ -1,12 +1,8 @@
 //! Unusable data is rejected, with the file, the place and the numbers.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests")]
-
-mod common;
-
 use std::path::Path;
 
-use common::{merged, run};
+use crate::common::{merged, run};
 use serde_json::{Value, json};
 use sweep_job::{Failure, FailureKind};
 

@@ -2,14 +2,10 @@
 //!
 //! The backend's generator is one per process, so the tests that use dropout take turns.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests")]
-
-mod common;
-
 use std::{collections::BTreeMap, path::Path, sync::Mutex};
 
+use crate::common::{Kept, Train, folders, host, ids, merged, relative_error, run, task};
 use burn::backend::flex::FlexDevice;
-use common::{Kept, Train, folders, host, ids, merged, relative_error, run, task};
 use serde_json::{Value, json};
 use sweep_job::{
     Backend, FailureKind, Outcome, Task,

@@ -1,12 +1,8 @@
 //! A training that continues from the state of a shorter one has the result of one that was trained alone.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests")]
-
-mod common;
-
 use std::{collections::BTreeMap, fs, path::Path};
 
-use common::{Kept, folders, merged, task};
+use crate::common::{Kept, folders, merged, task};
 use serde_json::{Value, json};
 use sweep_job::{Backend, Outcome};
 

@@ -1,18 +1,14 @@
 //! Paper 002's hierarchy: its network, the selection of nodes, and the changes of a step.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests")]
-
-#[path = "../common/mod.rs"]
-mod common;
 mod slow;
 
 use std::ops::Range;
 
+use crate::common::{Inner, Kept, Train, folders, host, ids, merged, relative_error, run, task};
 use burn::{
     backend::flex::FlexDevice,
     tensor::{Tensor, TensorData},
 };
-use common::{Inner, Kept, Train, folders, host, ids, merged, relative_error, run, task};
 use rand::Rng as _;
 use serde_json::{Value, json};
 use sweep_job::{

@@ -2,17 +2,13 @@
 //!
 //! The backend's generator is one per process, so the tests that use dropout take turns.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests")]
-
-mod common;
-
 use std::{path::Path, sync::Mutex};
 
+use crate::common::{Train, host, merged, relative_error, run, task};
 use burn::{
     backend::{Flex, flex::FlexDevice},
     tensor::{Int, Tensor, TensorData},
 };
-use common::{Train, host, merged, relative_error, run, task};
 use serde_json::{Value, json};
 use sweep_job::{
     Outcome, Task,

@@ -1,11 +1,7 @@
 //! Pruning while training, compared with explicit loops.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests")]
-
-mod common;
-
+use crate::common::{Inner, Small, Train, host};
 use burn::tensor::Tensor;
-use common::{Inner, Small, Train, host};
 use sweep_job::tasks::{BlockSpec, Optimizer, OptimizerKind, Prune, PruneMethod, PruneUpdate, ThresholdMethod};
 use sweep_lab::{
     model::{self, GptDims, ParamInfo, VOCAB_BYTES},

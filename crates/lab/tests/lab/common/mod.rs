@@ -1,6 +1,5 @@
 //! Helpers that the lab's tests share.
 
-#![expect(dead_code, reason = "every test file is a program of its own and uses a part of this")]
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::path::{Path, PathBuf};

@@ -1,13 +1,9 @@
 //! Text: the cache changes nothing, temperature 0 is greedy, and the same seed gives the same text.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests")]
-
-mod common;
-
 use std::path::Path;
 
+use crate::common::{Train, host, ids, run};
 use burn::backend::flex::FlexDevice;
-use common::{Train, host, ids, run};
 use serde_json::{Value, json};
 use sweep_job::{
     FailureKind, Outcome, Unit,
@@ -33,7 +29,7 @@ fn saved(dims: GptDims, dir: &Path) -> Gpt<Train> {
 }
 
 fn text(given: &Value, dir: &Path) -> (String, Outcome) {
-    let given = common::merged(json!({"init": dir.join("network")}), given);
+    let given = crate::common::merged(json!({"init": dir.join("network")}), given);
     let outcome = run("generate", given, dir).unwrap();
     (std::fs::read_to_string(dir.join(&outcome.artifacts["text"])).unwrap(), outcome)
 }

@@ -1,6 +1,6 @@
 //! `uses: gradprobe`, as a whole.
 
-use super::{Classifier, FlexDevice, Train, common, host, json, run, values};
+use super::{Classifier, FlexDevice, Train, host, json, run, values};
 
 #[test]
 fn the_task_prunes_a_network_that_another_job_can_load() {
@@ -10,7 +10,7 @@ fn the_task_prunes_a_network_that_another_job_can_load() {
         "mode": "layer_wise", "sparsity": 0.5, "tolerance": 0.5, "batch_size": 2, "save": true, "save_masks": true,
         "eval_batches": 2, "eval_batch_size": 2,
     });
-    let outcome = run("gradprobe", common::merged(small, &probe), dir.path()).unwrap();
+    let outcome = run("gradprobe", crate::common::merged(small, &probe), dir.path()).unwrap();
     let metric = |name: &str| outcome.metrics[name].value;
     assert!(metric("sparsity") > 0.0 && metric("sparsity") <= metric("sparsity.candidates"));
     assert_eq!(metric("passes"), 2.0 * 10.0);

@@ -1,16 +1,12 @@
 //! Folders in the Hub's layout: written folders can be read, and defects are rejected by name.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests")]
-
-mod common;
-
 use std::{collections::BTreeMap, path::Path};
 
+use crate::common::{Inner, Tensors, Train, golden, host, ids, relative_error, run};
 use burn::{
     backend::flex::FlexDevice,
     tensor::{bf16, f16},
 };
-use common::{Inner, Tensors, Train, golden, host, ids, relative_error, run};
 use safetensors::{Dtype, SafeTensors, tensor::TensorView};
 use serde_json::{Value, json};
 use sweep_job::{

@@ -1,12 +1,8 @@
 //! A training reads from the device when it logs, evaluates and chooses masks, and at no other time.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests")]
-
-mod common;
-
 use std::path::{Path, PathBuf};
 
-use common::{folders, merged, task};
+use crate::common::{folders, merged, task};
 use serde_json::{Value, json};
 use sweep_job::{Backend, Progress, Report};
 use sweep_lab::device::read::reads;

@@ -1,14 +1,10 @@
 //! AdamW, AMSGrad and SPAM compared with an implementation in 64 bits that follows ratio-ablation, section 8.1, line by
 //! line.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests")]
-
-mod common;
-
 use std::collections::VecDeque;
 
+use crate::common::{Inner, Small, Train, host};
 use burn::{backend::flex::FlexDevice, tensor::Tensor};
-use common::{Inner, Small, Train, host};
 use sweep_job::tasks::{DecayOn, Optimizer, OptimizerKind};
 use sweep_lab::{
     model,

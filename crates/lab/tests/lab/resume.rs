@@ -1,9 +1,5 @@
 //! An interrupted training resumes from its checkpoint with the same results.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests")]
-
-mod common;
-
 use std::{
     fs,
     panic::{AssertUnwindSafe, catch_unwind},
@@ -11,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use common::{folders, merged, task};
+use crate::common::{folders, merged, task};
 use serde_json::{Value, json};
 use sweep_job::{Backend, Outcome, Progress, Report};
 

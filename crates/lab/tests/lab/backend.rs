@@ -1,10 +1,8 @@
 //! Missing backends, available backends, and tasks that do not belong to the lab.
 
-mod common;
-
 use std::path::Path;
 
-use common::{Kept, folders, merged, run_on};
+use crate::common::{Kept, folders, merged, run_on};
 use serde_json::json;
 use sweep_job::{Backend, Failure, FailureKind, Task, tasks::Mock};
 

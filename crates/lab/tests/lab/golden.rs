@@ -1,14 +1,10 @@
 //! Comparison with PyTorch and Hugging Face transformers: forward, backward, AdamW, and the pruning masks.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests")]
-
-mod common;
-
+use crate::common::{Inner, Tensors, Train, golden, host, ids, relative_error};
 use burn::{
     backend::flex::FlexDevice,
     tensor::{Tensor, f16},
 };
-use common::{Inner, Tensors, Train, golden, host, ids, relative_error};
 use sweep_job::tasks::{DecayOn, Optimizer, Prune, PruneMethod, ScorePrecision};
 use sweep_lab::{
     model::{self, Gpt, Network, cross_entropy, hub},

@@ -1,17 +1,13 @@
 //! GradProbe: the tests of its authors, and properties of candidates, gradients and decisions (paper 003).
 
-#![expect(clippy::unwrap_used, reason = "in a test a panic is the message")]
-
-#[path = "../common/mod.rs"]
-mod common;
 mod subjects;
 mod task;
 
+use crate::common::{Inner, Train, host, run};
 use burn::{
     backend::flex::FlexDevice,
     tensor::{DType, Tensor},
 };
-use common::{Inner, Train, host, run};
 use rand_distr::{Distribution as _, LogNormal, Normal};
 use serde_json::json;
 use sweep_job::tasks::{

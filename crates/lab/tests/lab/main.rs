@@ -1,0 +1,26 @@
+//! Tests of the lab in one program: every program of tests links all of Burn.
+
+#![expect(clippy::unwrap_used, reason = "in a test a panic is the message")]
+
+mod backend;
+mod common;
+mod computing;
+mod data;
+#[cfg(any(feature = "cuda", feature = "wgpu"))]
+mod device;
+mod generate;
+mod golden;
+mod gradprobe;
+mod hub;
+mod k1;
+mod ops;
+mod optim;
+mod parity;
+mod pins;
+mod prune;
+mod reads;
+mod resume;
+mod state;
+mod train;
+mod transformers;
+mod until;
