@@ -35,7 +35,7 @@ pub use command::{
     Booleans, Collect, Command, FLAGS, FlagStyle, Launch, MetricsFrom, STEP_NAMES, Texts, Tracks, compile_pattern,
     complete_ranks, inherited, input_name, launched,
 };
-pub use computing::{Autotune, Checkpointing, Computing, Precision, Switch, TuningCache};
+pub use computing::{Autotune, Checkpointing, Computing, Fusing, Precision, Switch, TuningCache};
 pub use data::{Corpus, Data, TokenFormat};
 pub use eval::{Eval, Evaluation};
 pub use generate::{Generate, Generating};

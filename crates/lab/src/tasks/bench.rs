@@ -2,6 +2,8 @@
 
 mod masked;
 mod search;
+#[cfg(test)]
+mod tests;
 mod threshold;
 mod updates;
 

@@ -20,12 +20,13 @@ pub(super) fn by_operation<B: Compute>(
     k: usize,
     sparsity: f64,
 ) -> Result<f32, LabError> {
+    let total: usize = scores.iter().map(|scores| scores.dims()[0]).sum();
     match method {
         ThresholdSearch::Quickselect => Ok(kth_smallest(&mut all_of(scores)?, k)),
         ThresholdSearch::TopKIndices => with_indices(scores, k),
         ThresholdSearch::Quantile => quantile(&Tensor::cat(scores.to_vec(), 0).sort(0), sparsity),
-        // The k smallest are the k largest with the other sign.
-        ThresholdSearch::TopK => Ok(-place(Tensor::cat(scores.to_vec(), 0).neg().topk(k, 0), k - 1)?),
+        // The k smallest are the k largest with the other sign. Burn selects fewer than all.
+        ThresholdSearch::TopK if k < total => Ok(-place(Tensor::cat(scores.to_vec(), 0).neg().topk(k, 0), k - 1)?),
         _ => place(Tensor::cat(scores.to_vec(), 0).sort(0), k - 1),
     }
 }
