@@ -52,7 +52,7 @@ pub use measured::{
     ComputeMetrics, FusionMetrics, LoopMetrics, LossMetrics, NetworkMetrics, PeakMetrics, SampledMetrics, WorkerMetrics,
 };
 pub use mock::{Mock, MockEnd};
-pub use model::{Activation, Model, ModelSize, SizeDims};
+pub use model::{Activation, Model, ModelSize, SizeDims, dimension};
 pub use optimizer::{AdamWFactors, DecayOn, Optimizer, OptimizerKind};
 pub use pairs::*;
 pub use parity::{Comparing, Parity};
