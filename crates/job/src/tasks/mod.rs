@@ -17,6 +17,7 @@ mod model;
 mod optimizer;
 mod pairs;
 mod parity;
+mod profile;
 mod prune;
 mod train;
 
@@ -44,17 +45,18 @@ pub use gradprobe::{
     Subject, ThresholdScope, Tuning,
 };
 pub use k1::{
-    AttentionForm, CausalMask, GradientNorm, K1, K1Computing, K1Data, K1Loop, K1Model, K1Optimizer, K1Update,
-    LossReads, NetworkShape, NormScope, SelectionWay, Shift, Unchosen, UpdateRule, Words,
+    AttentionForm, CausalMask, GradientNorm, K1, K1Computing, K1Data, K1Loop, K1Model, K1Optimizer, K1Precision,
+    K1Update, LossReads, LossScaling, NetworkShape, NormScope, SelectionWay, Shift, Unchosen, UpdateRule, Words,
 };
 pub use measured::{
     ComputeMetrics, FusionMetrics, LoopMetrics, LossMetrics, NetworkMetrics, PeakMetrics, SampledMetrics, WorkerMetrics,
 };
 pub use mock::{Mock, MockEnd};
-pub use model::{Activation, Model, ModelSize, SizeDims};
+pub use model::{Activation, Model, ModelSize, SizeDims, dimension};
 pub use optimizer::{AdamWFactors, DecayOn, Optimizer, OptimizerKind};
 pub use pairs::*;
 pub use parity::{Comparing, Parity};
+pub use profile::{Profile, Profiling};
 pub use prune::{
     Formula, PRUNED, Prune, PruneMethod, PruneUpdate, Schedule, ScoreInput, ScoreKind, ScorePrecision, ThresholdMethod,
 };
@@ -80,6 +82,7 @@ macro_rules! for_each_task {
             lab BenchMaskUpdate;
             lab BenchMasking;
             lab Pair;
+            lab Profile;
             worker Command;
             worker Mock;
         }
