@@ -149,13 +149,13 @@ if [ -n "$SMOKE" ]; then
 else
     step machine 60 machine
     step parity 300 recipe recipes/parity.yaml
-    step throughput 240 recipe sweeps/throughput-h200.yaml
+    step throughput 240 recipe recipes/throughput.yaml --scale h200
     step pytorch 240 peer
-    step fusion 420 recipe sweeps/fusion-h200.yaml
-    step checkpointing 240 recipe sweeps/checkpointing-h200.yaml
-    step batch-size 240 recipe sweeps/batch-size-h200.yaml
-    step threshold 240 recipe sweeps/threshold-h200.yaml
-    step mask-update 240 recipe sweeps/mask-update-h200.yaml
+    step fusion 420 recipe recipes/fusion.yaml --scale h200
+    step checkpointing 240 recipe recipes/checkpointing.yaml --scale h200
+    step batch-size 240 recipe recipes/batch-size.yaml --scale h200
+    step threshold 240 recipe recipes/threshold.yaml --scale h200
+    step mask-update 240 recipe recipes/mask-update.yaml --scale h200
 fi
 
 # Every record, as one list.

@@ -168,6 +168,11 @@ struct RecipeArgs {
 /// Changes to the files' values.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
 struct ChangeArgs {
+    /// Run the recipes at this scale: the name of an entry of their `scales`, or `quick` for their plain values. `--set` and
+    /// `--axis` take precedence over its values.
+    #[arg(long, value_name = "NAME")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    scale: Option<String>,
     /// Set a param of the recipe; can be repeated.
     #[arg(long, value_name = "PARAM=VALUE")]
     set: Vec<String>,
@@ -351,7 +356,7 @@ impl ChangeArgs {
         let name = names.join(", ");
         let span = info_span!(target: host::log::PLAN, "plan", recipes = name, jobs = field::Empty);
         let _planning = span.enter();
-        let request = Request { paths, set: &self.set, axes: &self.axes, only };
+        let request = Request { paths, set: &self.set, axes: &self.axes, scale: self.scale.as_deref(), only };
         let reading = debug_span!(target: host::log::PLAN, "read");
         let mut draft = reading.in_scope(|| Draft::load(&request)).map_err(Error::recipe(name.clone()))?;
         drop(reading);

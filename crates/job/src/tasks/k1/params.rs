@@ -348,6 +348,6 @@ impl K1Computing {
     /// The same, as settings of any training.
     pub fn settings(&self) -> Computing {
         let Self { fusion, autotune, autotune_cache, prefetch, .. } = *self;
-        Computing { fusion, autotune, autotune_cache, prefetch, ..Computing::default() }
+        Computing { fusion: fusion.into(), autotune, autotune_cache, prefetch, ..Computing::default() }
     }
 }
