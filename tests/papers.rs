@@ -227,7 +227,6 @@ fn said(plan: &Plan, claim: &str, metric: &str, [of, to]: [&str; 2], numbers: &[
 #[test]
 fn other_measurements_give_other_verdicts() {
     for (recipe, claim, metric, sides) in [
-        ("threshold", "sampling-beats-sorting", "time.threshold", ["method=sort,", "method=sample,"]),
         ("pairs", "bandwidth", "time.call", ["bandwidth/variant=strided", "bandwidth/variant=contiguous"]),
         ("pairs", "intensity", "time.call", ["intensity/k_tile=32", "intensity/k_tile=0"]),
         ("k1", "small-evaluations-are-slow", "time.eval", ["eval/eval_batch_size=32", "eval/eval_batch_size=256"]),
