@@ -48,7 +48,7 @@ use crate::{
         estimate::Pace,
         slots::Limits,
     },
-    store::{InUse, Store},
+    store::{InUse, Stamp, Store},
 };
 
 #[derive(Debug, Args)]
@@ -139,10 +139,10 @@ pub(super) fn run(results: &Path, args: &RunArgs) -> Result<Exit, Error> {
             selected = next;
             continue;
         }
-        let Round { mut summary, page, .. } = round;
+        let Round { mut summary, page, stamps, .. } = round;
         summary.failed += past.failed;
-        let page = if past.rounds > 0 { Page::Anew } else { page };
-        return conclude(results, args, &prepared.plan, &store, &summary, page);
+        let (page, stamps) = if past.rounds > 0 { (Page::Anew, None) } else { (page, stamps) };
+        return conclude(results, args, &prepared.plan, &store, &summary, (page, stamps));
     }
 }
 
@@ -158,7 +158,7 @@ fn round(
     let Prepared { plan, device, .. } = prepared;
     let batch = if let Executor::Batch(system) = &plan.executor { Some(system.clone()) } else { None };
     args.check(batch.as_ref())?;
-    let looked = look(args, store, plan, selected, batch.is_some())?;
+    let mut looked = look(args, store, plan, selected, batch.is_some())?;
     if looked.puller.is_none() && looked.has_other_code(plan, store) {
         return Ok(None);
     }
@@ -180,13 +180,15 @@ fn round(
     let opened = if request.has_work(&mut searches)? { Some(request.open(&looked)?) } else { None };
     let page = if opened.is_some() { Page::Anew } else { Page::IfStale };
     let was_run = opened.is_some();
+    let stamps = std::mem::take(&mut looked.standing.stamps);
     let summary = request.execute(looked, opened, &mut searches)?;
     if was_run && !summary.detached {
         // One that stays takes room, and that is all.
         let decided_jobs = DecidedJobs::read(plan, store).unwrap_or_default();
         let _ = run::retire(plan, store, |id| decided_jobs.is_stopped(id));
     }
-    Ok(Some(Round { summary, page, ran }))
+    let stamps = (!was_run).then_some(stamps);
+    Ok(Some(Round { summary, page, ran, stamps }))
 }
 
 /// A request to run a plan.
@@ -390,7 +392,7 @@ fn conclude(
     plan: &Plan,
     store: &Store,
     summary: &Summary,
-    page: Page,
+    (page, stamps): (Page, Option<Vec<Option<Stamp>>>),
 ) -> Result<Exit, Error> {
     if let Some(reason) = &summary.broken {
         return Err(Error::Broken(reason.clone()));
@@ -404,7 +406,8 @@ fn conclude(
     if matches!(page, Page::Anew) {
         index(store, plan);
     }
-    let refuted = reports::report(results, plan, store, page, summary.interrupted.is_none())?;
+    let end = reports::End { page, ended: summary.interrupted.is_none() };
+    let refuted = reports::report(results, plan, store, end, stamps)?;
     Ok(match (summary.interrupted, summary.failed) {
         (Some(signal), _) => Exit::Interrupted(signal),
         (None, 0) if args.strict && refuted => Exit::Refuted,
