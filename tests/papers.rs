@@ -242,6 +242,6 @@ fn other_measurements_give_other_verdicts() {
 
 #[test]
 fn numbers_are_short() {
-    assert_eq!([1.5, 0.0, 123_456.7, 0.07812, 1e9].map(short), ["1.5", "0", "123457", "0.07812", "1.000e9"]);
-    assert!(root().join(Path::new("papers/rows.yaml")).is_file());
+    assert_eq!([1.5, 0.0, 123_456.7, 0.07812, 1e9].map(page::short), ["1.5", "0", "123457", "0.07812", "1.000e9"]);
+    assert!(root().join("papers/rows.yaml").is_file());
 }

@@ -1,6 +1,6 @@
 //! Runs through a real Ray, on loopback, by its Jobs API.
 
-mod cluster;
+pub(crate) mod cluster;
 
 use rustix::process::Signal;
 

@@ -287,7 +287,9 @@ impl<'a, B: Compute> Prober<'a, B> {
                 candidates = self.choose(sparsity)?;
             }
             let counts = candidates.counts();
-            visited.iter().for_each(|&tensor| chosen[tensor] = counts[tensor]);
+            for &tensor in visited {
+                chosen[tensor] = counts[tensor];
+            }
             let before: Largest<B> = match &mut references {
                 Some(references) => visited.iter().map(|&tensor| references[tensor].take()).collect(),
                 None => self.largest_of(visited)?,
