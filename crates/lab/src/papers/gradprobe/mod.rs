@@ -26,13 +26,7 @@ pub use self::{
     passes::Span,
     rounds::Round,
 };
-use crate::{
-    LabError,
-    backend::Compute,
-    device::read::integers,
-    measure::trace::Trace,
-    optim::Gradients,
-};
+use crate::{LabError, backend::Compute, device::read::integers, measure::trace::Trace, optim::Gradients};
 
 /// A tensor whose weights may be pruned.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -85,7 +79,7 @@ pub trait Subject<B: Compute> {
         Vec::new()
     }
 
-    /// Passes that had to be repeated so far.
+    /// Number of passes that were repeated so far.
     fn repeated(&self) -> u64 {
         0
     }
@@ -111,6 +105,8 @@ pub trait Subject<B: Compute> {
 pub struct Tally {
     /// Forward and backward passes.
     pub passes: u64,
+    /// Those that were repeated because their gradients overflowed.
+    pub repeated: u64,
     /// Seconds of each of them.
     pub pass_seconds: Vec<f64>,
     /// Most bytes of kept gradients.
