@@ -66,6 +66,22 @@ pub fn probe(engine: u32, backend: Backend) -> ExitCode {
     }
 }
 
+/// Runs another process of a job that has several. It dies with the job's own process, which is `engine`.
+pub fn rank(engine: u32) -> ExitCode {
+    die_with(engine);
+    other_rank()
+}
+
+#[cfg(feature = "cpu")]
+fn other_rank() -> ExitCode {
+    sweep_lab::rank()
+}
+
+#[cfg(not(feature = "cpu"))]
+fn other_rank() -> ExitCode {
+    ExitCode::FAILURE
+}
+
 #[cfg(feature = "cpu")]
 fn devices(backend: Backend) -> Probe {
     sweep_lab::probe(backend)

@@ -1,20 +1,19 @@
-//! `docs/papers.md`: every row has a recipe or a reason why it is not reproduced, and the page agrees with the files that it is
-//! generated from.
+//! `docs/papers.md`: everything that a paper has is in a row, every row has a recipe or a reason why it is not reproduced, and the
+//! page agrees with the files that it is generated from (`papers/page.rs`).
 
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the message")]
 
+#[path = "papers/page.rs"]
+mod page;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fmt::Write as _,
-    path::{Path, PathBuf},
+    path::PathBuf,
 };
 
 use serde::Deserialize;
 use sweep::{analysis, plan::Plan, recipe::Draft, store::Measured};
 use sweep_job::{Backend, Metric, Metrics, Unit};
-
-/// Rows in the list of everything that each paper reports.
-const ROWS: [(&str, usize); 5] = [("000", 12), ("001", 18), ("002", 16), ("003", 16), ("004", 13)];
 
 /// Results of a paper.
 #[derive(Deserialize)]
@@ -31,40 +30,75 @@ struct Paper {
 #[serde(deny_unknown_fields)]
 struct Row {
     reports: String,
+    /// The lines of the paper that report it.
+    #[serde(default)]
+    lines: Vec<Lines>,
     recipe: Option<String>,
     #[serde(default)]
     claims: Vec<String>,
     #[serde(default)]
     tables: Vec<String>,
+    #[serde(default)]
+    figures: Vec<String>,
     because: Option<String>,
 }
 
-/// Verdict of a claim: a part of the report's `claims.json`.
+/// Lines of a paper: `24`, or `24-28`.
 #[derive(Deserialize)]
-struct Verdict {
-    claim: String,
-    says: Option<String>,
-    state: String,
-    because: String,
-    value: Option<f64>,
-    interval: Option<[f64; 2]>,
-    paper: Option<f64>,
-    devices: Vec<String>,
+#[serde(untagged)]
+enum Lines {
+    One(usize),
+    Several(String),
+}
+
+/// Everything that a paper has.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Checklist {
+    paper: String,
+    items: Vec<Item>,
+}
+
+/// A figure, technique, script, number or recommendation.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Item {
+    line: usize,
+    has: String,
+}
+
+impl Lines {
+    /// The lines; `None` if they are not written so.
+    fn all(&self) -> Option<Vec<usize>> {
+        match self {
+            Self::One(line) => Some(vec![*line]),
+            Self::Several(text) => {
+                let (first, last) = text.split_once('-').unwrap_or((text, text));
+                let (first, last) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
+                (first <= last).then(|| (first..=last).collect())
+            }
+        }
+    }
+}
+
+impl Row {
+    /// The names of what shows it.
+    fn shown(&self) -> impl Iterator<Item = &String> {
+        self.tables.iter().chain(&self.claims).chain(&self.figures)
+    }
 }
 
 fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
 
-fn papers() -> Vec<Paper> {
-    serde_saphyr::from_str(&std::fs::read_to_string(root().join("papers/rows.yaml")).unwrap()).unwrap()
+fn read<T: serde::de::DeserializeOwned>(path: &str) -> T {
+    let text = std::fs::read_to_string(root().join(path)).unwrap();
+    serde_saphyr::from_str(&text).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// The verdicts of a recipe, in its order.
-fn verdicts(recipe: &str) -> Vec<Verdict> {
-    let path = root().join(format!("papers/verdicts/{recipe}.json"));
-    let text = std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    serde_json::from_slice(&text).unwrap()
+fn papers() -> Vec<Paper> {
+    read("papers/rows.yaml")
 }
 
 fn plan(recipe: &str) -> Plan {
@@ -74,48 +108,78 @@ fn plan(recipe: &str) -> Plan {
     Plan::new(draft, Backend::Cpu).unwrap()
 }
 
-/// The names of a recipe's tables and claims.
+/// The names of a recipe's tables and figures, and of its claims.
 fn names(recipe: &str) -> [BTreeSet<String>; 2] {
     let plan = plan(recipe);
     let recipe = &plan.studies[0].recipe;
-    let tables = recipe.tables.iter().map(|table| table.name.value.clone()).collect();
-    [tables, recipe.claims.iter().map(|claim| claim.name.value.clone()).collect()]
+    let tables = recipe.tables.iter().map(|table| &table.name).chain(recipe.figures.iter().map(|figure| &figure.name));
+    let claims = recipe.claims.iter().map(|claim| claim.name.value.clone());
+    [tables.map(|name| name.value.clone()).collect(), claims.collect()]
 }
 
 #[test]
 fn every_row_of_every_paper_is_in_a_recipe_or_has_a_reason() {
     let papers = papers();
-    let counted: Vec<(&str, usize)> = papers.iter().map(|paper| (paper.number.as_str(), paper.rows.len())).collect();
-    assert_eq!(counted, ROWS);
+    let numbers: Vec<&str> = papers.iter().map(|paper| paper.number.as_str()).collect();
+    assert_eq!(numbers, ["000", "001", "002", "003", "004"]);
     let mut known = BTreeMap::new();
-    for row in papers.iter().flat_map(|paper| &paper.rows) {
+    for (paper, row) in papers.iter().flat_map(|paper| paper.rows.iter().map(move |row| (&paper.number, row))) {
+        let said = &row.reports;
+        assert!(row.lines.iter().all(|lines| lines.all().is_some()), "{paper}: lines of `{said}`");
         match (&row.recipe, &row.because) {
             (Some(recipe), None) => {
                 let [tables, claims] = known.entry(recipe).or_insert_with(|| names(recipe));
-                assert!(!row.tables.is_empty() || !row.claims.is_empty(), "`{}` is shown nowhere", row.reports);
-                for (name, there) in
-                    row.tables.iter().map(|name| (name, &*tables)).chain(row.claims.iter().map(|name| (name, &*claims)))
-                {
-                    assert!(there.contains(name), "{recipe}.yaml has no `{name}`, which is to show `{}`", row.reports);
+                assert!(row.shown().next().is_some(), "`{said}` is shown nowhere");
+                for name in row.shown() {
+                    assert!(
+                        tables.contains(name) || claims.contains(name),
+                        "{recipe}.yaml has no `{name}`, which is to show `{said}`"
+                    );
                 }
             }
             (None, Some(because)) => {
-                assert!(because.len() > 10 && row.tables.is_empty() && row.claims.is_empty(), "{}", row.reports);
+                assert!(because.len() > 10 && row.shown().next().is_none(), "{said}");
             }
-            _ => panic!("`{}` needs either a recipe or a reason", row.reports),
+            _ => panic!("`{said}` needs either a recipe or a reason"),
         }
     }
+}
+
+/// Each line of a paper that has something is in a row, and each row says which lines it is about.
+#[test]
+fn everything_that_a_paper_has_is_in_a_row() {
+    let checklist: Vec<Checklist> = read("papers/checklist.yaml");
+    let mut missing = Vec::new();
+    for Paper { number, rows, .. } in papers() {
+        let own: Vec<&Item> =
+            checklist.iter().filter(|list| list.paper == number).flat_map(|list| &list.items).collect();
+        if own.is_empty() {
+            missing.push(format!("paper {number} has no checklist"));
+        }
+        let covered: BTreeSet<usize> =
+            rows.iter().flat_map(|row| &row.lines).filter_map(Lines::all).flatten().collect();
+        let open = own.iter().filter(|item| !covered.contains(&item.line));
+        missing.extend(open.map(|item| format!("paper {number}, line {}: no row for `{}`", item.line, item.has)));
+        let placeless = rows.iter().filter(|row| row.lines.is_empty());
+        missing.extend(placeless.map(|row| format!("paper {number}: `{}` has no `lines`", row.reports)));
+    }
+    assert!(missing.is_empty(), "{}", missing.join("\n"));
 }
 
 /// The sweep file of all papers has every recipe that a row names, and there is a verdict on each of its claims.
 #[test]
 fn every_claim_has_been_judged() {
-    let sweep = std::fs::read_to_string(root().join("sweeps/paper.yaml")).unwrap();
-    let papers = papers();
-    for recipe in papers.iter().flat_map(|paper| &paper.rows).filter_map(|row| row.recipe.as_deref()) {
-        assert!(sweep.contains(&format!("../recipes/{recipe}.yaml")), "sweeps/paper.yaml lacks {recipe}");
-        let judged: BTreeSet<String> = verdicts(recipe).into_iter().map(|verdict| verdict.claim).collect();
-        let [_, claims] = names(recipe);
+    let recipes = page::recipes();
+    for recipe in papers().iter().flat_map(|paper| &paper.rows).filter_map(|row| row.recipe.as_deref()) {
+        assert!(recipes.iter().any(|known| known == recipe), "sweeps/paper.yaml lacks {recipe}");
+    }
+    for recipe in recipes {
+        let judged: BTreeSet<String> = page::verdicts("papers/verdicts", &recipe)
+            .unwrap_or_default()
+            .into_iter()
+            .map(|verdict| verdict.claim)
+            .collect();
+        let [_, claims] = names(&recipe);
         assert_eq!(judged, claims, "papers/verdicts/{recipe}.json is of another recipe: make papers");
     }
 }
@@ -123,7 +187,7 @@ fn every_claim_has_been_judged() {
 #[test]
 fn the_page_is_what_rows_and_verdicts_say() {
     let path = root().join("docs/papers.md");
-    let page = page();
+    let page = page::page();
     if std::env::var_os("UPDATE_DOCS").is_some() {
         std::fs::write(&path, &page).unwrap();
     }
@@ -131,95 +195,6 @@ fn the_page_is_what_rows_and_verdicts_say() {
         std::fs::read_to_string(&path).unwrap() == page,
         "docs/papers.md is stale: UPDATE_DOCS=1 cargo test --test papers"
     );
-}
-
-fn page() -> String {
-    let mut text = "# Papers\n\nThe results of five papers, row by row, and their reproduction. `make papers` runs \
-         `sweeps/paper.yaml`, writes the\nverdicts to `papers/verdicts/`, and generates this page from them and from \
-         `papers/rows.yaml`.\n\nA verdict applies to the listed hardware and to the sizes of the recipe, which are \
-         small. Each `undecided` has its\nreason: too few samples for the noise, or missing hardware.\n"
-        .to_owned();
-    let mut recipes = Vec::new();
-    for paper in papers() {
-        let Paper { number, title, rows } = paper;
-        write!(
-            text,
-            "\n## Paper {number}: {title}\n\n| reported result | recipe | tables | claims |\n| --- | --- | --- | --- |\n"
-        )
-        .unwrap();
-        for row in rows {
-            match (row.recipe, row.because) {
-                (Some(recipe), _) => {
-                    let tables: Vec<String> = row.tables.iter().map(|name| format!("`{name}`")).collect();
-                    let states: BTreeMap<String, String> =
-                        verdicts(&recipe).into_iter().map(|verdict| (verdict.claim, verdict.state)).collect();
-                    let claims: Vec<String> =
-                        row.claims.iter().map(|name| format!("{} `{name}`", sign(&states[name]))).collect();
-                    writeln!(
-                        text,
-                        "| {} | [{recipe}](../recipes/{recipe}.yaml) | {} | {} |",
-                        row.reports,
-                        tables.join(", "),
-                        claims.join(", ")
-                    )
-                    .unwrap();
-                    if !recipes.contains(&recipe) {
-                        recipes.push(recipe);
-                    }
-                }
-                (None, because) => {
-                    writeln!(text, "| {} | not reproduced | | {} |", row.reports, because.unwrap_or_default()).unwrap();
-                }
-            }
-        }
-    }
-    for recipe in recipes {
-        write!(
-            text,
-            "\n## Verdicts of {recipe}\n\n| claim | paper's value | measured | verdict | device |\n| --- | --- | --- | --- | --- |\n"
-        )
-        .unwrap();
-        for verdict in verdicts(&recipe) {
-            let Verdict { claim, says, state, because, value, interval, paper, devices } = verdict;
-            let says = says.map_or_else(String::new, |says| format!(": {says}"));
-            let here = match (value, interval) {
-                (Some(value), Some([low, high])) => format!("{} [{}, {}]", short(value), short(low), short(high)),
-                (Some(value), None) => short(value),
-                (None, _) => String::new(),
-            };
-            let reason = if state == "undecided" { format!(" ({because})") } else { String::new() };
-            writeln!(
-                text,
-                "| `{claim}`{says} | {} | {here} | {} {state}{reason} | {} |",
-                paper.map_or_else(String::new, short),
-                sign(&state),
-                devices.join(", ")
-            )
-            .unwrap();
-        }
-    }
-    text
-}
-
-fn sign(state: &str) -> &'static str {
-    match state {
-        "supported" => "✓",
-        "refuted" => "✗",
-        _ => "?",
-    }
-}
-
-/// Four significant digits.
-fn short(value: f64) -> String {
-    let long = format!("{value:.3e}");
-    let size: i32 = long.split_once('e').map_or(0, |(_, exponent)| exponent.parse().unwrap());
-    if (-3..6).contains(&size) {
-        let digits = usize::try_from(3 - size).unwrap_or(0);
-        let text = format!("{value:.digits$}");
-        if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
-    } else {
-        long
-    }
 }
 
 /// State of `claim`, if the jobs whose label has `of` measured `numbers`, and those whose label has `to` measured 1.
@@ -252,10 +227,9 @@ fn said(plan: &Plan, claim: &str, metric: &str, [of, to]: [&str; 2], numbers: &[
 #[test]
 fn other_measurements_give_other_verdicts() {
     for (recipe, claim, metric, sides) in [
-        ("threshold", "sampling-beats-sorting", "time.threshold", ["method=sort,", "method=sample,"]),
         ("pairs", "bandwidth", "time.call", ["bandwidth/variant=strided", "bandwidth/variant=contiguous"]),
         ("pairs", "intensity", "time.call", ["intensity/k_tile=32", "intensity/k_tile=0"]),
-        ("k1", "small-evaluations-are-slow", "time.eval", ["eval/eval_batch_size=32", "eval/eval_batch_size=256"]),
+        ("k1", "mask-costs-a-fifth", "throughput.sequences_per_s", ["mask/causal_mask=cached", "mask/causal_mask=rebuilt"]),
     ] {
         let plan = plan(recipe);
         let say = |numbers: &[f64]| said(&plan, claim, metric, sides, numbers);
@@ -268,6 +242,6 @@ fn other_measurements_give_other_verdicts() {
 
 #[test]
 fn numbers_are_short() {
-    assert_eq!([1.5, 0.0, 123_456.7, 0.07812, 1e9].map(short), ["1.5", "0", "123457", "0.07812", "1.000e9"]);
-    assert!(root().join(Path::new("papers/rows.yaml")).is_file());
+    assert_eq!([1.5, 0.0, 123_456.7, 0.07812, 1e9].map(page::short), ["1.5", "0", "123457", "0.07812", "1.000e9"]);
+    assert!(root().join("papers/rows.yaml").is_file());
 }

@@ -5,6 +5,7 @@
 //! (equal seeds); a ratio is that of geometric means. Missing results and unlike conditions leave it undecided.
 
 mod judge;
+mod scale;
 
 use std::fmt::Write as _;
 
@@ -44,13 +45,22 @@ pub struct Verdict {
     /// The probability that chance alone would decide it so; corrected if the recipe corrects for the number of claims.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub p: Option<f64>,
+    /// True for a claim that is true by construction.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub invariant: bool,
+    /// What is missing for a decision, if it is undecided.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lacks: Option<Lack>,
+    /// The scale of the recipe; absent for its plain values.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scale: Option<String>,
     /// True if more seeds may decide it.
     #[serde(skip)]
     pub open: bool,
     /// True if its number is certain, because its metric is deterministic.
     #[serde(skip)]
     pub certain: bool,
-    /// False if the claim is about other hardware.
+    /// False if the claim is about other hardware or a larger scale.
     #[serde(skip)]
     pub applies: bool,
 }
@@ -67,12 +77,35 @@ pub enum State {
     Undecided,
 }
 
+/// Missing condition of a decision.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Lack {
+    /// The claim is about other hardware.
+    Hardware,
+    /// The claim is about larger sizes, or about other data.
+    Scale,
+    /// There are too few samples for the noise.
+    Samples,
+    /// Jobs have no result, or no comparable one.
+    Results,
+}
+
 impl Verdict {
+    /// The word for its state; that of an invariant says whether it holds.
+    pub fn word(&self) -> &'static str {
+        match (self.invariant, self.state) {
+            (true, State::Supported) => "holds",
+            (true, State::Refuted) => "broken",
+            (_, state) => state.word(),
+        }
+    }
+
     /// A row of a table: the claim, the verdict, the reason and the paper's value.
     pub(crate) fn row(&self) -> [String; 4] {
         let claim = self.says.as_ref().unwrap_or(&self.claim).clone();
         let paper = self.paper.map(|paper| paper.to_string()).unwrap_or_default();
-        [claim, self.state.word().to_owned(), self.because.clone(), paper]
+        [claim, self.word().to_owned(), self.because.clone(), paper]
     }
 }
 
@@ -96,6 +129,27 @@ impl State {
     }
 }
 
+/// The number of verdicts by state, in words; invariants apart. `None` if there is no verdict.
+pub fn tally<'a>(verdicts: impl IntoIterator<Item = &'a Verdict>) -> Option<String> {
+    let (mut claims, mut invariants) = ([0; 3], [0; 3]);
+    for verdict in verdicts {
+        let counts = if verdict.invariant { &mut invariants } else { &mut claims };
+        counts[verdict.state as usize] += 1;
+    }
+    let part = |what: &str, counts: [usize; 3], words: [&str; 3]| {
+        let all: usize = counts.iter().sum();
+        let states = counts.iter().zip(words).filter(|(number, _)| **number > 0);
+        let states: Vec<String> = states.map(|(number, word)| format!("{number} {word}")).collect();
+        (all > 0).then(|| format!("{}: {}", count(all, what), states.join(", ")))
+    };
+    let parts = [
+        part("claim", claims, ["supported", "refuted", "undecided"]),
+        part("invariant", invariants, ["holding", "broken", "undecided"]),
+    ];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    (!parts.is_empty()).then(|| parts.join("; "))
+}
+
 /// Judges a claim by the records of its study.
 pub(crate) fn judge(claim: &Claim, source: Source<'_>) -> Verdict {
     let mut verdict = Verdict {
@@ -108,6 +162,9 @@ pub(crate) fn judge(claim: &Claim, source: Source<'_>) -> Verdict {
         paper: claim.paper,
         devices: Vec::new(),
         p: None,
+        invariant: claim.invariant,
+        lacks: None,
+        scale: source.study.recipe.scale.clone(),
         open: false,
         certain: false,
         applies: true,
@@ -122,6 +179,29 @@ pub(crate) fn judge(claim: &Claim, source: Source<'_>) -> Verdict {
     if let Err(reason) = judged {
         verdict.because = reason;
     }
+    // The claim may be about other hardware, too; that does not hide that it is about other sizes.
+    if let Some(reason) = scale::too_small(claim, source) {
+        let because = if verdict.applies { reason } else { format!("{}; {reason}", verdict.because) };
+        let lacks = if verdict.applies { Lack::Scale } else { Lack::Hardware };
+        verdict = Verdict {
+            because,
+            lacks: Some(lacks),
+            state: State::Undecided,
+            value: None,
+            interval: None,
+            p: None,
+            open: false,
+            certain: false,
+            applies: false,
+            ..verdict
+        };
+    } else if verdict.state == State::Undecided {
+        verdict.lacks = Some(match (verdict.applies, verdict.open) {
+            (false, _) => Lack::Hardware,
+            (true, true) => Lack::Samples,
+            (true, false) => Lack::Results,
+        });
+    }
     verdict
 }
 
@@ -135,10 +215,11 @@ pub(crate) fn judge_all(source: Source<'_>) -> Vec<Verdict> {
     verdicts
 }
 
-/// Corrects verdicts for their number (Holm). Claims about other hardware do not count; those without a result count as
-/// undecided.
+/// Corrects verdicts for their number (Holm). Invariants and claims about other hardware or sizes do not count; claims
+/// without a result count as undecided.
 fn correct(verdicts: &mut [Verdict]) {
-    let mut family: Vec<&mut Verdict> = verdicts.iter_mut().filter(|verdict| verdict.applies).collect();
+    let mut family: Vec<&mut Verdict> =
+        verdicts.iter_mut().filter(|verdict| verdict.applies && !verdict.invariant).collect();
     let chance: Vec<f64> = family.iter().map(|verdict| verdict.p.unwrap_or(1.0)).collect();
     let claims = count(family.len(), "claim");
     for (verdict, p) in family.iter_mut().zip(holm(&chance)) {
@@ -148,6 +229,7 @@ fn correct(verdicts: &mut [Verdict]) {
         if verdict.state != State::Undecided && p >= 1.0 - LEVEL {
             let word = verdict.state.word();
             verdict.state = State::Undecided;
+            verdict.lacks = Some(Lack::Samples);
             verdict.open = true;
             let _ = write!(
                 verdict.because,
@@ -159,7 +241,8 @@ fn correct(verdicts: &mut [Verdict]) {
 
 /// The number of claims and of the wrong verdicts that chance would give; `None` if no claim depends on chance.
 pub fn chance_of_error(verdicts: &[Verdict], family: Family) -> Option<String> {
-    let uncertain = verdicts.iter().filter(|verdict| verdict.interval.is_some() || verdict.p.is_some());
+    let claims = verdicts.iter().filter(|verdict| !verdict.invariant);
+    let uncertain = claims.filter(|verdict| verdict.interval.is_some() || verdict.p.is_some());
     let judged = uncertain.filter(|verdict| !verdict.certain).count();
     if judged == 0 {
         return None;

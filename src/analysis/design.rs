@@ -42,11 +42,8 @@ use crate::{
     plan::{JobId, Plan, Point},
     recipe::{Claim, suggest},
     record::SeedPlan,
-    stats::sd_interval,
+    stats::{WANTED, sd_interval},
 };
-
-/// The power to aim at.
-pub const WANTED: f64 = 0.8;
 
 /// Degrees of freedom below which a standard deviation is rough.
 const FEW: f64 = 10.0;

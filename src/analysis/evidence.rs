@@ -18,7 +18,7 @@ use crate::{
     plan::{JobId, Point, Study, selected},
     recipe::{MetricTraits, Missing, Rules},
     record::Key,
-    stats::{Better, Estimate, LEVEL, Odds, Sample, estimate, odds, welch},
+    stats::{Better, Estimate, LEVEL, Odds, Sample, WANTED, estimate, odds, seeds_needed, welch},
     store::Measured,
 };
 
@@ -106,6 +106,17 @@ pub(super) struct Evidence {
     doubt: Doubt,
     /// The precision of a unit.
     precision: Precision,
+    /// True if every seed is a unit.
+    growing: bool,
+}
+
+/// The number of seeds that a decision takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Needed {
+    /// About so many.
+    About(usize),
+    /// More than so many: the number is too near the bound.
+    MoreThan(usize),
 }
 
 impl<'a> Source<'a> {
@@ -293,7 +304,8 @@ impl Evidence {
         let basis = if units.axes.is_empty() { count(side.found.len(), "job") } else { units.basis("mean") };
         let notes = notes.into_iter().chain(units.note()).collect();
         let (value, freedom) = (sample.mean, sample.n.saturating_sub(1) as f64);
-        Ok(Self { sample, level, basis, notes, value, error, freedom, ratio: false, doubt, precision })
+        let growing = units.axes.is_empty();
+        Ok(Self { sample, level, basis, notes, value, error, freedom, ratio: false, doubt, precision, growing })
     }
 
     /// Evidence about the difference or the ratio of two sides.
@@ -326,7 +338,8 @@ impl Evidence {
             let basis = units.basis(if units.axes.is_empty() { "pair" } else { "mean difference" });
             let notes = notes.into_iter().chain(units.note()).collect();
             let (value, freedom) = (sample.mean, sample.n.saturating_sub(1) as f64);
-            return Ok(Self { sample, level, basis, notes, value, error, freedom, ratio, doubt, precision });
+            let growing = units.axes.is_empty();
+            return Ok(Self { sample, level, basis, notes, value, error, freedom, ratio, doubt, precision, growing });
         }
         if !question.unpaired {
             return Err(Silence::Unpaired);
@@ -362,6 +375,7 @@ impl Evidence {
             ratio,
             doubt,
             precision: one,
+            growing: first.axes.is_empty() && second.axes.is_empty(),
         })
     }
 
@@ -386,6 +400,20 @@ impl Evidence {
         };
         let p = estimate(self.value - bound, self.error, self.freedom, LEVEL).p?;
         Some(self.corrected(p))
+    }
+
+    /// The number of seeds with which the interval would exclude these bounds with a power of 80 %, if the number and its
+    /// spread stay as they are. `None` if other things than seeds are the units.
+    pub(super) fn seeds_needed(&self, bounds: impl Iterator<Item = f64>) -> Option<Needed> {
+        /// Most seeds that are considered.
+        const MOST: usize = 1000;
+        let error = self.error.filter(|error| self.growing && *error > 0.0)?;
+        let scaled = |bound: f64| if self.ratio { bound.ln() } else { bound };
+        let distance = bounds.map(|bound| (self.value - scaled(bound)).abs()).fold(f64::INFINITY, f64::min);
+        let effect = distance / (error * (self.sample.n as f64).sqrt());
+        let needed = seeds_needed(effect, WANTED, self.level.confidence, MOST);
+        // What there are do not suffice.
+        Some(needed.map_or(Needed::MoreThan(MOST), |seeds| Needed::About(seeds.max(self.sample.n + 1))))
     }
 
     /// The odds of a difference below, within and above a region of practical equivalence, which is a fraction for

@@ -28,7 +28,7 @@ use self::evidence::Source;
 pub use self::{
     absence::Absence,
     cell::{Cell, Compared, Mark, Show},
-    claim::{State, Verdict, chance_of_error},
+    claim::{Lack, State, Verdict, chance_of_error, tally},
     results::Results,
     table::{Column, Table, TableRow},
 };

@@ -4,7 +4,7 @@ use sweep_job::Unit;
 
 use crate::{
     analysis::{
-        Cell, Column, Compared, Show, State, Table, TableRow, Verdict,
+        Cell, Column, Compared, Show, Table, TableRow, Verdict,
         claim::{judge, side_of},
         evidence::Source,
         table::scale,
@@ -32,12 +32,8 @@ pub(crate) fn table(
             let to = comparison.to.as_ref()?;
             let sides = format!("{} / {}", side_of(study, &comparison.of), side_of(study, to));
             let paper = claim.paper.map(|paper| paper.to_string()).unwrap_or_default();
-            let word = match verdict.state {
-                State::Supported => "✓ supported",
-                State::Refuted => "✗ refuted",
-                State::Undecided => "? undecided",
-            };
-            let labels = [&claim.name.value, &sides, &comparison.metric.value, &paper, word];
+            let word = format!("{} {}", verdict.state.sign(), verdict.word());
+            let labels = [&claim.name.value, &sides, &comparison.metric.value, &paper, &word];
             Some(TableRow { labels: labels.map(|label| clean(label).into_owned()).to_vec(), cells: Vec::new() })
         })
         .collect();
@@ -67,8 +63,8 @@ pub(crate) fn table(
 
 /// The ratio of another metric between the sides of a claim.
 fn ratio(claim: &Claim, metric: &Spanned<String>, source: Source<'_>) -> Cell {
-    // The hardware of a claim restricts its verdict, but not the numbers that are shown.
-    let mut other = Claim { hardware: Vec::new(), ..claim.clone() };
+    // The hardware and the scale of a claim restrict its verdict, but not the numbers that are shown.
+    let mut other = Claim { hardware: Vec::new(), scale: Vec::new(), ..claim.clone() };
     if let Statement::Ratio(comparison, expect) = &mut other.statement {
         comparison.metric = metric.clone();
         *expect = Expectation::default();

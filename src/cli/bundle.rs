@@ -103,7 +103,8 @@ fn create(results: &Path, args: &CreateArgs) -> Result<Exit, Error> {
     };
     let file = args.output.clone().unwrap_or_else(name);
     let changes = &args.recipe.changes;
-    let request = Request { paths: &args.recipe.paths, set: &changes.set, axes: &changes.axes, only: &[] };
+    let scale = changes.scale.as_deref();
+    let request = Request { paths: &args.recipe.paths, set: &changes.set, axes: &changes.axes, scale, only: &[] };
     let writing = || Error::io("cannot write the bundle");
     // Beside it first: an archive is there whole or not at all.
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));

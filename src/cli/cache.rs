@@ -38,6 +38,9 @@ pub(super) struct CacheArgs {
 /// Changes to the recipes' values.
 #[derive(Debug, Args)]
 struct Values {
+    /// Scale of the recipes: the name of an entry of their `scales`.
+    #[arg(long, value_name = "NAME")]
+    scale: Option<String>,
     /// Set a param of the recipes; can be repeated.
     #[arg(long, value_name = "PARAM=VALUE")]
     set: Vec<String>,
@@ -268,8 +271,14 @@ fn keys_of(store: &Store, paths: &[PathBuf], values: &Values, backend: Backend) 
 fn plan_of(store: &Store, paths: &[PathBuf], values: &Values, backend: Backend) -> Result<Plan, Error> {
     let names: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
     let name = names.join(", ");
-    let draft = Draft::load(&Request { paths, set: &values.set, axes: &values.axes, only: &[] })
-        .map_err(Error::recipe(name.clone()))?;
+    let draft = Draft::load(&Request {
+        paths,
+        set: &values.set,
+        axes: &values.axes,
+        scale: values.scale.as_deref(),
+        only: &[],
+    })
+    .map_err(Error::recipe(name.clone()))?;
     let (_, plan) = Batches::plan(draft, backend, store).map_err(Error::search(name))?;
     Ok(plan)
 }

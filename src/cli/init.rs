@@ -82,8 +82,14 @@ fn write(results: &Path, folder: &Path, output: &Path, text: &str) -> Result<usi
     let writing = || Error::io("cannot write the recipe");
     let mut beside = tempfile::Builder::new().prefix(".init").suffix(".yaml").tempfile_in(folder).map_err(writing())?;
     beside.write_all(text.as_bytes()).map_err(writing())?;
-    let changes =
-        ChangeArgs { set: Vec::new(), axes: Vec::new(), backend: BackendArg::Auto, executor: None, hosts: Vec::new() };
+    let changes = ChangeArgs {
+        scale: None,
+        set: Vec::new(),
+        axes: Vec::new(),
+        backend: BackendArg::Auto,
+        executor: None,
+        hosts: Vec::new(),
+    };
     let Prepared { plan, .. } = changes.prepare(results, &[beside.path().to_owned()], &[], false)?;
     beside.as_file().set_permissions(PermissionsExt::from_mode(0o644)).map_err(writing())?;
     beside.persist_noclobber(output).map_err(|error| match error.error.kind() {

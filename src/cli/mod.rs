@@ -136,6 +136,9 @@ enum Command {
         /// Only say what a backend has to compute on.
         #[arg(long)]
         probe: Option<BackendArg>,
+        /// Be another process of a job, as its environment says.
+        #[arg(long, conflicts_with = "probe")]
+        rank: bool,
     },
     /// Run one job of a run, in an allocation of Slurm's.
     #[command(hide = true)]
@@ -171,6 +174,11 @@ struct RecipeArgs {
 /// Changes to the files' values.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
 struct ChangeArgs {
+    /// Run the recipes at this scale: the name of an entry of their `scales`, or `quick` for their plain values. `--set` and
+    /// `--axis` take precedence over its values.
+    #[arg(long, value_name = "NAME")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    scale: Option<String>,
     /// Set a param of the recipe; can be repeated.
     #[arg(long, value_name = "PARAM=VALUE")]
     set: Vec<String>,
@@ -224,13 +232,14 @@ pub fn main() -> ExitCode {
     let cli = Cli::parse();
     let exit = match (log::start(cli.verbose), cli.command) {
         (Err(error), _) => Err(error.into()),
-        (Ok(()), Command::Worker { engine, probe: Some(backend) }) => {
+        (Ok(()), Command::Worker { engine, rank: true, .. }) => return worker::rank(engine),
+        (Ok(()), Command::Worker { engine, probe: Some(backend), .. }) => {
             return match backend.choice() {
                 BackendChoice::Only(backend) => worker::probe(engine, backend),
                 BackendChoice::Auto => ExitCode::FAILURE,
             };
         }
-        (Ok(()), Command::Worker { engine, probe: None }) => return worker::main(engine),
+        (Ok(()), Command::Worker { engine, probe: None, .. }) => return worker::main(engine),
         (Ok(()), command) => execute(command, &cli.results),
     };
     exit.unwrap_or_else(|error| {
@@ -355,7 +364,7 @@ impl ChangeArgs {
         let name = names.join(", ");
         let span = info_span!(target: host::log::PLAN, "plan", recipes = name, jobs = field::Empty);
         let _planning = span.enter();
-        let request = Request { paths, set: &self.set, axes: &self.axes, only };
+        let request = Request { paths, set: &self.set, axes: &self.axes, scale: self.scale.as_deref(), only };
         let reading = debug_span!(target: host::log::PLAN, "read");
         let mut draft = reading.in_scope(|| Draft::load(&request)).map_err(Error::recipe(name.clone()))?;
         drop(reading);

@@ -61,7 +61,7 @@ pub(crate) use self::{
 };
 use crate::host::log;
 use crate::recipe::{
-    Draft, Executor, Names, Policy, Problems, Recipe, Resources, Sources, Span, Spanned, Step, Warning, quoted,
+    Claim, Draft, Executor, Names, Policy, Problems, Recipe, Resources, Sources, Span, Spanned, Step, Warning, quoted,
 };
 use crate::record::{self, Identity, Key, SeedPlan};
 
@@ -118,6 +118,8 @@ pub struct Study {
     pub left: BTreeMap<usize, usize>,
     /// The jobs of races beyond the first look, each with the number of looks before it.
     pub looks: BTreeMap<JobId, usize>,
+    /// The parameters of the jobs of claims with a scale.
+    pub values: BTreeMap<JobId, Values>,
 }
 
 impl Study {
@@ -125,6 +127,18 @@ impl Study {
     pub fn reported(&self) -> impl Iterator<Item = &(Point, JobId)> {
         let steps: BTreeSet<usize> = self.recipe.reported().collect();
         steps.into_iter().flat_map(|step| &self.steps[step])
+    }
+
+    /// The jobs of claims with a scale.
+    fn of_scales(&self) -> Vec<JobId> {
+        let mut jobs = Vec::new();
+        let claims = self.recipe.claims.iter().filter(|claim| !claim.scale.is_empty());
+        for (step, selection) in claims.flat_map(Claim::selections) {
+            let only = resolved(&self.recipe, &selection);
+            let points = self.steps[step].iter().filter(|(point, _)| selected(point, &only));
+            jobs.extend(points.map(|(_, id)| *id));
+        }
+        jobs
     }
 }
 
@@ -254,7 +268,8 @@ impl Plan {
             let looks = search::looks(&recipe, &steps);
             let own = searched.iter().filter(|((of, _), _)| *of == study);
             let searched = own.map(|((_, step), searched)| (*step, searched.clone())).collect();
-            studies.push(Study { recipe, steps, rounds: BTreeMap::new(), searched, left, looks });
+            let (rounds, values) = (BTreeMap::new(), BTreeMap::new());
+            studies.push(Study { recipe, steps, rounds, searched, left, looks, values });
         }
         let warnings = problems.take_warnings();
         problems.finish(())?;
@@ -265,6 +280,7 @@ impl Plan {
         for study in &mut studies {
             let own = study.steps.iter().flatten().map(|(_, id)| (*id, jobs.rounds[id.index()]));
             study.rounds = own.filter(|(_, round)| *round > 0).collect();
+            study.values = study.of_scales().into_iter().map(|id| (id, jobs.all[id.index()].values.clone())).collect();
         }
         Ok(Self {
             studies,

@@ -28,9 +28,9 @@ pub use self::{
     keys::{Declaration, Key},
     lower::{
         Adaptive, Aggregate, Bound, Citation, Claim, Compare, ComparedValues, Comparison, Confirm, Effects,
-        Expectation, Family, Figure, GpuCount, GpuMemory, Interactions, KeptStates, MetricRule, MetricTraits, Metrics,
-        Missing, Need, OfStep, Order, PaperRow, Policy, Racing, Resources, Rules, Rungs, Search, Side, StatePolicy,
-        Statement, Suggest, Table, TableKind,
+        Expectation, Family, Figure, GpuCount, GpuMemory, Interactions, KeptStates, Least, MetricRule, MetricTraits,
+        Metrics, Missing, Need, OfStep, Order, PaperRow, Policy, Racing, Resources, Rules, Rungs, Search, Side,
+        StatePolicy, Statement, Suggest, Table, TableKind,
         executor::{self, BatchSystem, Executor},
     },
     matrix::{
@@ -54,6 +54,10 @@ pub struct Recipe {
     pub report: PathBuf,
     /// The flags that change the study; if it is not empty, the report is not that of the whole study.
     pub flags: String,
+    /// The scale at which it runs; `None` for its plain values.
+    pub scale: Option<String>,
+    /// Its scales, with their descriptions.
+    pub scales: Vec<(String, Option<String>)>,
     /// Values for the whole study.
     pub params: Names,
     /// The steps, in the order of the text.
@@ -139,12 +143,14 @@ pub struct Request<'a> {
     pub set: &'a [String],
     /// `axis=a,b` or `step.axis=a,b`: other values for axes.
     pub axes: &'a [String],
+    /// The scale of the recipes; by default that of a sweep file, or their plain values.
+    pub scale: Option<&'a str>,
     /// `step` or `step/axis=value,…`: a part of the recipes.
     pub only: &'a [String],
 }
 
 impl Request<'_> {
-    /// The flags as command-line arguments.
+    /// The flags as command-line arguments, without the scale, which is in the names of reports.
     fn flags(&self) -> Vec<String> {
         let flag = |name: &'static str, values: &[String]| {
             values.iter().flat_map(|value| [name.to_owned(), quoted(value)]).collect::<Vec<_>>()
@@ -155,9 +161,10 @@ impl Request<'_> {
     /// The request as command-line arguments.
     fn typed(&self) -> Vec<String> {
         let paths = self.paths.iter().map(|path| path.display().to_string());
+        let scale = self.scale.iter().flat_map(|scale| ["--scale".to_owned(), (*scale).to_owned()]);
         let set = self.set.iter().flat_map(|set| ["--set".to_owned(), set.clone()]);
         let axes = self.axes.iter().flat_map(|axis| ["--axis".to_owned(), axis.clone()]);
-        paths.chain(set).chain(axes).collect()
+        paths.chain(scale).chain(set).chain(axes).collect()
     }
 }
 
@@ -258,6 +265,12 @@ impl Recipe {
     /// True if an axis has other values than in the recipe's text.
     pub fn is_narrowed(&self) -> bool {
         self.steps.iter().any(|step| !step.matrix.narrowed.is_empty())
+    }
+
+    /// The description of the scale at which it runs.
+    pub fn about_scale(&self) -> Option<&str> {
+        let name = self.scale.as_ref()?;
+        self.scales.iter().find(|(known, _)| known == name)?.1.as_deref()
     }
 
     /// The step with this name.

@@ -241,10 +241,19 @@ impl Report<'_> {
     }
 }
 
-/// The part that a recipe's report covers, if flags select something else than the whole study.
+/// The scale of a recipe's report, and the part that it covers if flags select something else than the whole study.
 fn part(recipe: &Recipe) -> Option<String> {
     let flags = &recipe.flags;
-    (!flags.is_empty()).then(|| format!("This is not the report of the whole study: it was asked for with {flags}"))
+    let part = format!("This is not the report of the whole study: it was asked for with {flags}");
+    let part = Some(part).filter(|_| !flags.is_empty());
+    let scale = recipe.scale.as_ref().map(|scale| match recipe.about_scale() {
+        Some(about) => format!("At the scale `{scale}`: {}", about.trim()),
+        None => format!("At the scale `{scale}`"),
+    });
+    match (scale, part) {
+        (Some(scale), Some(part)) => Some(format!("{}. {part}", scale.trim_end_matches('.'))),
+        (scale, part) => scale.or(part),
+    }
 }
 
 /// A table as a text.

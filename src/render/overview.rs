@@ -10,7 +10,10 @@ use fs_err as fs;
 use maud::html;
 
 use super::{Format, Report, page::Layout, replace};
-use crate::{analysis::Verdict, format::clean};
+use crate::{
+    analysis::{self, Verdict},
+    format::clean,
+};
 
 /// Writes `index.html` and `index.md` into the folder that the reports' folders have in common; answers it, or `None` for
 /// reports that have none.
@@ -52,10 +55,10 @@ fn page(title: &str, reports: &[Report<'_>]) -> String {
                                 thead { tr { th scope="col" { "claim" } th scope="col" { "verdict" } th scope="col" { "because" } } }
                                 tbody {
                                     @for verdict in &report.verdicts {
-                                        @let word = verdict.state.word();
+                                        @let (class, word) = (verdict.state.word(), verdict.word());
                                         tr {
                                             th scope="row" { (verdict.claim) }
-                                            td { span class={ "pill " (word) } { span aria-hidden="true" { (verdict.state.sign()) } " " (word) } }
+                                            td { span class={ "pill " (class) } { span aria-hidden="true" { (verdict.state.sign()) } " " (word) } }
                                             td { (clean(&verdict.because)) }
                                         }
                                     }
@@ -90,20 +93,5 @@ fn markdown(title: &str, reports: &[Report<'_>]) -> String {
 
 /// Numbers of verdicts by state.
 fn tally<'a>(verdicts: impl IntoIterator<Item = &'a Verdict>) -> String {
-    let mut words: Vec<(&str, usize)> = Vec::new();
-    for verdict in verdicts {
-        let word = verdict.state.word();
-        match words.iter_mut().find(|(known, _)| *known == word) {
-            Some((_, number)) => *number += 1,
-            None => words.push((word, 1)),
-        }
-    }
-    words.sort_unstable();
-    match words.iter().map(|(_, number)| number).sum() {
-        0 => "no claims".to_owned(),
-        all => {
-            let parts: Vec<String> = words.iter().rev().map(|(word, number)| format!("{number} {word}")).collect();
-            format!("{}: {}", crate::format::count(all, "claim"), parts.join(", "))
-        }
-    }
+    analysis::tally(verdicts).unwrap_or_else(|| "no claims".to_owned())
 }

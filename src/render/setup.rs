@@ -12,7 +12,7 @@ use std::{
 use self::spent::Spent;
 use super::{markdown, page::Records};
 use crate::{
-    analysis::{State, Verdict, chance_of_error},
+    analysis::{Verdict, chance_of_error, tally},
     format::{clean, count},
     plan::{Plan, Study},
     record::{Conditions, Key, Provenance, Record, SeedPlan},
@@ -223,19 +223,13 @@ impl<'a> Sources<'a> {
 
     fn claims(&self) -> Topic {
         let mut topic = Topic::new("claims and corrections");
-        let claims = self.verdicts.len();
-        if claims == 0 {
+        if self.verdicts.is_empty() {
             topic.say("The recipe makes no claims.");
             return topic;
         }
-        let of = |state: State| self.verdicts.iter().filter(|verdict| verdict.state == state).count();
-        topic.say(format!(
-            "The recipe makes {}: {} supported, {} refuted, {} undecided.",
-            count(claims, "claim"),
-            of(State::Supported),
-            of(State::Refuted),
-            of(State::Undecided)
-        ));
+        if let Some(tally) = tally(self.verdicts) {
+            topic.say(format!("{tally}."));
+        }
         if let Some(chance) = chance_of_error(self.verdicts, self.study.recipe.family) {
             topic.say(format!("{chance}."));
         }

@@ -67,8 +67,9 @@ fn grid(table: &Table) -> Grid {
 pub(super) fn verdicts(verdicts: &[Verdict], note: Option<String>) -> String {
     let mut lines = vec!["Claims".to_owned()];
     for verdict in verdicts {
-        let (sign, word) = (verdict.state.sign(), verdict.state.word());
-        lines.push(format!("{sign} {}: {word}", verdict.claim));
+        let (sign, word) = (verdict.state.sign(), verdict.word());
+        let invariant = if verdict.invariant { " (invariant)" } else { "" };
+        lines.push(format!("{sign} {}{invariant}: {word}", verdict.claim));
         lines.extend(verdict.says.iter().map(|says| format!("    {says}")));
         let paper = verdict.paper.map(|paper| format!("; the paper has {paper}")).unwrap_or_default();
         lines.push(format!("    {}{paper}", verdict.because));

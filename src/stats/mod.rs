@@ -34,7 +34,7 @@ pub use self::{
     dunnett::{dunnett_quantile, dunnett_sf},
     equivalence::{Odds, odds},
     importance::{Factor, Importance, LEAST as LEAST_CONFIGURATIONS, Share, importance},
-    power::{Simulated, power, power_of_range, power_unpaired, sd_interval, seeds_needed, sequential_power},
+    power::{Simulated, WANTED, power, power_of_range, power_unpaired, sd_interval, seeds_needed, sequential_power},
     range::{range_quantile, range_sf},
     sample::{Estimate, Quartiles, Sample},
     sequential::{RAISE, constant_level, error_rate, extension_level},

@@ -8,6 +8,9 @@ use super::{
     student::{LEVEL, quantile},
 };
 
+/// The power to aim at.
+pub const WANTED: f64 = 0.8;
+
 /// Sequences that [`sequential_power`] simulates.
 const SEQUENCES: usize = 20_000;
 

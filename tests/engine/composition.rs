@@ -29,7 +29,7 @@ tables:
 ";
 
 /// The jobs of a plan: label and key.
-fn jobs(sandbox: &Sandbox, args: &[&str]) -> Vec<(String, String)> {
+pub(crate) fn jobs(sandbox: &Sandbox, args: &[&str]) -> Vec<(String, String)> {
     let ended = sandbox.sweep(&[&["plan", "--format", "json"], args].concat());
     assert_eq!(ended.code, Some(0), "{args:?}: {}", ended.stderr);
     let plan: Value = serde_json::from_str(&ended.stdout).unwrap();
@@ -37,12 +37,12 @@ fn jobs(sandbox: &Sandbox, args: &[&str]) -> Vec<(String, String)> {
     plan["jobs"].as_array().unwrap().iter().map(|job| (text(job, "label"), text(job, "key"))).collect()
 }
 
-fn labels(sandbox: &Sandbox, args: &[&str]) -> Vec<String> {
+pub(crate) fn labels(sandbox: &Sandbox, args: &[&str]) -> Vec<String> {
     jobs(sandbox, args).into_iter().map(|(label, _)| label).collect()
 }
 
 /// Message of a rejected command.
-fn refusal(sandbox: &Sandbox, args: &[&str]) -> String {
+pub(crate) fn refusal(sandbox: &Sandbox, args: &[&str]) -> String {
     let ended = sandbox.sweep(&[&["plan"], args].concat());
     assert_eq!(ended.code, Some(3), "{args:?}: {}{}", ended.stdout, ended.stderr);
     ended.stderr

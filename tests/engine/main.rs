@@ -57,6 +57,7 @@ mod remote;
 mod reports;
 mod runs;
 mod sandbox;
+mod scales;
 mod search;
 mod search_figures;
 mod search_views;

@@ -8,7 +8,7 @@ use super::{State, Verdict};
 use crate::{
     analysis::{
         Absence,
-        evidence::{Doubt, Evidence, Question, Side, Silence, Source},
+        evidence::{Doubt, Evidence, Needed, Question, Side, Silence, Source},
         pairs::apart,
     },
     format::{clean, count},
@@ -88,7 +88,8 @@ impl<'a> Judge<'a> {
             if lacks.is_empty() {
                 lacks = lacking(&[&earlier, &later]);
             }
-            steps.push((format!("{} < {}", two[0], two[1]), evidence.estimate()));
+            let needed = evidence.seeds_needed(std::iter::once(0.0));
+            steps.push((format!("{} < {}", two[0], two[1]), evidence.estimate(), needed));
         }
         means.sort_by(|a, b| a.0.total_cmp(&b.0));
         let ranked: Vec<String> = means.iter().map(|(_, value)| value.to_string()).collect();
@@ -202,12 +203,12 @@ fn lacking(sides: &[&Side<'_>]) -> String {
 }
 
 /// Decides an order by its steps, each with the difference between a value and the one before it.
-fn rank(steps: &[(String, Estimate)], found: &str, verdict: &mut Verdict) {
-    let chance: Vec<f64> = steps.iter().map(|(_, step)| step.p.unwrap_or(1.0)).collect();
+fn rank(steps: &[(String, Estimate, Option<Needed>)], found: &str, verdict: &mut Verdict) {
+    let chance: Vec<f64> = steps.iter().map(|(_, step, _)| step.p.unwrap_or(1.0)).collect();
     let chance = holm(&chance);
-    let (mut wrong, mut open) = (Vec::new(), Vec::new());
+    let (mut wrong, mut open, mut needs) = (Vec::new(), Vec::new(), None);
     let (mut against, mut most): (f64, f64) = (1.0, 0.0);
-    for ((shown, step), p) in steps.iter().zip(&chance) {
+    for ((shown, step, needed), p) in steps.iter().zip(&chance) {
         most = most.max(*p);
         match (*p < 1.0 - LEVEL, step.value > 0.0) {
             (true, true) => {}
@@ -215,7 +216,10 @@ fn rank(steps: &[(String, Estimate)], found: &str, verdict: &mut Verdict) {
                 wrong.push(shown.as_str());
                 against = against.min(*p);
             }
-            (false, _) => open.push(shown.as_str()),
+            (false, _) => {
+                open.push(shown.as_str());
+                needs = needs.max(*needed);
+            }
         }
     }
     (verdict.state, verdict.because, verdict.p) = if !wrong.is_empty() {
@@ -224,7 +228,7 @@ fn rank(steps: &[(String, Estimate)], found: &str, verdict: &mut Verdict) {
         (State::Supported, found.to_owned(), Some(most))
     } else {
         verdict.open = true;
-        (State::Undecided, format!("chance can explain {}; {found}", open.join(", ")), Some(1.0))
+        (State::Undecided, format!("chance can explain {}; {found}{}", open.join(", "), outlook(needs)), Some(1.0))
     };
 }
 
@@ -250,12 +254,26 @@ fn decide(evidence: &Evidence, expect: Expectation, lacking: &str, verdict: &mut
         let looks = evidence.level.words().map(|looks| format!(", {looks},")).unwrap_or_default();
         format!("{} (95 % CI{looks} {} to {})", number(estimate.value), number(low), number(high))
     };
-    let doubt = if verdict.open { "; more seeds would say more" } else { "" };
+    let bounds = [expect.low, expect.high].into_iter().flatten().map(|bound| bound.value);
+    let doubt = if verdict.open { outlook(evidence.seeds_needed(bounds)) } else { String::new() };
     verdict.because = format!("{interval}, expected {expected}; {}{lacking}{doubt}", evidence.basis);
     for note in &evidence.notes {
         let _ = write!(verdict.because, "; {note}");
     }
     Ok(())
+}
+
+/// The number of seeds that would decide a claim, in words.
+fn outlook(needed: Option<Needed>) -> String {
+    match needed {
+        Some(Needed::About(seeds)) => {
+            format!("; about {seeds} seeds would decide it with a power of 80 %, if the number stays")
+        }
+        Some(Needed::MoreThan(seeds)) => {
+            format!("; it is so near the bound that more than {seeds} seeds would be needed to decide it")
+        }
+        None => "; more seeds would make each of them more precise".to_owned(),
+    }
 }
 
 /// The expected range in words.

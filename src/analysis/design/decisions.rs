@@ -113,7 +113,8 @@ impl<'a> Finder<'a> {
     /// The number of claims among which a verdict is corrected.
     fn family(&self) -> usize {
         let recipe = &self.source.study.recipe;
-        if recipe.family == Family::Holm { recipe.claims.len() } else { 1 }
+        let claims = || recipe.claims.iter().filter(|claim| !claim.invariant).count();
+        if recipe.family == Family::Holm { claims().max(1) } else { 1 }
     }
 
     fn compared(&mut self, claim: &'a Claim, comparison: &'a Comparison, ratio: bool) {

@@ -33,8 +33,10 @@ use crate::{
     store::{Origin, Store, StoreError},
 };
 
-/// Version of the form. 1: first.
-const FORMAT: u32 = 1;
+/// Version of the form. 1: first; 2: a scale.
+const FORMAT: u32 = 2;
+/// The version of a form without a scale, which earlier programs read, too.
+const WITHOUT_SCALE: u32 = 1;
 /// The folder in the archive.
 const TOP: &str = "sweep-bundle";
 /// The file that says what else there is.
@@ -75,6 +77,8 @@ struct Asked {
     paths: Vec<PathBuf>,
     set: Vec<String>,
     axes: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    scale: Option<String>,
 }
 
 /// A job of the study.
@@ -197,9 +201,10 @@ pub fn write(plan: &Plan, request: &Request<'_>, store: &Store, to: impl Write) 
         paths: request.paths.iter().map(|path| place(&normal(path))).collect(),
         set: request.set.to_vec(),
         axes: request.axes.to_vec(),
+        scale: request.scale.map(str::to_owned),
     };
     let contents = Contents {
-        format: FORMAT,
+        format: if request.scale.is_some() { FORMAT } else { WITHOUT_SCALE },
         sweep: env!("CARGO_PKG_VERSION").to_owned(),
         recipes: plan.studies.iter().map(|study| study.recipe.name.clone()).collect(),
         request: asked,

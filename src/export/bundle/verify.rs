@@ -57,7 +57,8 @@ impl Opened {
     pub fn draft(&self) -> Result<Draft, RecipeError> {
         let request = &self.contents.request;
         let paths: Vec<PathBuf> = request.paths.iter().map(|path| self.sources().join(path)).collect();
-        Draft::load(&Request { paths: &paths, set: &request.set, axes: &request.axes, only: &[] })
+        let scale = request.scale.as_deref();
+        Draft::load(&Request { paths: &paths, set: &request.set, axes: &request.axes, scale, only: &[] })
     }
 
     /// Plans the recipe, which may mean no more than a bundle of this size lists.

@@ -69,6 +69,7 @@ impl Level {
     fn below(self, key: &str) -> Option<Self> {
         match (self, key) {
             (Self::Recipe, "params") => Some(Self::Section("params")),
+            (Self::Recipe, "scales") => Some(Self::Section("scales")),
             (Self::Recipe, "steps") => Some(Self::Section("steps")),
             (Self::Recipe, "tables") => Some(Self::Section("tables")),
             (Self::Recipe, "figures") => Some(Self::Section("figures")),
@@ -83,6 +84,6 @@ impl Level {
 
     /// True if `null` removes an entry, because it cannot be a value there.
     fn removable(self) -> bool {
-        matches!(self, Self::Section("steps" | "tables" | "figures" | "claims"))
+        matches!(self, Self::Section("scales" | "steps" | "tables" | "figures" | "claims"))
     }
 }

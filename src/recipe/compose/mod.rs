@@ -7,6 +7,7 @@
 
 mod merge;
 mod overlay;
+mod scales;
 
 use std::{
     collections::HashMap,
@@ -19,7 +20,7 @@ use sweep_job::Value;
 pub(super) use self::overlay::Overlay;
 use super::{
     Draft, Executor, Recipe, RecipeError, Request, is_name,
-    lower::{Lower, Sweep},
+    lower::{Lower, PLAIN, Sweep},
     node::{Node, NodeKind},
     problem::{Collector, Problem, Problems},
     source::{Sources, Span, Spanned},
@@ -48,11 +49,15 @@ struct Disposition {
     narrowed: Vec<(String, String)>,
     /// Axes in `narrowed` that the file does not have.
     added: Vec<(String, String)>,
+    /// The scale that the request wants.
+    wanted: Option<Spanned<String>>,
+    /// The scale that was applied.
+    scale: Option<Spanned<String>>,
 }
 
 impl Disposition {
     fn new(path: PathBuf, node: Node, report: Option<PathBuf>) -> Self {
-        Self { path, node, report, narrowed: Vec::new(), added: Vec::new() }
+        Self { path, node, report, narrowed: Vec::new(), added: Vec::new(), wanted: None, scale: None }
     }
 }
 
@@ -82,6 +87,9 @@ impl Loader {
                 wanted.push(Disposition::new(path.clone(), node, None));
             }
         }
+        self.want(request, &mut wanted);
+        // All other changes take precedence over those of a scale.
+        self.scale(&mut wanted);
         // Changes on the command line are applied last, so that they take precedence.
         overlays.push((0..wanted.len(), typed));
         for (range, overlay) in overlays {
@@ -114,14 +122,19 @@ impl Loader {
         let request = Request { paths: &[path.to_owned()], set, ..Request::default() };
         self.typed = request.typed();
         let typed = Overlay::typed(&request, &mut self.sources, &mut self.problems);
+        self.scale(&mut wanted);
         typed.apply(&mut wanted, &self.sources, &mut self.problems);
         Ok(self.finish(wanted, Vec::new()))
     }
 
     fn finish(mut self, wanted: Vec<Disposition>, only: Vec<Spanned<String>>) -> Draft {
         let mut recipes: Vec<(Recipe, Span)> = Vec::new();
-        for Disposition { path, node, report, narrowed, added } in wanted {
+        for Disposition { path, node, report, narrowed, added, scale, .. } in wanted {
             let (mut recipe, name) = Lower::new(&mut self.sources, &mut self.problems).recipe(&node, &path);
+            if let Some(scale) = scale {
+                recipe.name = self.at_scale(&recipe.name, &scale);
+                recipe.scale = Some(scale.value);
+            }
             for step in &mut recipe.steps {
                 let own = |axes: &[(String, String)]| {
                     let own = axes.iter().filter(|(name, _)| *name == step.name.value);
@@ -154,6 +167,36 @@ impl Loader {
         Draft { recipes, executor, only, sources: self.sources, typed: self.typed, problems: self.problems }
     }
 
+    /// The scale on the command line replaces those of sweep files. The reports of sweep files have its name, too, so that
+    /// they do not replace those of the files' own scales.
+    fn want(&mut self, request: &Request<'_>, recipes: &mut [Disposition]) {
+        let Some(name) = request.scale else { return };
+        let source = self.sources.add(format!("--scale {name}"), name);
+        let span = Span { source, ..Span::default() }.part(0, name.len());
+        for Disposition { wanted, report, .. } in recipes {
+            let own = wanted.as_ref().map_or(PLAIN, |own| own.value.as_str());
+            if let Some(report) = report.as_mut().filter(|_| own != name) {
+                *report = with_suffix(report, &format!("-{name}"));
+            }
+            *wanted = Some(Spanned::new(name.to_owned(), span));
+        }
+    }
+
+    /// The name of a recipe at a scale, which is also that of its report.
+    fn at_scale(&mut self, name: &str, scale: &Spanned<String>) -> String {
+        let full = format!("{name}-{}", scale.value);
+        if is_name(name) && is_name(&scale.value) && !is_name(&full) {
+            let message = format!("`{full}` is too long for the name of a report");
+            self.problem(
+                scale.span,
+                message,
+                "with the recipe's name",
+                "shorten the name of the scale, or of the recipe",
+            );
+        }
+        full
+    }
+
     /// Adds the recipes that a sweep file names.
     fn swept(&mut self, path: &Path, sweep: &Sweep, wanted: &mut Vec<Disposition>) {
         let name = sweep.name.clone().unwrap_or_else(|| stem(path));
@@ -175,7 +218,8 @@ impl Loader {
             if sweep.recipes.len() > 1 {
                 report.push(stem(&path));
             }
-            wanted.push(Disposition::new(path, node, Some(report)));
+            let wants = sweep.scale.clone();
+            wanted.push(Disposition { wanted: wants, ..Disposition::new(path, node, Some(report)) });
         }
     }
 
@@ -277,13 +321,18 @@ fn set_apart(recipes: &mut [Recipe], flags: &[String]) {
     let flags = flags.join(" ");
     let digest = blake3::hash(flags.as_bytes()).to_hex();
     for recipe in recipes {
-        let mut parts = recipe.report.iter();
-        let first = parts.next().map(|first| first.to_string_lossy().into_owned()).unwrap_or_default();
-        let mut report = PathBuf::from(format!("{first}.{}", &digest[..8]));
-        report.extend(parts);
-        recipe.report = report;
+        recipe.report = with_suffix(&recipe.report, &format!(".{}", &digest[..8]));
         recipe.flags.clone_from(&flags);
     }
+}
+
+/// The folder of a report with an addition to its first part.
+fn with_suffix(report: &Path, suffix: &str) -> PathBuf {
+    let mut parts = report.iter();
+    let first = parts.next().map(|first| first.to_string_lossy().into_owned()).unwrap_or_default();
+    let mut changed = PathBuf::from(format!("{first}{suffix}"));
+    changed.extend(parts);
+    changed
 }
 
 /// True if a file is a sweep file instead of a recipe.

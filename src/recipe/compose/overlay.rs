@@ -175,7 +175,7 @@ fn names(node: Option<&Node>) -> Vec<String> {
     }
 }
 
-fn entry<'n>(node: &'n mut Node, key: &str) -> Option<&'n mut Node> {
+pub(super) fn entry<'n>(node: &'n mut Node, key: &str) -> Option<&'n mut Node> {
     match &mut node.kind {
         NodeKind::Map(entries) => entries.iter_mut().find(|entry| entry.key.value == key).map(|entry| &mut entry.value),
         NodeKind::Scalar(_) | NodeKind::List(_) => None,

@@ -6,11 +6,12 @@ use sweep_job::Backend;
 use super::{Lower, find};
 use super::{
     expect::{EXPECTS, Expectation, USAGE, expect},
+    least::{self, Least},
     metrics::{CONDITIONS, MetricRule, Missing, Rules, traits_of},
 };
 use crate::recipe::{
     Names, Selection, Step, Template,
-    keys::{Custom, Given, Mapping as _, Number, Shape as _, Text, Within, Word, Words, mapping},
+    keys::{Custom, Flag, Given, Mapping as _, Number, Shape as _, Text, Within, Word, Words, mapping},
     node::{Entry, Node, NodeKind},
     problem::suggest,
     schema::reference,
@@ -30,6 +31,10 @@ pub struct Claim {
     pub paper: Option<f64>,
     /// The backends that it applies to; any backend if empty.
     pub hardware: Vec<Backend>,
+    /// The sizes from which it can be judged.
+    pub scale: Vec<Least>,
+    /// True if it is true by construction.
+    pub invariant: bool,
     /// Rules for missing results and conditions.
     pub rules: Rules,
 }
@@ -146,6 +151,17 @@ mapping! {
         paper: Number,
         /// The backends that the claim applies to. On other backends the claim is undecided.
         hardware: Words<Backend> = Words(BACKENDS),
+        /// The sizes from which the claim can be judged: parameters, axes or metrics of its jobs with their smallest number, or
+        /// the only text. At smaller sizes the claim is undecided.
+        ///
+        /// The text of a path is that of its last part. `n_layer`, `n_head`, `d_model` and `block_size` are those that `model`
+        /// implies, if the step does not set them.
+        scale: Custom = Custom { schema: least::schema, accepts: "name to a number, or to a text" },
+        /// True for a claim that is true by construction, such as a count, a size or an exact zero. Default: `false`.
+        ///
+        /// It holds or it is broken. It counts neither among the supported, refuted and undecided claims nor in `family:
+        /// holm`. A broken one fails `--strict`.
+        invariant: Flag,
     }
 }
 
@@ -312,11 +328,21 @@ impl Lower<'_> {
         };
         let hardware = keys.hardware.value.unwrap_or_default();
         let rules = Rules::of(&keys.missing, &keys.conditions);
-        let claim =
-            Claim { name: name.clone(), says: keys.says.value, statement, paper: keys.paper.value, hardware, rules };
+        let mut claim = Claim {
+            name: name.clone(),
+            says: keys.says.value,
+            statement,
+            paper: keys.paper.value,
+            hardware,
+            scale: Vec::new(),
+            invariant: keys.invariant.value.unwrap_or_default(),
+            rules,
+        };
         let sides = claim.selections();
-        let steps = sides.iter().map(|(step, _)| &context.steps[*step]);
-        let traits = steps.map(|step| (claim.metric().to_owned(), traits_of(context.rules, step, claim.metric())));
+        let steps: Vec<&Step> = sides.iter().map(|(step, _)| &context.steps[*step]).collect();
+        claim.scale = keys.scale.node().map_or_else(Vec::new, |node| self.least(node, &steps));
+        let traits =
+            steps.into_iter().map(|step| (claim.metric().to_owned(), traits_of(context.rules, step, claim.metric())));
         self.check_worst(&keys.missing, traits);
         Some(claim)
     }

@@ -10,10 +10,12 @@ mod effects;
 pub mod executor;
 mod expect;
 mod figures;
+mod least;
 mod matrix;
 mod metrics;
 mod recipe;
 mod resources;
+mod scales;
 mod search;
 mod states;
 mod steps;
@@ -31,6 +33,7 @@ pub use self::{
     effects::{Effects, Interactions},
     expect::{Bound, Expectation},
     figures::Figure,
+    least::Least,
     matrix::Adaptive,
     metrics::{MetricRule, MetricTraits, Missing, Rules},
     recipe::Citation,
@@ -46,6 +49,7 @@ pub(super) use self::{
     figures::figure,
     matrix::{DrawForms, axis, matrix},
     recipe::RecipeKeys,
+    scales::{PLAIN, Scale},
     steps::{StepKeys, need},
     suggest::SpaceForms,
     sweep::{Sweep, SweepKeys},
@@ -82,6 +86,7 @@ pub(super) fn declarations() -> Vec<Declaration> {
         SpaceForms::declaration(),
         confirm::ConfirmKeys::declaration(),
         suggest::SamplerKeys::declaration(),
+        scales::ScaleKeys::declaration(),
         SweepKeys::declaration(),
     ];
     let after = [

@@ -9,6 +9,7 @@ use super::{
     Lower,
     claims::{Context, claims_schema},
     metrics::metrics_schema,
+    scales::scales_schema,
     search::select_last,
 };
 use crate::recipe::{
@@ -62,6 +63,10 @@ mapping! {
         extends: Custom = Custom { schema: || json!({ "type": "string" }), accepts: "a path" },
         /// Values for the whole study. `${{ params.NAME }}` refers to a value, `--set name=value` overrides it.
         params: Custom = Custom { schema: || named("literal"), accepts: "name to value" },
+        /// Named settings of params and axes, for example for a large machine. `--scale NAME` chooses one.
+        ///
+        /// See [`scales`](#scales).
+        scales: Custom = Custom { schema: scales_schema, accepts: "name to `{ about, set, axes }`" },
         /// The steps of the study. Each step runs one task at every point of its matrix.
         ///
         /// See [`steps`](#steps).
@@ -141,6 +146,8 @@ impl Lower<'_> {
         }
         let cite = keys.cite.node().and_then(|node| self.cite(node));
         let params = self.params(keys.params.node());
+        let scales = keys.scales.node().map_or_else(Vec::new, |node| self.scales(node));
+        let scales = scales.into_iter().map(|scale| (scale.name.value, scale.about)).collect();
         let steps = match keys.steps.node() {
             Some(steps) => self.steps(steps, &params),
             None => {
@@ -180,6 +187,8 @@ impl Lower<'_> {
                 cite,
                 report: PathBuf::new(),
                 flags: String::new(),
+                scale: None,
+                scales,
                 params,
                 steps,
                 tables,

@@ -38,6 +38,11 @@ mapping! {
         /// of an axis are accepted. An axis that follows the axis of another step continues to follow it. `STEP.AXIS`
         /// can also add an axis to the step; it replaces the value in `with`.
         axes: Custom = Custom { schema: axes, accepts: "axis to values" },
+        /// The scale of the recipes: the name of an entry of their `scales`, or `quick` for their plain values.
+        ///
+        /// This has the effect of `--scale paper-cpu`. `set` and `axes` take precedence over the scale's values. If there are
+        /// several recipes, those without the scale run at their plain values, with a warning. See [`scales`](#scales).
+        scale: Text = Text::NAME,
         /// A part of the recipes: `STEP` or `STEP/AXIS=VALUE,…`, with everything that it needs.
         ///
         /// An entry `train/seed=0` has the effect of `--only train/seed=0`.
@@ -60,7 +65,7 @@ fn recipes() -> Json {
     json!({ "type": ["array", "string"], "minItems": 1, "minLength": 1, "items": path })
 }
 
-fn axes() -> Json {
+pub(super) fn axes() -> Json {
     let mut axes = json!({ "type": "object", "additionalProperties": reference("axis") });
     axes["propertyNames"] = json!({
         "type": "string",
@@ -79,6 +84,8 @@ pub(in crate::recipe) struct Sweep {
     pub(in crate::recipe) recipes: Vec<Spanned<String>>,
     /// Changes to the recipes.
     pub(in crate::recipe) changes: Overlay,
+    /// The scale of the recipes.
+    pub(in crate::recipe) scale: Option<Spanned<String>>,
     /// The selected part.
     pub(in crate::recipe) only: Vec<Spanned<String>>,
     /// Executor of its jobs.
@@ -116,13 +123,20 @@ impl Lower<'_> {
                 recipes
             }
         };
-        let mut changes = |node: Option<&Node>, key: &str| -> Vec<(Spanned<String>, Node)> {
-            let entries = node.map(|node| self.entries(node, key)).unwrap_or_default();
-            entries.iter().map(|Entry { key, value }| (key.clone(), value.clone())).collect()
-        };
-        let changes = Overlay { set: changes(keys.set.node(), "`set`"), axes: changes(keys.axes.node(), "`axes`") };
+        let changes =
+            Overlay { set: self.changes(keys.set.node(), "`set`"), axes: self.changes(keys.axes.node(), "`axes`") };
+        let scale = keys.scale.spanned();
+        if let Some(scale) = &scale {
+            self.check_name(scale, "scale");
+        }
         let only = keys.only.value.unwrap_or_default();
         let (executor, executor_steps) = keys.executor.node().map(|node| self.executor(node)).unwrap_or_default();
-        Sweep { name: name.map(|name| name.value), recipes, changes, only, executor, executor_steps }
+        Sweep { name: name.map(|name| name.value), recipes, changes, scale, only, executor, executor_steps }
+    }
+
+    /// The entries of a map of changes: what is changed, and to what.
+    pub(super) fn changes(&mut self, node: Option<&Node>, key: &str) -> Vec<(Spanned<String>, Node)> {
+        let entries = node.map(|node| self.entries(node, key)).unwrap_or_default();
+        entries.iter().map(|Entry { key, value }| (key.clone(), value.clone())).collect()
     }
 }

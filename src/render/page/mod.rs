@@ -322,10 +322,11 @@ fn claims(verdicts: &[Verdict], note: Option<&str>) -> Markup {
             h2 { "Claims" }
             div .cards {
             @for verdict in verdicts {
-                @let (sign, word) = (verdict.state.sign(), verdict.state.word());
-                article class={ "claim " (word) } {
-                    h3 { span class={ "pill " (word) } { span aria-hidden="true" { (sign) } " " (word) } " " (verdict.claim) }
+                @let (sign, class, word) = (verdict.state.sign(), verdict.state.word(), verdict.word());
+                article class={ "claim " (class) } {
+                    h3 { span class={ "pill " (class) } { span aria-hidden="true" { (sign) } " " (word) } " " (verdict.claim) }
                     @if let Some(says) = &verdict.says { p { (says) } }
+                    @if verdict.invariant { p .because { "an invariant: it is true by construction" } }
                     p .because {
                         (clean(&verdict.because))
                         @if let Some(paper) = verdict.paper { "; the paper has " (paper) }

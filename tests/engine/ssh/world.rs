@@ -60,7 +60,7 @@ impl World {
     /// The plan of the recipe.
     pub(crate) fn plan(&self) -> Plan {
         let paths = [self.sandbox.path("recipe.yaml")];
-        let draft = Draft::load(&Request { paths: &paths, set: &[], axes: &[], only: &[] }).unwrap();
+        let draft = Draft::load(&Request { paths: &paths, ..Request::default() }).unwrap();
         Batches::plan(draft, Backend::Cpu, &self.store).map_err(|_| "the recipe is wrong").unwrap().1
     }
 

@@ -1,7 +1,7 @@
 //! The parameters of a GPT-2, shared by all tasks that build one.
 
 use crate::{
-    Conflict, Path,
+    Conflict, ParamType as _, Path, Value, Values,
     params::{choice, params},
 };
 
@@ -82,6 +82,24 @@ impl ModelSize {
         };
         SizeDims { n_layer, n_head, d_model, block_size }
     }
+}
+
+/// A dimension of the network that a job's `model` implies, if its parameters do not give it. `None` for a network that is
+/// read from a folder, whose dimensions are not known before.
+pub fn dimension(values: &Values, name: &str) -> Option<Value> {
+    let given = |name: &str| values.get(name).filter(|value| **value != Value::Null);
+    if given("init").is_some() {
+        return None;
+    }
+    let dims = ModelSize::from_value(given("model")?)?.dims();
+    let size = match name {
+        "n_layer" => dims.n_layer,
+        "n_head" => dims.n_head,
+        "d_model" => dims.d_model,
+        "block_size" => dims.block_size,
+        _ => return None,
+    };
+    i64::try_from(size).ok().map(Value::Int)
 }
 
 impl Model {

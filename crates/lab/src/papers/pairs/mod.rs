@@ -11,14 +11,19 @@ mod attention;
 mod autograd;
 mod bandwidth;
 mod checkpoints;
+mod custom;
 mod dataloader;
+mod fp8;
 mod intensity;
 mod kv_cache;
 mod leak;
 mod matmul;
 mod mlp;
 mod number_format;
+mod offload;
+pub(crate) mod ranks;
 mod regional;
+mod ring;
 mod sharding;
 #[cfg(test)]
 mod tests;
@@ -30,7 +35,7 @@ use rand_distr::StandardNormal;
 use sweep_job::{
     Backend, MetricInfo, Outcome, Progress, Report,
     tasks::{
-        Autograd, Computing, FusingVariant, Matmul, MatmulVariant, Pair, Protocol, Regional, RegionalVariant, Switch,
+        Autograd, Computing, Fusing, FusingVariant, Matmul, MatmulVariant, Pair, Protocol, Regional, RegionalVariant,
         Way, WorkerMetrics,
     },
 };
@@ -139,7 +144,7 @@ pub(crate) fn run(
     let protocol = &pair.protocol;
     let (measured, tolerance) = match Fusable::of(&pair.way) {
         Some(fused) => {
-            let computing = Computing { fusion: Switch::On, ..Computing::default() };
+            let computing = Computing { fusion: Fusing::On, ..Computing::default() };
             let tolerance = fused.tolerance();
             (
                 dispatch(ExecutionTarget::new(backend, &computing), MeasureFused { fused, protocol, folders, report })?,
@@ -184,6 +189,7 @@ macro_rules! with_contender {
             Way::Autograd($name) => $call,
             Way::Bandwidth($name) => $call,
             Way::Checkpoints($name) => $call,
+            Way::Custom($name) => $call,
             Way::Dataloader($name) => $call,
             Way::Intensity($name) => $call,
             Way::KvCache($name) => $call,
