@@ -8,28 +8,42 @@ ifeq ($(CI),true)
 export CARGO_TARGET_DIR ?= $(HOME)/.cache/sweep/target
 endif
 TARGET := $(or $(CARGO_TARGET_DIR),target)
-SWEEP := $(TARGET)/release/sweep --results $(RESULTS)
 
-.PHONY: help build demo check papers wheel test lint
+.PHONY: help build demo check check-v papers papers-cpu wheel test lint
 
 help:
 	@echo 'make demo    build, run `sweep demo` on what this machine has, which prints tables'
 	@echo 'make check   check the 19 steps of the architecture ablation, at tiny size'
+	@echo 'make check-v check the 19 steps of the unified series'
 	@echo 'make papers  run what reproduces the papers, and write docs/papers.md'
+	@echo 'make papers-cpu  the same at the largest sizes for two cores (hours), with evidence in results/evidence/cpu'
 	@echo 'make wheel   build the Python wheel (CPU), install it into a fresh environment, and run the demo from there'
 	@echo 'make test    install what the tests need, then run them all'
 	@echo 'make lint    formatting, clippy and documentation, warnings being errors'
 
 BACKENDS ?= $(shell scripts/backends.sh)
 
+# `make check PROGRAM=target/debug/sweep` uses a program that is built already.
+ifdef PROGRAM
+build:
+	@test -x '$(PROGRAM)' || { echo 'there is no program at $(PROGRAM)' >&2; exit 2; }
+else
+PROGRAM := $(TARGET)/release/sweep
 build:
 	$(CARGO) build --release --locked $(BACKENDS)
+endif
+SWEEP := $(PROGRAM) --results $(RESULTS)
 
 demo: build
 	$(SWEEP) demo
 
 check: build
 	$(SWEEP) run recipes/check.yaml --strict
+	@echo 'all 19 steps of the architecture ablation passed'
+
+check-v: build
+	$(SWEEP) run recipes/check-v.yaml --strict
+	@echo 'all 19 steps of the unified series passed'
 
 papers: build
 	$(SWEEP) run sweeps/paper.yaml --backend cpu
@@ -37,6 +51,10 @@ papers: build
 	for report in $(RESULTS)/reports/paper/*/; do \
 		if [ -f "$$report/claims.json" ]; then cp "$$report/claims.json" "papers/verdicts/$$(basename "$$report").json"; fi; \
 	done
+	UPDATE_DOCS=1 $(CARGO) test --locked --no-default-features --test papers
+
+papers-cpu: build
+	SWEEP=$(PROGRAM) RESULTS=$(RESULTS) scripts/papers-cpu.sh
 	UPDATE_DOCS=1 $(CARGO) test --locked --no-default-features --test papers
 
 wheel:

@@ -146,6 +146,9 @@ enum Command {
     /// Run what is still to be done of a run, in an allocation of Slurm's.
     #[command(hide = true)]
     ExecPilot(exec::ExecPilotArgs),
+    /// Run one job that comes and goes through the remote.
+    #[command(hide = true)]
+    ExecRemote(exec::ExecRemoteArgs),
     /// Write down what a trial job of `sweep doctor` finds on its machine.
     #[command(hide = true)]
     ExecTrial(exec::ExecTrialArgs),
@@ -254,6 +257,7 @@ fn execute(command: Command, results: &Path) -> Result<Exit, Error> {
         Command::Hosts(args) => hosts::hosts(results, &args),
         Command::ExecJob(args) => exec::job(results, &args),
         Command::ExecPilot(args) => exec::pilot(results, &args),
+        Command::ExecRemote(args) => exec::remote(results, &args),
         Command::ExecTrial(args) => exec::trial(results, &args),
         Command::Init(args) => init::init(results, &args),
         Command::Demo(args) => demo::demo(results, &args),

@@ -37,7 +37,7 @@ impl<'a> Mistake<'a> {
         let (name, text) = (self.name, &ended.stderr);
         assert_eq!((ended.code, ended.stdout.as_str()), (Some(3), ""), "{name}: {text}");
         assert!(!sandbox.path("results").exists(), "{name}: nothing was run");
-        let places = text.matches("╭─[recipe.yaml:").count() + text.matches("╭─[--set ").count();
+        let places = text.matches("╭─[recipe.yaml:").count() + text.matches("╭─[--").count();
         assert_eq!(text.matches("  × ").count(), places, "{name}: every mistake has a place: {text}");
         assert_ne!(places, 0, "{name}: {text}");
         ended.stderr

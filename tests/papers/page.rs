@@ -95,6 +95,11 @@ pub(crate) fn recipes() -> Vec<String> {
     sweep.recipes.iter().map(stem).collect()
 }
 
+/// The recipes with verdicts: those of the papers, and the architecture ablation.
+fn judged() -> Vec<String> {
+    recipes().into_iter().chain(["ratio".to_owned()]).collect()
+}
+
 /// The verdicts of a recipe in a folder, in its order; `None` if there are none.
 pub(crate) fn verdicts(folder: &str, recipe: &str) -> Option<Vec<Verdict>> {
     let path = root().join(folder).join(format!("{recipe}.json"));
@@ -105,8 +110,7 @@ pub(crate) fn verdicts(folder: &str, recipe: &str) -> Option<Vec<Verdict>> {
 /// The places that have verdicts; the first always counts.
 fn places() -> Vec<Place> {
     let all = PLACES.iter().map(|(name, folder)| {
-        let recipes = recipes();
-        let recipes = recipes.into_iter().filter_map(|recipe| Some((recipe.clone(), verdicts(folder, &recipe)?)));
+        let recipes = judged().into_iter().filter_map(|recipe| Some((recipe.clone(), verdicts(folder, &recipe)?)));
         let machine = root().join(folder).parent().map(|folder| folder.join("machine.json"));
         let machine = machine.and_then(|path| std::fs::read(path).ok());
         let machine = machine.map(|text| serde_json::from_slice(&text).unwrap());
@@ -133,7 +137,7 @@ pub(crate) fn page() -> String {
             line(&mut text, row, &places);
         }
     }
-    for recipe in recipes() {
+    for recipe in judged() {
         verdicts_of(&mut text, &recipe, &places);
     }
     text
@@ -258,7 +262,7 @@ impl Verdict {
 }
 
 /// Four significant digits.
-fn short(value: f64) -> String {
+pub(crate) fn short(value: f64) -> String {
     let long = format!("{value:.3e}");
     let size: i32 = long.split_once('e').map_or(0, |(_, exponent)| exponent.parse().unwrap());
     if (-3..6).contains(&size) {

@@ -6,7 +6,7 @@ use sweep_job::{Kind, Value};
 use super::Lower;
 use crate::recipe::{
     Step,
-    node::{Entry, Node},
+    node::{Entry, Node, NodeKind},
     problem::suggest,
     schema::reference,
     source::Spanned,
@@ -38,7 +38,7 @@ impl Lower<'_> {
     /// Reads the scale of a claim about these steps.
     pub(super) fn least(&mut self, node: &Node, steps: &[&Step]) -> Vec<Least> {
         let entries = self.entries(node, "`scale`");
-        if entries.is_empty() && matches!(node.kind, crate::recipe::node::NodeKind::Map(_)) {
+        if entries.is_empty() && matches!(node.kind, NodeKind::Map(_)) {
             let help = "for example `scale: { d_model: 768 }`";
             self.problem(node.span, "`scale` has no entry", "from which size?", help);
         }
@@ -72,8 +72,13 @@ impl Lower<'_> {
                 (None, _) if is_axis || step.task.open_metrics => continue,
                 (None, _) => {
                     let metrics = step.task.metrics().map(|metric| metric.name);
-                    let names = step.task.params().map(|param| param.name).chain(step.axes()).chain(metrics);
-                    let help = suggest(&name.value, "its parameters and metrics", names).unwrap_or_default();
+                    let mut names: Vec<&str> = Vec::new();
+                    for known in step.task.params().map(|param| param.name).chain(step.axes()).chain(metrics) {
+                        if !names.contains(&known) {
+                            names.push(known);
+                        }
+                    }
+                    let help = suggest(&name.value, "its parameters, axes and metrics", names).unwrap_or_default();
                     let (step, task) = (&step.name.value, step.task.name);
                     let message = format!("step `{step}` (`{task}`) has no parameter, axis or metric `{}`", name.value);
                     self.problem(name.span, message, "unknown size", help);

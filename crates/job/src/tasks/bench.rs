@@ -14,8 +14,14 @@ choice! {
     pub enum ThresholdSearch {
         /// Burn's sort of all scores; on a GPU by a round trip through the host.
         Sort = "sort",
-        /// Burn's selection of all scores up to the threshold.
+        /// Burn's selection of all scores up to the threshold, which sorts all of them.
         TopK = "topk",
+        /// The exact score, by quickselect of a copy of all scores on one thread, as `torch.kthvalue` on the CPU.
+        Quickselect = "quickselect",
+        /// The smallest scores and their indices, by quickselect of pairs on one thread, as `torch.topk` on the CPU.
+        TopKIndices = "topk_indices",
+        /// The quantile of all scores, interpolated between neighbors in a sorted copy, as `torch.quantile`.
+        Quantile = "quantile",
         /// The quantile of a random sample, drawn with replacement from every layer (paper 001).
         Sample = "sample",
         /// An estimate by a coarse histogram, a fine one around the threshold, and bisection (GradProbe). CPU only.
@@ -31,6 +37,26 @@ impl ThresholdSearch {
     /// True if it computes scores on the fly and writes masks in the same passes.
     pub fn streams(self) -> bool {
         matches!(self, Self::Histogram | Self::Radix | Self::Bracket)
+    }
+}
+
+choice! {
+    /// The scores among which a threshold is searched.
+    pub enum ScoreSource {
+        /// Those of random weights and moments.
+        Weights = "weights",
+        /// Uniform random numbers between 0 and 1.
+        Uniform = "uniform",
+    }
+}
+
+choice! {
+    /// A number format to which scores are rounded.
+    pub enum ScoreFormat {
+        /// Single precision.
+        F32 = "f32",
+        /// bfloat16, to the nearest number, in ties to the even one: between 0.5 and 1 there are 128 numbers.
+        Bf16 = "bf16",
     }
 }
 
@@ -87,6 +113,28 @@ params! {
 }
 
 params! {
+    /// Scores among which a threshold is searched.
+    pub struct Given {
+        /// Scores: those of random weights and moments by the formula of `prune`, or `uniform` random numbers between 0
+        /// and 1.
+        scores: ScoreSource = ScoreSource::Weights;
+        /// Number format that scores are rounded to. They are stored in single precision in any case, so the format
+        /// changes equal scores, not time and memory.
+        score_format: ScoreFormat = ScoreFormat::F32;
+        /// Mask updates of a training, for `time.updates`. Does not change the measurement.
+        updates: usize = 99, in 1..=1_000_000_000;
+    }
+}
+
+params! {
+    /// Masking by new masks.
+    pub struct Applying {
+        /// Also mask weights and both moments in every timed call, as a training does after a mask update.
+        apply: bool = false;
+    }
+}
+
+params! {
     /// Computation and format of masks.
     pub struct Making {
         /// Flow of scores to the threshold and to the masks.
@@ -111,6 +159,8 @@ pub struct BenchThreshold {
     pub workload: Workload,
     /// Method to find the threshold.
     pub finding: Finding,
+    /// The scores.
+    pub given: Given,
 }
 
 /// Makes masks from weights and moments.
@@ -122,6 +172,8 @@ pub struct BenchMaskUpdate {
     pub finding: Finding,
     /// Computation and format of masks.
     pub making: Making,
+    /// Masking by new masks.
+    pub applying: Applying,
 }
 
 /// Masks gradients, weights and moments in every step, and updates the masks in some.
@@ -228,6 +280,19 @@ metrics! {
     impl BenchThreshold {
         /// Median time of a call.
         TIME_THRESHOLD: Seconds = "time.threshold";
+        /// Time of all mask updates of a training: `time.threshold` times `updates`.
+        TIME_UPDATES: Seconds = "time.updates";
+        /// Mean over the calls of the difference from the exact threshold, relative to the exact threshold. Calls differ
+        /// by what a sample draws.
+        ERROR_MEAN: Fraction = "error.mean", Deterministic;
+        /// Maximum over the calls of that difference.
+        ERROR_MAX: Fraction = "error.max", Deterministic;
+        /// Fraction of the scores that the exact threshold prunes: more than requested if scores are equal.
+        SPARSITY_EXACT: Fraction = "sparsity.exact", Deterministic;
+        /// Fraction of the scores that equal the exact threshold.
+        TIES: Fraction = "ties", Deterministic;
+        /// Size of all scores.
+        MEMORY_SCORES: Bytes = "memory.scores", Deterministic;
     }
 }
 
@@ -235,6 +300,9 @@ metrics! {
     impl BenchMaskUpdate {
         /// Size of all scores, if they were stored once.
         MEMORY_SCORES: Bytes = "memory.scores", Deterministic;
+        /// Size of the tensor that is concatenated to find the threshold: all scores, or with `single_pass` and
+        /// `method: sample` the sample. 0 for streaming methods.
+        MEMORY_CONCATENATED: Bytes = "memory.concatenated", Deterministic;
     }
 }
 
@@ -253,13 +321,17 @@ impl TaskSpec for BenchThreshold {
     const ABOUT: &'static str = "measures methods to find the k-th smallest of given scores";
     const HEADLINE: &'static [&'static str] = &["time.threshold", "error.threshold"];
 
-    const GROUPS: &'static [&'static [Param]] = &[Workload::PARAMS, Finding::PARAMS];
+    const GROUPS: &'static [&'static [Param]] = &[Workload::PARAMS, Finding::PARAMS, Given::PARAMS];
 
     const METRICS: &'static [&'static [MetricInfo]] =
         &[Self::DECLARED, SearchMetrics::DECLARED, WorkloadMetrics::DECLARED];
 
     fn build(values: &Values) -> Option<Self> {
-        Some(Self { workload: Workload::from_values(values)?, finding: Finding::from_values(values)? })
+        Some(Self {
+            workload: Workload::from_values(values)?,
+            finding: Finding::from_values(values)?,
+            given: Given::from_values(values)?,
+        })
     }
 
     fn conflicts(values: &Values) -> Vec<Conflict> {
@@ -273,7 +345,8 @@ impl TaskSpec for BenchMaskUpdate {
     const ABOUT: &'static str = "measures methods to make pruning masks from weights and moments";
     const HEADLINE: &'static [&'static str] = &["time.update", "memory.extra"];
 
-    const GROUPS: &'static [&'static [Param]] = &[Workload::PARAMS, Finding::PARAMS, Making::PARAMS];
+    const GROUPS: &'static [&'static [Param]] =
+        &[Workload::PARAMS, Finding::PARAMS, Making::PARAMS, Applying::PARAMS];
 
     const METRICS: &'static [&'static [MetricInfo]] =
         &[MaskMetrics::DECLARED, Self::DECLARED, SearchMetrics::DECLARED, WorkloadMetrics::DECLARED];
@@ -283,17 +356,18 @@ impl TaskSpec for BenchMaskUpdate {
             workload: Workload::from_values(values)?,
             finding: Finding::from_values(values)?,
             making: Making::from_values(values)?,
+            applying: Applying::from_values(values)?,
         })
     }
 
     fn conflicts(values: &Values) -> Vec<Conflict> {
-        let Some(Self { workload, finding, making }) = Self::build(values) else { return Vec::new() };
+        let Some(Self { workload, finding, making, .. }) = Self::build(values) else { return Vec::new() };
         let mut conflicts = workload.conflicts();
         let streams = finding.method.streams();
         if streams != (making.update == UpdateKind::OnePass) {
             let message = format!("`method: {}` does not support `update: {}`", finding.method, making.update);
-            let advice =
-                "combine `histogram`, `radix` and `bracket` with `fused`; `sort`, `topk` and `sample` with the others";
+            let advice = "combine `histogram`, `radix` and `bracket` with `fused`, and the other methods with \
+                          `double_pass` or `single_pass`";
             conflicts.push(Conflict { params: vec!["method", "update"], message, advice: advice.into() });
         }
         if !streams && making.mask != MaskFormat::F32 {

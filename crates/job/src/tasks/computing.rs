@@ -17,6 +17,22 @@ choice! {
 }
 
 choice! {
+    /// The part of a training whose operations are fused into kernels that are compiled at run time.
+    pub enum Fusing {
+        /// None: one kernel for each operation, and one for a parameter's step of AdamW.
+        Off = "off",
+        /// Everything: forward and backward passes, optimizer, scores.
+        On = "on",
+        /// Forward and backward passes and scores. The optimizer's step is one kernel for each parameter.
+        Network = "network",
+        /// The optimizer's step.
+        Optimizer = "optimizer",
+        /// The scores of pruning, where `prune_update` and the format of scores store them.
+        Scores = "scores",
+    }
+}
+
+choice! {
     /// The number of candidate kernels that are timed for each operation.
     pub enum Autotune {
         /// One for each group of kernels: the minimum that Burn supports.
@@ -81,9 +97,9 @@ choice! {
 params! {
     /// Computing options.
     pub struct Computing {
-        /// Fuse operations into kernels that are compiled at run time. No effect on the CPU backend, which compiles no
-        /// kernels.
-        fusion: Switch = Switch::Off;
+        /// Fuse operations into kernels that are compiled at run time: all of them (`on`), or those of a part. No effect
+        /// on the CPU backend, which compiles no kernels.
+        fusion: Fusing = Fusing::Off;
         /// Number of candidate kernels that are timed for each operation. No effect on the CPU backend.
         autotune: Autotune = Autotune::Balanced;
         /// Autotuning results at the start: `warm` reuses those of earlier jobs on this machine, `cold` starts without
@@ -122,6 +138,24 @@ impl Switch {
     /// True for `on`.
     pub const fn is_on(self) -> bool {
         matches!(self, Self::On)
+    }
+}
+
+impl From<Switch> for Fusing {
+    fn from(switch: Switch) -> Self {
+        if switch.is_on() { Self::On } else { Self::Off }
+    }
+}
+
+impl Fusing {
+    /// True if forward and backward passes are fused.
+    pub const fn fuses_network(self) -> bool {
+        matches!(self, Self::On | Self::Network)
+    }
+
+    /// True if the optimizer's step is fused.
+    pub const fn fuses_optimizer(self) -> bool {
+        matches!(self, Self::On | Self::Optimizer)
     }
 }
 

@@ -7,7 +7,9 @@ pub use params::{
     ThresholdScope, Tuning,
 };
 
-use super::{Architecture, Checkpointing, Data, Model, SampledMetrics, WorkerMetrics, data::held_out_conflict};
+use super::{
+    Architecture, Checkpointing, Data, Model, Precision, SampledMetrics, WorkerMetrics, data::held_out_conflict,
+};
 use crate::{Conflict, Group, MetricInfo, Param, TaskSpec, Value, Values, metric::metrics};
 
 /// Prunes a trained network by probing gradients.
@@ -71,6 +73,8 @@ metrics! {
         SPARSITY_TUNED: Fraction = "sparsity.tuned";
         /// Number of forward and backward passes.
         PASSES: Count = "passes";
+        /// Number of passes that were repeated because their gradients overflowed, with that of `memory.pass`.
+        PASSES_REPEATED: Count = "passes.repeated";
         /// Number of times that candidates were selected.
         CHOICES: Count = "choices";
         /// Number of rounds within the limit.
@@ -83,6 +87,8 @@ metrics! {
         TIME_SEQUENCE: Seconds = "time.sequence";
         /// `time.prune` divided by the number of tensors.
         TIME_LAYER: Seconds = "time.layer";
+        /// Total time of forward and backward passes.
+        TIME_PASSES: Seconds = "time.passes";
         /// Median time to select candidates, excluding the norms of inputs.
         TIME_CANDIDATES: Seconds = "time.candidates";
         /// Time of candidates, gradients and decisions, excluding loading and evaluation.
@@ -131,7 +137,7 @@ impl TaskSpec for GradProbe {
     }
 
     fn artifacts(values: &Values) -> Vec<String> {
-        let kept = [("save", Self::CHECKPOINT), ("save_masks", Self::MASKS)];
+        let kept = [("save", Self::CHECKPOINT), ("save_masks", Self::MASKS), ("trace", Self::TRACE)];
         let kept = kept.into_iter().filter(|(param, _)| values.get(*param) == Some(&Value::Bool(true)));
         kept.map(|(_, artifact)| artifact.to_owned()).collect()
     }
@@ -169,6 +175,9 @@ impl GradProbe {
     /// The name of the artifact that `save_masks` keeps.
     pub const MASKS: &'static str = "masks";
 
+    /// The name of the artifact that `trace` keeps.
+    pub const TRACE: &'static str = "trace";
+
     /// The names of its metrics.
     pub fn metric_names() -> impl Iterator<Item = &'static str> {
         Self::METRICS.iter().copied().flatten().map(|metric| metric.name)
@@ -178,26 +187,22 @@ impl GradProbe {
         let Self { probing, model, architecture, .. } = self;
         let mut conflicts = model.conflicts();
         conflicts.extend(architecture.conflicts(model.dims(), model.init.is_some()));
-        let Probing { eval_batches, eval_batch_size, num_batches, batch_size, .. } = *probing;
+        let Probing { eval_batches, eval_batch_size, num_batches, batch_size, grad_accumulation, .. } = *probing;
+        let sequences = batch_size.saturating_mul(grad_accumulation);
         let block_size = model.dims().block_size;
         conflicts.extend(
             held_out_conflict(eval_batches, eval_batch_size, block_size)
                 .map(|conflict| Conflict { params: vec!["eval_batches", "eval_batch_size", "block_size"], ..conflict }),
         );
-        conflicts.extend(held_out_conflict(num_batches, batch_size, block_size).map(|conflict| Conflict {
-            params: vec!["num_batches", "batch_size", "block_size"],
+        conflicts.extend(held_out_conflict(num_batches, sequences, block_size).map(|conflict| Conflict {
+            params: vec!["num_batches", "batch_size", "grad_accumulation", "block_size"],
             message: conflict.message.replace("an evaluation", "calibration"),
             ..conflict
         }));
-        if let Some(blocks) =
-            probing.checkpointing.segment().filter(|blocks| model.init.is_none() && *blocks > model.dims().n_layer)
-        {
-            conflicts.push(Conflict {
-                params: vec!["checkpointing", "n_layer"],
-                message: format!("a segment of {blocks} blocks exceeds `n_layer: {}`", model.dims().n_layer),
-                advice: "choose a shorter segment".into(),
-            });
-        }
+        let dims = model.dims();
+        let block = architecture.block(dims);
+        let computing = probing.computing();
+        conflicts.extend(computing.conflicts(model.init.is_none().then_some((dims.n_layer, &block))));
         if probing.tune_epochs > 0 {
             conflicts.push(Conflict {
                 params: vec!["tune_epochs", "network"],
@@ -221,6 +226,13 @@ impl GradProbe {
                 "remove `checkpointing`, or write `network: gpt`",
             );
         }
+        if self.probing.precision != Precision::F32 {
+            refuse(
+                vec!["precision", "network"],
+                "the classifier computes in single precision",
+                "remove `precision`, or write `network: gpt`",
+            );
+        }
         if self.probing.save {
             refuse(
                 vec!["save", "network"],
@@ -235,9 +247,10 @@ impl GradProbe {
                 "remove `init`, or write `network: gpt`",
             );
         }
-        if self.probing.num_batches.saturating_mul(self.probing.batch_size) > Self::POINTS {
+        let Probing { num_batches, batch_size, grad_accumulation, .. } = self.probing;
+        if num_batches.saturating_mul(batch_size).saturating_mul(grad_accumulation) > Self::POINTS {
             refuse(
-                vec!["num_batches", "batch_size"],
+                vec!["num_batches", "batch_size", "grad_accumulation"],
                 "the classifier's training set has 1000 points",
                 "reduce their product to at most 1000",
             );

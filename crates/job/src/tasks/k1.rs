@@ -7,8 +7,8 @@
 mod params;
 
 pub use params::{
-    AttentionForm, CausalMask, GradientNorm, K1Computing, K1Data, K1Loop, K1Model, K1Optimizer, K1Update, LossReads,
-    NetworkShape, NormScope, SelectionWay, Shift, Unchosen, UpdateRule, Words,
+    AttentionForm, CausalMask, GradientNorm, K1Computing, K1Data, K1Loop, K1Model, K1Optimizer, K1Precision, K1Update,
+    LossReads, LossScaling, NetworkShape, NormScope, SelectionWay, Shift, Unchosen, UpdateRule, Words,
 };
 
 use super::{FusionMetrics, LoopMetrics, LossMetrics, NetworkMetrics, SampledMetrics, WorkerMetrics};
@@ -65,8 +65,16 @@ metrics! {
         READS_SELECTION: One = "reads.selection", Deterministic;
         /// Fraction of the selected nodes that the other `norm` would select, too. Requires `agreement`.
         AGREEMENT: Fraction = "selection.agreement", Deterministic;
+        /// Number of steps that were skipped because their gradients were not finite. Requires `precision: mixed_f16`
+        /// and `loss_scaling: dynamic`.
+        STEPS_SKIPPED: Count = "steps.skipped";
+        /// Factor of the loss at the end, under the same conditions.
+        LOSS_SCALE: One = "loss_scale", Deterministic;
+        /// Fraction of the gradients' elements that are exactly 0 in the last step. Requires a `precision` other than
+        /// `f32`.
+        ZERO_GRADIENTS: Fraction = "gradients.zero", Deterministic;
         /// Mean fraction of the parameters that get a gradient in a step: those of the selected nodes, and those that
-        /// belong to no node.
+        /// belong to no node. Skipped steps do not count.
         UPDATED: Fraction = "parameters.updated", Deterministic;
         /// Number of nodes of the network.
         NODES: Count = "nodes";

@@ -85,6 +85,8 @@ metrics! {
         MEMORY_MEAN: Bytes = "memory.mean";
         /// Peak device memory in use by all processes during training or pruning, as reported by the driver.
         MEMORY_DEVICE_USED: Bytes = "memory.device.used";
+        /// Mean device memory in use by all processes over the same samples.
+        MEMORY_DEVICE_USED_MEAN: Bytes = "memory.device.used.mean";
         /// Fraction of the time in which the device was computing, as reported by the driver.
         UTILIZATION_COMPUTE: Fraction = "utilization.compute";
         /// Fraction of the time in which device memory was being read or written, as reported by the driver.

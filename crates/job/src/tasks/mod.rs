@@ -28,15 +28,15 @@ pub use architecture::{
 };
 pub use batch_size::{BatchSize, BatchSizes};
 pub use bench::{
-    BenchMaskUpdate, BenchMasking, BenchThreshold, Finding, Making, MaskFormat, MaskMetrics, SearchMetrics,
-    ThresholdSearch, Timing, UpdateKind, Workload, WorkloadMetrics,
+    Applying, BenchMaskUpdate, BenchMasking, BenchThreshold, Finding, Given, Making, MaskFormat, MaskMetrics,
+    ScoreFormat, ScoreSource, SearchMetrics, ThresholdSearch, Timing, UpdateKind, Workload, WorkloadMetrics,
 };
 pub use check::{Check, Checking};
 pub use command::{
     Booleans, Collect, Command, FLAGS, FlagStyle, Launch, MetricsFrom, STEP_NAMES, Texts, Tracks, compile_pattern,
     complete_ranks, inherited, input_name, launched,
 };
-pub use computing::{Autotune, Checkpointing, Computing, Precision, Switch, TuningCache};
+pub use computing::{Autotune, Checkpointing, Computing, Fusing, Precision, Switch, TuningCache};
 pub use data::{Corpus, Data, TokenFormat};
 pub use eval::{Eval, Evaluation};
 pub use generate::{Generate, Generating};
@@ -45,8 +45,8 @@ pub use gradprobe::{
     Subject, ThresholdScope, Tuning,
 };
 pub use k1::{
-    AttentionForm, CausalMask, GradientNorm, K1, K1Computing, K1Data, K1Loop, K1Model, K1Optimizer, K1Update,
-    LossReads, NetworkShape, NormScope, SelectionWay, Shift, Unchosen, UpdateRule, Words,
+    AttentionForm, CausalMask, GradientNorm, K1, K1Computing, K1Data, K1Loop, K1Model, K1Optimizer, K1Precision,
+    K1Update, LossReads, LossScaling, NetworkShape, NormScope, SelectionWay, Shift, Unchosen, UpdateRule, Words,
 };
 pub use measured::{
     ComputeMetrics, FusionMetrics, LoopMetrics, LossMetrics, NetworkMetrics, PeakMetrics, SampledMetrics, WorkerMetrics,

@@ -31,9 +31,10 @@ choice! {
         Bitter6 = "bitter6",
         /// `|w| (|v| + e)^(1/4)`.
         Bitter7 = "bitter7",
-        /// As `bitter3`, with bias-corrected `m`.
+        /// As `bitter3`, with bias-corrected `m`. In paper 000 the name means `bitter7` with `score_precision: f16`.
         Bitter8 = "bitter8",
-        /// `|w| sqrt(|m| + e) - 0.1 sign(w) m / (sqrt(v) + e)`.
+        /// `|w| sqrt(|m| + e) - 0.1 sign(w) m / (sqrt(v) + e)`. In paper 000 the name means the same as its `bitter8`,
+        /// with the score function compiled: `fusion: scores`.
         Bitter9 = "bitter9",
     }
 }
@@ -101,6 +102,10 @@ params! {
         prune_ramp_end: Option<usize> = None, in 1..=100_000_000, unit "iterations";
         /// Iterations between two mask updates.
         prune_every: usize = 10, in 1..=100_000_000, unit "iterations";
+        /// Iterations between two in which the gradients of pruned weights are masked, for methods that mask them.
+        /// Weights and moments are masked in every step, so pruned weights stay 0. Gradients that are not masked count in
+        /// the global norm, by which all of them are clipped, and in SPAM's measures.
+        mask_every: usize = 1, in 1..=100_000_000, unit "iterations";
         /// Shape of the ramp of sparsity.
         prune_schedule: Schedule = Schedule::Cubic;
         /// Also prune the token embedding, which is tied to the output layer.
@@ -284,6 +289,11 @@ impl Prune {
     pub fn updates_at(&self, iter: usize, iters: usize) -> bool {
         let (warmup, _) = self.ramp(iters);
         self.prune != PruneMethod::None && iter >= warmup && iter.is_multiple_of(self.prune_every)
+    }
+
+    /// True if the gradients of pruned weights are masked in iteration `iter`, counted from 0.
+    pub fn masks_gradients_at(&self, iter: usize) -> bool {
+        self.prune.masks_state() && iter.is_multiple_of(self.mask_every)
     }
 
     /// The first iteration, counted from 0, after whose optimizer step the mask is updated; `None` without pruning.

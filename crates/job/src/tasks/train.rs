@@ -107,10 +107,22 @@ metrics! {
         /// optimizer applies old masks. Requires `breakdown`.
         TIME_MASKING: Seconds = "time.masking";
         /// Mean time per step spent on scores, over all steps, including those without a mask update. Requires
-        /// `breakdown`.
+        /// `breakdown`. Absent if the pass that finds thresholds computes the scores, as `prune_update: fused` does.
         TIME_SCORE: Seconds = "time.score";
         /// Mean time per step spent on thresholds and masks. Requires `breakdown`.
         TIME_THRESHOLD: Seconds = "time.threshold";
+        /// `time.spam` as a fraction of the mean time of a step. Requires `breakdown`, as do the other fractions.
+        SHARE_SPAM: Fraction = "share.spam";
+        /// `time.masking` as a fraction of the mean time of a step.
+        SHARE_MASKING: Fraction = "share.masking";
+        /// `time.score` as a fraction of the mean time of a step.
+        SHARE_SCORE: Fraction = "share.score";
+        /// `time.threshold` as a fraction of the mean time of a step.
+        SHARE_THRESHOLD: Fraction = "share.threshold";
+        /// Number of weights that may be pruned.
+        PRUNABLE: Count = "prunable";
+        /// Number of weight matrices that may be pruned: the masked modules.
+        PRUNABLE_MATRICES: Count = "prunable.matrices";
         /// Time of earlier attempts that was lost because no checkpoint covers it. For each attempt, counted up to its
         /// last log point.
         TIME_LOST: Seconds = "time.lost";
@@ -119,9 +131,11 @@ metrics! {
         /// Peak resident memory of the worker process, up to and including the saving of the network but excluding the
         /// measurement of `ceiling`. The maximum over all attempts; for a killed attempt, up to its last log point.
         MEMORY_PEAK: Bytes = "memory.peak", Resolution(4096.0);
-        /// Peak device memory in tensors, read after each part of the first steps.
+        /// Peak device memory in tensors, read after each part of the first steps, and then after a step at most ten
+        /// times per second.
         MEMORY_DEVICE_PEAK: Bytes = "memory.device.peak";
-        /// Mean device memory in tensors over the same readings.
+        /// Mean device memory in tensors over the readings after the first steps; over those of the first steps if there
+        /// are no others.
         MEMORY_DEVICE_MEAN: Bytes = "memory.device.mean";
         /// Peak device memory that the allocator reserved from the driver.
         MEMORY_DEVICE_RESERVED: Bytes = "memory.device.reserved";

@@ -23,7 +23,7 @@ use sweep_job::{
 use crate::{LabError, ops, prune::Selects};
 #[cfg(all(any(feature = "cuda", feature = "wgpu"), not(test)))]
 use crate::{
-    prune::{DeviceSelect, Inputs, Masks, Select, gpu},
+    prune::{DeviceSelect, Inputs, Masks, Moments, Select, gpu},
     selection::Found,
 };
 
@@ -113,12 +113,25 @@ macro_rules! gpu {
                 step: &ops::AdamWStep<Self>,
                 parameter: ops::Parameter<'_, Self>,
             ) -> (Tensor<Self, 1>, ops::AdamWState<Self>) {
-                ops::cube::adamw_step(step, parameter)
+                if step.fused == Some(true) {
+                    ops::cube::fused_adamw_step::<Self, burn_fusion::Fusion<$backend>>(step, parameter)
+                } else {
+                    ops::cube::adamw_step(step, parameter)
+                }
             }
         }
 
         impl Selects for $backend {
             kernels!();
+
+            fn fused_scores(
+                settings: &Prune,
+                weights: Tensor<Self, 1>,
+                moments: Option<Moments<Self>>,
+                origin: Option<Tensor<Self, 1>>,
+            ) -> Tensor<Self, 1> {
+                gpu::fused_scores::<Self, burn_fusion::Fusion<$backend>>(settings, weights, moments, origin)
+            }
         }
 
         impl Compute for $backend {
@@ -134,7 +147,18 @@ macro_rules! gpu {
             }
         }
 
-        impl ops::Ops for burn_fusion::Fusion<$backend> {}
+        impl ops::Ops for burn_fusion::Fusion<$backend> {
+            fn adamw_step(
+                step: &ops::AdamWStep<Self>,
+                parameter: ops::Parameter<'_, Self>,
+            ) -> (Tensor<Self, 1>, ops::AdamWState<Self>) {
+                if step.fused == Some(false) {
+                    ops::cube::adamw_step(step, parameter)
+                } else {
+                    ops::plain::adamw_step(step, parameter)
+                }
+            }
+        }
 
         impl Selects for burn_fusion::Fusion<$backend> {
             kernels!();
@@ -213,7 +237,7 @@ impl ExecutionTarget {
     /// On `backend`, the way that `computing` says.
     pub(crate) fn new(backend: Backend, computing: &Computing) -> Self {
         let Computing { fusion, autotune, autotune_cache, .. } = *computing;
-        Self { backend, fusion: fusion.is_on(), autotune, cache: autotune_cache }
+        Self { backend, fusion: fusion.fuses_network(), autotune, cache: autotune_cache }
     }
 }
 

@@ -22,9 +22,30 @@ pub struct Batch {
 impl Batch {
     /// `inputs` and `targets` on `device`, each `[batch, length]`.
     pub fn to_tensors<B: Backend>(&self, device: &B::Device) -> (Tensor<B, 2, Int>, Tensor<B, 2, Int>) {
+        self.staged(device, false)
+    }
+
+    /// As [`to_tensors`](Self::to_tensors); `pinned` copies from pinned memory, if the backend has any.
+    pub(crate) fn staged<B: Backend>(
+        &self,
+        device: &B::Device,
+        pinned: bool,
+    ) -> (Tensor<B, 2, Int>, Tensor<B, 2, Int>) {
         let shape = [self.batch_size, self.length];
-        let tensor = |values: &[i32]| Tensor::from_data(TensorData::new(values.to_vec(), shape), device);
-        (tensor(&self.inputs), tensor(&self.targets))
+        let mut data = [&self.inputs, &self.targets].map(|values| TensorData::new(values.clone(), shape));
+        if pinned {
+            B::staging(data.iter_mut(), device);
+        }
+        let [inputs, targets] = data;
+        (Tensor::from_data(inputs, device), Tensor::from_data(targets, device))
+    }
+
+    /// The `part`-th of `parts` batches of equally many sequences.
+    pub fn part(&self, part: usize, parts: usize) -> Self {
+        let batch_size = self.batch_size / parts.max(1);
+        let numbers = batch_size * self.length;
+        let of = |all: &[i32]| all.iter().skip(part * numbers).take(numbers).copied().collect();
+        Self { inputs: of(&self.inputs), targets: of(&self.targets), batch_size, length: self.length }
     }
 }
 

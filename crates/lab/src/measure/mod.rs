@@ -70,29 +70,64 @@ pub(crate) struct Breakdown {
     watching: bool,
 }
 
-/// Memory that the device's allocator has handed out, at the boundaries of parts.
+/// The least time between two readings of the allocator after the first steps.
+const BETWEEN_READINGS: Duration = Duration::from_millis(100);
+
+/// Memory that the device's allocator has handed out: at the boundaries of parts of the first steps, and then after steps
+/// now and then.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct Watch {
     /// The most in use, in bytes.
     pub(crate) peak: u64,
-    /// The sum over the readings of what was in use.
-    sum: u64,
-    readings: u64,
+    /// What was in use in the first steps.
+    first: Readings,
+    /// What was in use after later steps.
+    later: Readings,
     /// The most reserved, in bytes.
     pub(crate) reserved: u64,
+    /// Time of the last reading after a step.
+    last: Option<Instant>,
+}
+
+/// Readings of what was in use, in bytes.
+#[derive(Debug, Default, Clone, Copy)]
+struct Readings {
+    sum: u128,
+    count: u64,
+}
+
+impl Readings {
+    fn add(&mut self, bytes: u64) {
+        self.sum += u128::from(bytes);
+        self.count += 1;
+    }
+
+    fn mean(self) -> Option<f64> {
+        (self.count > 0).then(|| self.sum as f64 / self.count as f64)
+    }
 }
 
 impl Watch {
-    fn see(&mut self, memory: DeviceMemory) {
+    /// Notes `memory`, in the first steps or after a later one.
+    fn see(&mut self, memory: DeviceMemory, is_later: bool) {
         self.peak = self.peak.max(memory.in_use);
         self.reserved = self.reserved.max(memory.reserved);
-        self.sum += memory.in_use;
-        self.readings += 1;
+        let readings = if is_later { &mut self.later } else { &mut self.first };
+        readings.add(memory.in_use);
     }
 
-    /// The mean in use, in bytes; `None` before the first reading.
+    /// True if the last reading after a step was long enough ago; from then on it is now.
+    fn is_due(&mut self, now: Instant) -> bool {
+        let is_due = self.last.is_none_or(|last| now.duration_since(last) >= BETWEEN_READINGS);
+        if is_due {
+            self.last = Some(now);
+        }
+        is_due
+    }
+
+    /// The mean in use after the first steps, in bytes, or in them if there are no others; `None` before the first reading.
     pub(crate) fn mean(&self) -> Option<f64> {
-        (self.readings > 0).then(|| self.sum as f64 / self.readings as f64)
+        self.later.mean().or_else(|| self.first.mean())
     }
 }
 
@@ -131,7 +166,18 @@ impl Breakdown {
 
     /// Readings of the device's allocator.
     pub(crate) fn watched(&self) -> Option<Watch> {
-        self.watch.filter(|watch| watch.readings > 0)
+        self.watch.filter(|watch| watch.mean().is_some())
+    }
+
+    /// Reads the device's allocator after a step that is not one of the first, if it is time for that. Does not wait for
+    /// the device.
+    pub(crate) fn look<B: Compute>(&mut self, device: &B::Device) {
+        let Some(watch) = self.watch.as_mut().filter(|_| !self.watching) else { return };
+        if watch.is_due(Instant::now())
+            && let Some(memory) = B::device_memory(device)
+        {
+            watch.see(memory, true);
+        }
     }
 
     /// Does `work`, which is `part` of a step on `device`.
@@ -152,7 +198,7 @@ impl Breakdown {
         self.spent[part as usize] += ended - started;
         let memory = if self.watching || self.trace.is_some() { B::device_memory(device) } else { None };
         if let (true, Some(memory), Some(watch)) = (self.watching, memory, &mut self.watch) {
-            watch.see(memory);
+            watch.see(memory, false);
         }
         if let Some(trace) = &mut self.trace {
             trace.span(part.word(), started, called, ended, !B::SYNCHRONOUS);
@@ -226,6 +272,22 @@ mod tests {
         }
         let order = Part::ALL.map(|(part, _)| part as usize);
         assert_eq!(order, [0, 1, 2, 3, 4, 5]);
+    }
+
+    #[test]
+    fn memory_after_the_first_steps_counts_in_the_mean_and_all_of_it_in_the_peak() {
+        let memory = |in_use| DeviceMemory { in_use, reserved: 2 * in_use };
+        let mut watch = Watch::default();
+        assert_eq!(watch.mean(), None);
+        watch.see(memory(900), false);
+        watch.see(memory(100), false);
+        assert_eq!((watch.peak, watch.reserved, watch.mean()), (900, 1800, Some(500.0)));
+        watch.see(memory(300), true);
+        watch.see(memory(1000), true);
+        assert_eq!((watch.peak, watch.reserved, watch.mean()), (1000, 2000, Some(650.0)));
+        let start = Instant::now();
+        assert!(watch.is_due(start) && !watch.is_due(start + BETWEEN_READINGS / 2));
+        assert!(watch.is_due(start + BETWEEN_READINGS));
     }
 
     #[test]

@@ -146,6 +146,9 @@ impl Log {
         }
         for (metric, value) in self.gpu.as_ref().map(Gpu::look).unwrap_or_default() {
             self.add(metric, value);
+            if *metric == SampledMetrics::MEMORY_DEVICE_USED {
+                self.add(&SampledMetrics::MEMORY_DEVICE_USED_MEAN, value);
+            }
         }
     }
 
@@ -171,7 +174,8 @@ impl Log {
         if !sampled.metrics.contains_key(resident) {
             sampled.absent.insert(resident, "this system does not say what a process has in memory".into());
         }
-        for name in OF_A_DRIVER.map(|metric| metric.name).into_iter().filter(|name| !self.series.contains_key(name)) {
+        let names = OF_A_DRIVER.into_iter().chain([&SampledMetrics::MEMORY_DEVICE_USED_MEAN]).map(|metric| metric.name);
+        for name in names.filter(|name| !self.series.contains_key(name)) {
             let reason = self.gpu.as_ref().err().cloned().unwrap_or_else(|| "the driver does not say it".into());
             sampled.absent.insert(name, reason);
         }
@@ -296,6 +300,7 @@ mod tests {
         let Sampled { metrics, absent } = sampler.finish();
         assert_eq!(metrics["utilization.compute"], (&SampledMetrics::UTILIZATION_COMPUTE, 0.57));
         assert_eq!(metrics["memory.device.used"], (&SampledMetrics::MEMORY_DEVICE_USED, 1_048_576.0));
+        assert_eq!(metrics["memory.device.used.mean"].1, 1_048_576.0);
         assert_eq!(absent["utilization.memory"], "the driver does not say it");
         assert!(metrics["memory.mean"].1 > 1e6);
     }

@@ -52,7 +52,12 @@ impl Trace {
 
     /// A whole step, which is the last of its events.
     pub(crate) fn step(&mut self, iteration: usize, started: Instant, ended: Instant) {
-        self.complete(STEP_ROW, "step", &format!("step {iteration}"), started, ended);
+        self.visit(&format!("step {iteration}"), started, ended);
+    }
+
+    /// As [`step`](Self::step), with a name.
+    pub(crate) fn visit(&mut self, name: &str, started: Instant, ended: Instant) {
+        self.complete(STEP_ROW, "step", name, started, ended);
         self.steps += 1;
     }
 

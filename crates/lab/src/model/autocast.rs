@@ -12,7 +12,7 @@ thread_local! {
 }
 
 /// The format of products on this thread, if it is not that of their inputs.
-pub(super) fn format() -> Option<DType> {
+pub(crate) fn format() -> Option<DType> {
     FORMAT.get()
 }
 

@@ -1,11 +1,11 @@
-//! The step of AdamW on a GPU, by the kernel of [`sweep_gpu_kernels`], over the memory of Burn's tensors. Fused
-//! operations do not need it: they make a step one kernel in any case.
+//! The step of AdamW on a GPU over the memory of Burn's tensors: by the kernel of [`sweep_gpu_kernels`], or by fused
+//! operations in a training that fuses nothing else.
 
 use burn::tensor::{DType, Tensor, TensorMetadata as _};
 use burn_cubecl::{CubeRuntime, tensor::CubeTensor};
 use sweep_gpu_kernels::{MOST_OF_A_LAYER, Tensors};
 
-use super::{AdamWState, AdamWStep, Parameter, in_use, plain};
+use super::{AdamWState, AdamWStep, Mask, Parameter, in_use, plain};
 use crate::device::cube_memory::CubeMemory;
 
 /// See [`Ops::adamw_step`](super::Ops::adamw_step).
@@ -46,6 +46,38 @@ pub(crate) fn adamw_step<B: CubeMemory>(
     sweep_gpu_kernels::adamw_step(&weights.client, &tensors, &step.factors(decay));
     let [moment_1, moment_2] = [moment_1, moment_2].map(B::tensor);
     (B::tensor(weights), AdamWState { moment_1, moment_2, max_moment_2: max.map(B::tensor) })
+}
+
+/// As [`adamw_step`], by operations of the fusing backend `F` over the same memory.
+pub(crate) fn fused_adamw_step<B: CubeMemory, F: CubeMemory<Runtime = B::Runtime>>(
+    step: &AdamWStep<B>,
+    parameter: Parameter<'_, B>,
+) -> (Tensor<B, 1>, AdamWState<B>) {
+    let fused = |tensor: Tensor<B, 1>| F::tensor::<1>(B::memory(tensor));
+    let eager = |tensor: Tensor<F, 1>| B::tensor::<1>(F::memory(tensor));
+    let step = AdamWStep::<F> {
+        beta_1: step.beta_1,
+        beta_2: step.beta_2,
+        epsilon: step.epsilon,
+        step_size: step.step_size,
+        root_correction: step.root_correction,
+        amsgrad: step.amsgrad,
+        keeps: step.keeps.clone().map(|keeps| keeps.map(fused)),
+        gradient_factor: step.gradient_factor.clone().map(fused),
+        fused: step.fused,
+    };
+    let Parameter { weights, gradient, state, decay, mask } = parameter;
+    let keep = mask.map(|mask| (fused(mask.keep.clone()), mask.moments));
+    let state = state.map(|AdamWState { moment_1, moment_2, max_moment_2 }| AdamWState {
+        moment_1: fused(moment_1),
+        moment_2: fused(moment_2),
+        max_moment_2: max_moment_2.map(fused),
+    });
+    let mask = keep.as_ref().map(|(keep, moments)| Mask { keep, moments: *moments });
+    let parameter = Parameter { weights: fused(weights), gradient: fused(gradient), state, decay, mask };
+    let (weights, AdamWState { moment_1, moment_2, max_moment_2 }) = plain::adamw_step(&step, parameter);
+    let [moment_1, moment_2] = [moment_1, moment_2].map(eager);
+    (eager(weights), AdamWState { moment_1, moment_2, max_moment_2: max_moment_2.map(eager) })
 }
 
 /// The tensor with memory that nothing else uses: itself, or a copy.

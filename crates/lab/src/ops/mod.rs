@@ -51,6 +51,8 @@ pub struct AdamWStep<B: BurnBackend> {
     pub keeps: Option<[Tensor<B, 1>; 2]>,
     /// Factor of the gradient, `[1]`.
     pub gradient_factor: Option<Tensor<B, 1>>,
+    /// True for fused operations on a GPU, false for one kernel; `None` for what the backend does with other operations.
+    pub fused: Option<bool>,
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "the numbers that they multiply are in single precision")]

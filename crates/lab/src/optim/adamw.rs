@@ -7,7 +7,7 @@ use burn::{
         backend::{AutodiffBackend, Backend},
     },
 };
-use sweep_job::tasks::{Optimizer, OptimizerKind};
+use sweep_job::tasks::{Fusing, Optimizer, OptimizerKind};
 
 use super::{Gradients, Reading, Spam, global_norm};
 use crate::{
@@ -31,6 +31,8 @@ pub struct AdamW<B: Backend> {
     /// Since the start, or since SPAM has begun the bias correction again.
     steps: i32,
     spam: Option<Spam<B>>,
+    /// See [`AdamWStep::fused`].
+    fused: Option<bool>,
 }
 
 /// Operations of a step on the gradients before it and on the weights after it.
@@ -63,7 +65,13 @@ impl<B: Ops> AdamW<B> {
             states: parameters.iter().map(|_| None).collect(),
             steps: 0,
             spam: (settings.optimizer == OptimizerKind::AdamWSpam).then(|| Spam::new(settings)),
+            fused: None,
         }
+    }
+
+    /// This optimizer with steps as `fusing` says, on backends that can fuse them.
+    pub fn with_fusing(self, fusing: Fusing) -> Self {
+        Self { fused: Some(fusing.fuses_optimizer()), ..self }
     }
 
     /// The state of a parameter.
@@ -142,6 +150,7 @@ impl<B: Ops> AdamW<B> {
             amsgrad: self.amsgrad,
             keeps,
             gradient_factor: around.gradient_factor,
+            fused: self.fused,
         };
         model::map_values::<AB, M>(network, &mut |index, weights| {
             let keep = around.masks.get(index).and_then(Option::as_ref);

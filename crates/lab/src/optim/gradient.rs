@@ -45,35 +45,36 @@ pub struct Dropout {
 
 /// The parameters whose gradients a backward pass computes. It ends where no more are requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Requested {
+pub enum Requested<'a> {
     /// All of them.
     All,
-    /// The one at this place in the network's order.
-    Only(usize),
+    /// Those at these places in the network's order.
+    These(&'a [usize]),
 }
 
-impl Requested {
+impl Requested<'_> {
     fn has(self, index: usize) -> bool {
         match self {
             Self::All => true,
-            Self::Only(only) => only == index,
+            Self::These(places) => places.contains(&index),
         }
     }
 
     /// The part of `network` at which the backward pass ends.
     fn reach<B: Backend>(self, network: &Gpt<B>) -> Reach {
-        let Self::Only(index) = self else { return Reach::Tables };
-        let name = model::infos(network).swap_remove(index).name;
-        match name.strip_prefix("h.").and_then(|rest| rest.split('.').next()?.parse().ok()) {
+        let Self::These(places) = self else { return Reach::Tables };
+        let infos = model::infos(network);
+        let of = |name: &str| match name.strip_prefix("h.").and_then(|rest| rest.split('.').next()?.parse().ok()) {
             Some(block) => Reach::Block(block),
             None if name.starts_with("ln_f.") => Reach::Head,
             None => Reach::Tables,
-        }
+        };
+        places.iter().filter_map(|place| infos.get(*place)).map(|info| of(&info.name)).min().unwrap_or(Reach::Head)
     }
 }
 
 /// The required gradients of the first part of a network, in the order of the forward pass.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Reach {
     Tables,
     Block(usize),
@@ -144,7 +145,7 @@ impl<B: Ops> Forward<B> {
         targets: Tensor<B, 2, Int>,
         computing: &Computing,
         dropout: Dropout,
-        requested: Requested,
+        requested: Requested<'_>,
     ) -> Self {
         let inner = || in_precision(network, computing.precision);
         let same = activations(computing.precision) == DType::F32 && requested == Requested::All;
@@ -198,7 +199,7 @@ impl<B: Ops> Segments<B> {
         [tokens, targets]: [Tensor<B, 2, Int>; 2],
         blocks: usize,
         dropout: Dropout,
-        requested: Requested,
+        requested: Requested<'_>,
     ) -> Self {
         let reach = requested.reach(inner);
         let [batch, length] = tokens.dims();
@@ -346,18 +347,18 @@ fn derived<A: AutodiffBackend>(network: &Gpt<A>, loss: Tensor<A, 1>, scale: f64)
 }
 
 /// A network that notes its graph, as far as it leads to parameters whose gradients are `requested`.
-fn tracked<A: AutodiffBackend>(inner: Gpt<A::InnerBackend>, requested: Requested) -> Gpt<A> {
+fn tracked<A: AutodiffBackend>(inner: Gpt<A::InnerBackend>, requested: Requested<'_>) -> Gpt<A> {
     track(<Gpt<A> as AutodiffModule<A>>::from_inner(inner), requested)
 }
 
 /// `module`, noting its graph as far as it leads to parameters whose gradients are `requested`.
-pub(crate) fn track<A: AutodiffBackend, M: Module<A>>(module: M, requested: Requested) -> M {
-    struct Track {
+pub(crate) fn track<A: AutodiffBackend, M: Module<A>>(module: M, requested: Requested<'_>) -> M {
+    struct Track<'a> {
         index: usize,
-        requested: Requested,
+        requested: Requested<'a>,
     }
 
-    impl<B: Backend> ModuleMapper<B> for Track {
+    impl<B: Backend> ModuleMapper<B> for Track<'_> {
         fn map_float<const D: usize>(&mut self, param: Param<Tensor<B, D>>) -> Param<Tensor<B, D>> {
             let (id, tensor, mapper) = param.consume();
             let requested = self.requested.has(self.index);
@@ -394,22 +395,28 @@ fn product<B: Ops, const D: usize>(
 /// `GradScaler`). The test costs one read per step.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LossScale {
-    /// A power of 2.
+    /// A power of 2, if the first one is.
     factor: f64,
     /// Steps since it last changed.
     good: u32,
     /// Steps left out.
     pub(crate) left_out: u32,
+    /// Good steps before the factor doubles.
+    patience: u32,
 }
 
 impl LossScale {
-    const FIRST: Self = Self { factor: 65_536.0, good: 0, left_out: 0 };
-    /// Good steps before the factor doubles.
-    const PATIENCE: u32 = 2000;
+    /// The first factor and the patience of PyTorch's `GradScaler`.
+    const FIRST: Self = Self { factor: 65_536.0, good: 0, left_out: 0, patience: 2000 };
 
     /// State that `precision` needs.
     pub fn new(precision: Precision) -> Option<Self> {
         (precision == Precision::F16).then_some(Self::FIRST)
+    }
+
+    /// A factor that begins with `factor` and doubles after `patience` good steps.
+    pub fn with(factor: f64, patience: u32) -> Self {
+        Self { factor, patience, ..Self::FIRST }
     }
 
     /// The factor.
@@ -424,11 +431,11 @@ impl LossScale {
         let gradients: Gradients<B> = gradients.into_iter().map(|gradient| gradient.map(scaled)).collect();
         let norm = crate::optim::global_norm(&gradients).map_or(Ok(0.0), number)?;
         if !norm.is_finite() {
-            *self = Self { factor: self.factor / 2.0, good: 0, left_out: self.left_out + 1 };
+            *self = Self { factor: self.factor / 2.0, good: 0, left_out: self.left_out + 1, ..*self };
             return Ok(None);
         }
         self.good += 1;
-        if self.good == Self::PATIENCE {
+        if self.good == self.patience {
             *self = Self { factor: self.factor * 2.0, good: 0, ..*self };
         }
         Ok(Some(gradients))
@@ -448,7 +455,7 @@ impl LossScale {
             return Err(StateError::NotFinite { name: "loss_scale.factor".into() });
         }
         let (good, left_out) = (snapshot.take_count("loss_scale.good")?, snapshot.take_count("loss_scale.left_out")?);
-        *self = Self { factor, good, left_out };
+        *self = Self { factor, good, left_out, ..*self };
         Ok(())
     }
 }

@@ -81,7 +81,7 @@ fn find<M: selection::Mask>(
         ThresholdSearch::Bracket => Some(selection::bracket(goal, seed, masks)),
         ThresholdSearch::Radix => Some(selection::radix(goal, masks)),
         ThresholdSearch::Histogram => Some(selection::by_bins(goal, masks)),
-        ThresholdSearch::Sort | ThresholdSearch::TopK | ThresholdSearch::Sample => None,
+        _ => None,
     }
 }
 

@@ -9,6 +9,7 @@ use sweep_job::tasks::{MaskFormat, Prune, ThresholdSearch};
 use super::{
     host::HostSelect,
     masks::Masks,
+    score::{Moments, scores},
     select::{Choice, Goal, Group, Inputs, Layers, Select, bias_correction_1, by_group, in_32_bits, in_one_pass},
 };
 use crate::{
@@ -67,6 +68,23 @@ fn find<B: CubeMemory>(
         B::tensor(CubeTensor::new_contiguous(client, device, [memory.length()].into(), mask, DType::F32))
     });
     Ok((found, masks.collect()))
+}
+
+/// See [`Selects::fused_scores`](super::Selects::fused_scores): the scores by operations of the fusing backend `F` over the
+/// same memory.
+pub fn fused_scores<B: CubeMemory, F: CubeMemory<Runtime = B::Runtime>>(
+    settings: &Prune,
+    weights: Tensor<B, 1>,
+    moments: Option<Moments<B>>,
+    origin: Option<Tensor<B, 1>>,
+) -> Tensor<B, 1> {
+    let fused = |tensor: Tensor<B, 1>| F::tensor::<1>(B::memory(tensor));
+    let moments = moments.map(|Moments { first, second, bias_correction_1 }| Moments {
+        first: fused(first),
+        second: fused(second),
+        bias_correction_1,
+    });
+    B::tensor(F::memory(scores(settings, fused(weights), moments, origin.map(fused))))
 }
 
 /// The scores that `settings` ask for; the weights themselves without.

@@ -32,10 +32,10 @@ pub use gpu::DeviceSelect;
 pub use host::{HostSelect, by_histogram, kth_smallest};
 pub use masks::{HostMasks, Masks};
 pub use score::{Moments, scores};
-pub use select::{Choice, Goal, Group, Inputs, Layers, Select};
+pub use select::{Choice, Goal, Group, Inputs, Layers, Scorer, Select};
 pub use selects::Selects;
 pub use sweep_cpu_kernels::selection::PRUNED;
-use sweep_job::tasks::{Prune, PruneMethod};
+use sweep_job::tasks::{Fusing, Prune, PruneMethod};
 
 pub(crate) use self::select::part_of;
 use crate::{
@@ -63,6 +63,7 @@ pub struct Pruner<B: Backend> {
     /// By parameter: the weights at the start, where scores need them.
     origins: Vec<Option<Tensor<B, 1>>>,
     selector: Box<dyn Select<B>>,
+    scorer: Scorer<B>,
     seed: u64,
     /// Masks chosen so far.
     choices: u64,
@@ -89,6 +90,7 @@ impl<B: Selects> Pruner<B> {
             masks: parameters.iter().map(|_| None).collect(),
             origins: parameters.iter().map(|_| None).collect(),
             selector: B::selector(settings),
+            scorer: scores,
             seed: 0,
             choices: 0,
             spent: None,
@@ -98,6 +100,11 @@ impl<B: Selects> Pruner<B> {
     /// This pruner with `seed` for what it draws.
     pub fn with_seed(self, seed: u64) -> Self {
         Self { seed, ..self }
+    }
+
+    /// This pruner with scores as `fusing` says, on backends that can fuse them.
+    pub fn with_fusing(self, fusing: Fusing) -> Self {
+        if fusing == Fusing::Scores { Self { scorer: B::fused_scores, ..self } } else { self }
     }
 
     /// This pruner with another way from scores to masks.
@@ -196,7 +203,7 @@ impl<B: Selects> Pruner<B> {
         let inputs = self.layers.iter().zip(&self.names);
         let inputs = inputs.map(|(&index, (name, _))| self.inputs(name, index, values[index].clone(), optimizer));
         let settings = self.settings.clone();
-        let mut layers = Layers::new(&settings, inputs.collect());
+        let mut layers = Layers::new(&settings, inputs.collect()).scored_by(self.scorer);
         if self.spent.is_some() {
             layers.measure();
         }

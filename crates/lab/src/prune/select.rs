@@ -59,11 +59,15 @@ pub struct Inputs<B: Backend> {
     pub mask: Option<Tensor<B, 1>>,
 }
 
+/// Computes the scores of a layer, as [`scores`] does.
+pub type Scorer<B> = fn(&Prune, Tensor<B, 1>, Option<Moments<B>>, Option<Tensor<B, 1>>) -> Tensor<B, 1>;
+
 /// The layers among whose weights is chosen.
 #[derive(Debug)]
 pub struct Layers<'a, B: Backend> {
     settings: &'a Prune,
     inputs: Vec<Inputs<B>>,
+    scorer: Scorer<B>,
     /// Spent on [`scores`](Self::scores), if that is measured.
     scoring: Option<Duration>,
 }
@@ -71,7 +75,12 @@ pub struct Layers<'a, B: Backend> {
 impl<'a, B: Backend> Layers<'a, B> {
     /// Layers that are scored as `settings` ask.
     pub fn new(settings: &'a Prune, inputs: Vec<Inputs<B>>) -> Self {
-        Self { settings, inputs, scoring: None }
+        Self { settings, inputs, scorer: scores, scoring: None }
+    }
+
+    /// The same, with scores by `scorer`.
+    pub(super) fn scored_by(self, scorer: Scorer<B>) -> Self {
+        Self { scorer, ..self }
     }
 
     /// Measures from now on how long scores take, which waits for the device.
@@ -98,7 +107,7 @@ impl<'a, B: Backend> Layers<'a, B> {
     pub fn scores(&mut self, layer: usize) -> Tensor<B, 1> {
         let started = Instant::now();
         let Inputs { weights, moments, origin, mask, .. } = self.inputs[layer].clone();
-        let scores = scores(self.settings, weights, moments, origin);
+        let scores = (self.scorer)(self.settings, weights, moments, origin);
         let scores = match mask {
             Some(mask) => scores * mask.clone() + (mask - 1.0) * -PRUNED,
             None => scores,

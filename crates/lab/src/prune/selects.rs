@@ -1,10 +1,12 @@
 //! The boundary behind which a backend may have kernels of its own.
 
+use burn::tensor::Tensor;
 use sweep_job::tasks::{MaskFormat, Prune, ThresholdSearch};
 
 use super::{
     host::HostSelect,
     masks::Masks,
+    score::{Moments, scores},
     select::{Inputs, Select},
 };
 use crate::{LabError, ops::Ops, selection::Found};
@@ -14,6 +16,16 @@ pub trait Selects: Ops {
     /// The selector for `settings`.
     fn selector(settings: &Prune) -> Box<dyn Select<Self>> {
         Box::new(HostSelect::new(settings))
+    }
+
+    /// The scores of [`scores`], by fused operations where this backend has them and computes everything else without.
+    fn fused_scores(
+        settings: &Prune,
+        weights: Tensor<Self, 1>,
+        moments: Option<Moments<Self>>,
+        origin: Option<Tensor<Self, 1>>,
+    ) -> Tensor<Self, 1> {
+        scores(settings, weights, moments, origin)
     }
 
     /// Memory for the masks of a streaming method, for thresholds alone without a `format`; `None` where this backend has

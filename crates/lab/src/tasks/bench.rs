@@ -1,13 +1,20 @@
 //! `uses: bench/threshold`, `bench/mask-update` and `bench/masking`.
 
+mod masked;
+mod search;
+#[cfg(test)]
+mod tests;
+mod threshold;
+mod updates;
+
 use std::time::Instant;
 
 use burn::tensor::{Distribution, Tensor};
 use sweep_job::{
     MetricInfo, Outcome, Progress, Report,
     tasks::{
-        BenchMaskUpdate, BenchMasking, BenchThreshold, MaskFormat, MaskMetrics, Prune, PruneUpdate, SearchMetrics,
-        ThresholdMethod, ThresholdSearch, UpdateKind, Workload, WorkloadMetrics,
+        BenchMaskUpdate, BenchMasking, BenchThreshold, MaskFormat, Prune, PruneUpdate, SearchMetrics, ThresholdMethod,
+        ThresholdSearch, UpdateKind, Workload, WorkloadMetrics,
     },
 };
 
@@ -15,9 +22,9 @@ use super::{Context, Run};
 use crate::{
     LabError,
     backend::{BackendTask, Compute, dispatch_eager, sync},
-    device::read::{host, number},
+    device::read::host,
     measure::{self, rss::raised},
-    prune::{Goal, Group, HostSelect, Inputs, Layers, Masks, Moments, Select as _, kth_smallest, part_of},
+    prune::{Inputs, Masks, Moments, kth_smallest, part_of},
     rng,
     selection::Found,
 };
@@ -57,9 +64,9 @@ impl BackendTask for Job<'_> {
 
     fn run<B: Compute>(self, device: &B::Device) -> Result<Outcome, LabError> {
         match self {
-            Self::Threshold(bench, report) => threshold::<B>(bench, device, report),
-            Self::MaskUpdate(bench, report) => mask_update::<B>(bench, device, report),
-            Self::Masking(bench, report) => masking::<B>(bench, device, report),
+            Self::Threshold(bench, report) => threshold::run::<B>(bench, device, report),
+            Self::MaskUpdate(bench, report) => updates::mask_update::<B>(bench, device, report),
+            Self::Masking(bench, report) => updates::masking::<B>(bench, device, report),
         }
     }
 }
@@ -151,72 +158,6 @@ fn by_operations(workload: &Workload, search: ThresholdSearch, sample_fraction: 
     }
 }
 
-fn threshold<B: Compute>(
-    bench: &BenchThreshold,
-    device: &B::Device,
-    report: &mut dyn Report,
-) -> Result<Outcome, LabError> {
-    let BenchThreshold { workload, finding } = bench;
-    let settings = workload.settings();
-    let scores: Vec<Tensor<B, 1>> = {
-        let mut layers = Layers::new(&settings, inputs::<B>(workload, device));
-        (0..workload.n_layer).map(|layer| layers.scores(layer)).collect()
-    };
-    let k = pruned(workload);
-    let mut outcome = Outcome::default();
-    let mut passes = None;
-    let mut calls = 0;
-    let (calls, threshold) = if finding.method.streams() {
-        let given: Vec<Inputs<B>> = scores.iter().map(given).collect();
-        let mut masks = B::masks(None, &given).ok_or_else(|| absent(finding.method))?;
-        let (mut calls, found) = Calls::measure::<B, _>(workload, device, report, || {
-            calls += 1;
-            B::stream(&given, None, finding.method, k, calls, &mut masks).unwrap_or_else(|| Err(absent(finding.method)))
-        })?;
-        passes = Some(found.passes);
-        calls.raised = calls.raised.or_else(|| on_device::<B>(&found));
-        if let Some(floor) = floor::<B>(&given, None, &mut masks) {
-            outcome.set(&SearchMetrics::TIME_FLOOR, floor);
-        }
-        (calls, found.threshold)
-    } else {
-        let host =
-            HostSelect::new(&by_operations(workload, finding.method, finding.sample_fraction, UpdateKind::SinglePass));
-        Calls::measure::<B, _>(workload, device, report, || {
-            calls += 1;
-            match finding.method {
-                ThresholdSearch::Sample => host.sampled(&scores, k, calls),
-                method => by_operation(&scores, method, k),
-            }
-        })?
-    };
-    describe(&mut outcome, &BenchThreshold::TIME_THRESHOLD, calls);
-    if let Some(passes) = passes {
-        outcome.set(&SearchMetrics::PASSES, passes as f64);
-    }
-    let all = all_of(scores)?;
-    compare(&mut outcome, &all, threshold, k);
-    outcome.set(&WorkloadMetrics::WEIGHTS, workload.weights() as f64);
-    Ok(outcome)
-}
-
-/// The `k`-th smallest score by one of Burn's operations.
-fn by_operation<B: Compute>(scores: &[Tensor<B, 1>], method: ThresholdSearch, k: usize) -> Result<f32, LabError> {
-    let scores = Tensor::cat(scores.to_vec(), 0);
-    match method {
-        // The k smallest are the k largest with the other sign.
-        ThresholdSearch::TopK => Ok(-place(scores.neg().topk(k, 0), k - 1)?),
-        _ => place(scores.sort(0), k - 1),
-    }
-}
-
-/// The number at `place`.
-fn place<B: Compute>(sorted: Tensor<B, 1>, place: usize) -> Result<f32, LabError> {
-    #[expect(clippy::cast_possible_truncation, reason = "it was in single precision")]
-    let found = number(sorted.slice(place..place + 1))? as f32;
-    Ok(found)
-}
-
 /// A layer whose weights are its scores.
 fn given<B: Compute>(scores: &Tensor<B, 1>) -> Inputs<B> {
     Inputs { name: "scores".into(), weights: scores.clone(), moments: None, origin: None, mask: None }
@@ -260,143 +201,31 @@ fn describe(outcome: &mut Outcome, median: &MetricInfo, mut calls: Calls) {
 }
 
 /// All scores on the host.
-fn all_of<B: Compute>(scores: Vec<Tensor<B, 1>>) -> Result<Vec<f32>, LabError> {
-    let mut all = Vec::new();
+fn all_of<B: Compute>(scores: &[Tensor<B, 1>]) -> Result<Vec<f32>, LabError> {
+    let mut all = Vec::with_capacity(scores.iter().map(|scores| scores.dims()[0]).sum());
     for scores in scores {
-        all.extend(host(scores)?);
+        all.extend(host(scores.clone())?);
     }
     Ok(all)
 }
 
-/// Adds how near `threshold` is to the `k`-th smallest of `scores`, and what it prunes.
-fn compare(outcome: &mut Outcome, scores: &[f32], threshold: f32, k: usize) {
+/// Adds how near `threshold` is to the `k`-th smallest of `scores`, which it reorders, and what it prunes. Gives the exact
+/// threshold.
+fn compare(outcome: &mut Outcome, scores: &mut [f32], threshold: f32, k: usize) -> f32 {
+    outcome.set(&WorkloadMetrics::SPARSITY, pruned_by(scores, threshold));
+    let exact = kth_smallest(scores, k);
+    outcome.set(&SearchMetrics::ERROR_THRESHOLD, error(threshold, exact));
+    exact
+}
+
+/// The part of `scores` that `threshold` prunes.
+fn pruned_by(scores: &[f32], threshold: f32) -> f64 {
     let below = scores.iter().filter(|score| **score <= threshold).count();
-    outcome.set(&WorkloadMetrics::SPARSITY, below as f64 / scores.len() as f64);
-    let exact = f64::from(kth_smallest(&mut scores.to_vec(), k));
-    outcome.set(&SearchMetrics::ERROR_THRESHOLD, (f64::from(threshold) - exact).abs() / exact.abs());
+    below as f64 / scores.len() as f64
 }
 
-fn mask_update<B: Compute>(
-    bench: &BenchMaskUpdate,
-    device: &B::Device,
-    report: &mut dyn Report,
-) -> Result<Outcome, LabError> {
-    let BenchMaskUpdate { workload, finding, making } = bench;
-    let settings = by_operations(workload, finding.method, finding.sample_fraction, making.update);
-    let inputs = inputs::<B>(workload, device);
-    let k = pruned(workload);
-    let mut outcome = Outcome::default();
-    let mut calls = 0;
-    let (calls, threshold) = if making.update == UpdateKind::OnePass {
-        let mut masks = B::masks(Some(making.mask), &inputs).ok_or_else(|| no_masks(making.mask))?;
-        let (mut calls, found) = Calls::measure::<B, Found>(workload, device, report, || {
-            calls += 1;
-            let found = B::stream(&inputs, Some(&settings), finding.method, k, calls, &mut masks);
-            found.unwrap_or_else(|| Err(absent(finding.method)))
-        })?;
-        calls.raised = calls.raised.or_else(|| on_device::<B>(&found));
-        outcome.set(&SearchMetrics::PASSES, found.passes as f64);
-        outcome.set(&MaskMetrics::MEMORY_MASKS, masks.bytes() as f64);
-        if let Some(floor) = floor::<B>(&inputs, Some(&settings), &mut masks) {
-            outcome.set(&SearchMetrics::TIME_FLOOR, floor);
-        }
-        (calls, found.threshold)
-    } else {
-        let groups = [Group { layers: 0..workload.n_layer, sparsity: workload.sparsity }];
-        let host = HostSelect::new(&settings);
-        let (calls, threshold) = Calls::measure::<B, f32>(workload, device, report, || {
-            calls += 1;
-            let mut layers = Layers::new(&settings, inputs.clone());
-            let goal = Goal { groups: &groups, seed: calls };
-            let choices = match finding.method {
-                ThresholdSearch::Sample => host.select(&mut layers, &goal)?,
-                method => host.select_by(&mut layers, &goal, &|scores, k, _| Ok(by_operation(scores, method, k)?))?,
-            };
-            Ok(choices.iter().flatten().map(|choice| choice.threshold).next().unwrap_or(f32::NAN))
-        })?;
-        outcome.set(&MaskMetrics::MEMORY_MASKS, (workload.weights() * size_of::<f32>()) as f64);
-        (calls, threshold)
-    };
-    describe(&mut outcome, &MaskMetrics::TIME_UPDATE, calls);
-    outcome.set(&BenchMaskUpdate::MEMORY_SCORES, (workload.weights() * size_of::<f32>()) as f64);
-    let mut layers = Layers::new(&settings, inputs);
-    let scores = (0..workload.n_layer).map(|layer| layers.scores(layer)).collect();
-    compare(&mut outcome, &all_of(scores)?, threshold, k);
-    outcome.set(&WorkloadMetrics::WEIGHTS, workload.weights() as f64);
-    Ok(outcome)
-}
-
-fn masking<B: Compute>(bench: &BenchMasking, device: &B::Device, report: &mut dyn Report) -> Result<Outcome, LabError> {
-    let BenchMasking { workload, mask: making, timing } = bench;
-    let settings = by_operations(workload, ThresholdSearch::Sample, 0.01, making.update);
-    let inputs = inputs::<B>(workload, device);
-    let k = pruned(workload);
-    let mut outcome = Outcome::default();
-    let mut calls = 0;
-    let (mut updates, masks) = if making.update == UpdateKind::OnePass {
-        let mut masks = B::masks(Some(making.mask), &inputs).ok_or_else(|| no_masks(making.mask))?;
-        let (updates, found) = Calls::measure::<B, Found>(workload, device, report, || {
-            calls += 1;
-            let found = B::stream(&inputs, Some(&settings), ThresholdSearch::Bracket, k, calls, &mut masks);
-            found.unwrap_or_else(|| Err(absent(ThresholdSearch::Bracket)))
-        })?;
-        let pruned: usize = found.pruned.iter().sum();
-        outcome.set(&WorkloadMetrics::SPARSITY, pruned as f64 / workload.weights() as f64);
-        (updates, masks)
-    } else {
-        let groups = [Group { layers: 0..workload.n_layer, sparsity: workload.sparsity }];
-        let host_select = HostSelect::new(&settings);
-        let (updates, choices) = Calls::measure::<B, _>(workload, device, report, || {
-            calls += 1;
-            host_select.select(&mut Layers::new(&settings, inputs.clone()), &Goal { groups: &groups, seed: calls })
-        })?;
-        let masks: Vec<Tensor<B, 1>> = choices.into_iter().flatten().map(|choice| choice.mask).collect();
-        let mut stays = 0.0;
-        for mask in &masks {
-            stays += number(mask.clone().sum())?;
-        }
-        outcome.set(&WorkloadMetrics::SPARSITY, 1.0 - stays / workload.weights() as f64);
-        (updates, Masks::Device(masks))
-    };
-    // The gradients have the size of the first moments; what they hold makes no difference.
-    let numbers = inputs.iter().filter_map(|Inputs { weights, moments, .. }| {
-        let Moments { first, second, .. } = moments.as_ref()?;
-        Some([first, weights, first, second])
-    });
-    let (mut masking, ()) = match &masks {
-        Masks::Host(masks) => {
-            let mut memory = Vec::with_capacity(inputs.len());
-            for numbers in numbers {
-                let mut layer = Vec::with_capacity(numbers.len());
-                for tensor in numbers {
-                    layer.push(host(tensor.clone())?);
-                }
-                memory.push(layer);
-            }
-            Calls::measure::<B, ()>(workload, device, report, || {
-                masks.apply(&mut memory);
-                Ok(())
-            })?
-        }
-        Masks::Device(masks) => {
-            // Memory of their own, as a training has it.
-            let mut memory: Vec<[Tensor<B, 1>; 4]> =
-                numbers.map(|numbers| numbers.map(|tensor| tensor.clone() + 0.0)).collect();
-            Calls::measure::<B, ()>(workload, device, report, || {
-                memory = std::mem::take(&mut memory)
-                    .into_iter()
-                    .zip(masks)
-                    .map(|(numbers, mask)| numbers.map(|numbers| numbers * mask.clone()))
-                    .collect();
-                Ok(())
-            })?
-        }
-    };
-    let (masking, update) = (masking.median(), updates.median());
-    outcome.set(&BenchMasking::TIME_MASKING, masking);
-    outcome.set(&MaskMetrics::TIME_UPDATE, update);
-    outcome.set(&BenchMasking::TIME_STEP, masking + update / timing.every as f64);
-    outcome.set(&MaskMetrics::MEMORY_MASKS, masks.bytes() as f64);
-    outcome.set(&WorkloadMetrics::WEIGHTS, workload.weights() as f64);
-    Ok(outcome)
+/// The difference of `threshold` from `exact`, relative to it.
+fn error(threshold: f32, exact: f32) -> f64 {
+    let exact = f64::from(exact);
+    (f64::from(threshold) - exact).abs() / exact.abs()
 }

@@ -6,7 +6,7 @@ use burn::{backend::Autodiff, tensor::Tensor};
 use safetensors::{SafeTensors, tensor::TensorView};
 use sweep_job::{
     Backend, Curve, MetricInfo, Outcome, Progress, Report, Unit,
-    tasks::{GradProbe, Judge, Probing, Subject as Kind, WorkerMetrics},
+    tasks::{GradProbe, Judge, Precision, Probing, Subject as Kind, WorkerMetrics},
 };
 
 use super::{Context, Run, network};
@@ -16,7 +16,7 @@ use crate::{
     data::Dataset,
     device::read::host,
     files,
-    measure::{self, rss::raised, sampler::Sampler},
+    measure::{self, rss::raised, sampler::Sampler, trace::Trace},
     model::hub,
     papers::gradprobe::{ClassifierSubject, GptSubject, Points, Prober, Prunable, Round, SIMPLE_MLP, Subject, Tally},
 };
@@ -25,6 +25,8 @@ use crate::{
 const CHECKPOINT: &str = GradProbe::CHECKPOINT;
 /// Path of the masks.
 const MASKS: &str = "masks.safetensors";
+/// Path of the trace.
+const TRACE: &str = "trace.json";
 
 impl Run for GradProbe {
     fn run(&self, Context { backend, folders, report }: Context<'_>) -> Result<Outcome, LabError> {
@@ -145,7 +147,7 @@ impl Pruning<'_> {
     ) -> Result<Vec<Option<Tensor<B, 1>>>, LabError> {
         let settings = self.settings;
         // Before anything else is computed, because memory that was used once is not given back.
-        let (first, raised) = raised(|| subject.gradients(0, None).and_then(|_| sync::<B>(device)));
+        let (first, raised) = raised(|| subject.gradients([0, 0], None).and_then(|_| sync::<B>(device)));
         first?;
         self.outcome.set(&GradProbe::MEMORY_PASS, raised.unwrap_or(f64::NAN));
         let judges = [Judge::InSample, Judge::HeldOut];
@@ -172,6 +174,7 @@ impl Pruning<'_> {
         let seconds = started.elapsed().as_secs_f64();
         sampler.finish().describe(&mut self.outcome);
         let pruned = prober.pruned()?;
+        let trace = prober.take_trace();
         let (kept, tally, mut chooser) = (prober.kept, prober.tally, prober.chooser);
 
         let gone: usize = pruned.iter().sum();
@@ -187,6 +190,7 @@ impl Pruning<'_> {
         self.outcome.set(&GradProbe::TENSORS, sizes.len() as f64);
         self.outcome.set(&GradProbe::WEIGHTS, total);
         self.describe_cost(&tally, seconds, &round);
+        self.keep_trace(trace)?;
         if let Some(peak) = subject.device_peak() {
             self.outcome.set(&GradProbe::MEMORY_DEVICE_PEAK, peak as f64);
         }
@@ -243,7 +247,11 @@ impl Pruning<'_> {
         let pass = measure::median(&mut timed).unwrap_or(f64::NAN);
         let outcome = &mut self.outcome;
         outcome.set(&GradProbe::PASSES, tally.passes as f64);
+        if self.settings.precision == Precision::F16 {
+            outcome.set(&GradProbe::PASSES_REPEATED, tally.repeated as f64);
+        }
         outcome.set(&GradProbe::TIME_PASS, pass);
+        outcome.set(&GradProbe::TIME_PASSES, passes.iter().sum());
         outcome.set(&GradProbe::TIME_SEQUENCE, pass / self.settings.batch_size as f64);
         outcome.set(&GradProbe::TIME_LAYER, seconds / round.chosen.len().max(1) as f64);
         outcome.set(&GradProbe::MEMORY_GRADIENTS, tally.gradient_bytes as f64);
@@ -253,6 +261,14 @@ impl Pruning<'_> {
             let curve = Curve { unit: Unit::Seconds, at, values: tally.tensor_seconds.clone() };
             outcome.curves.insert("seconds".into(), curve);
         }
+    }
+
+    fn keep_trace(&mut self, trace: Option<Trace>) -> Result<(), LabError> {
+        let Some(trace) = trace else { return Ok(()) };
+        let path = self.folders.files.join(TRACE);
+        trace.write(&path).map_err(|source| LabError::Write { path, source })?;
+        self.outcome.artifacts.insert(GradProbe::TRACE.into(), TRACE.into());
+        Ok(())
     }
 
     /// Keeps the masks and compares them with others, if asked to.
@@ -345,6 +361,7 @@ fn explain_absence(outcome: &mut Outcome, settings: &Probing, backend: Backend) 
             | "gain"
             | "gain.matched" => "needs `baseline: true`",
             "agreement" => "needs `against`",
+            "passes.repeated" => "only half precision needs to repeat passes",
             "survival" => "there were no candidates",
             "memory.device.peak" if backend == Backend::Cpu => {
                 "the CPU backend has no allocator of its own; `memory.peak` counts what it has"

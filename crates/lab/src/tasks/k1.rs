@@ -1,13 +1,22 @@
 //! `uses: k1`: the training loop of paper 002's hierarchy.
 
+mod counts;
+
 use std::time::{Duration, Instant};
 
-use burn::{backend::Autodiff, module::AutodiffModule, tensor::Tensor};
+use burn::{
+    backend::Autodiff,
+    module::AutodiffModule,
+    tensor::{DType, Tensor},
+};
 use sweep_job::{
     Backend, Outcome, Progress, Report, Speeds, Unit,
-    tasks::{K1, K1Loop, LoopMetrics, LossMetrics, LossReads, NetworkMetrics, UpdateRule, WorkerMetrics},
+    tasks::{
+        K1, K1Computing, K1Loop, K1Precision, LoopMetrics, LossMetrics, NetworkMetrics, UpdateRule, WorkerMetrics,
+    },
 };
 
+use self::counts::{Losses, Reading, Updated, Zeros, explain_absence};
 use super::{
     Context, Mean, Run,
     steps::{Clock, Curves, Seen},
@@ -16,10 +25,9 @@ use crate::{
     LabError,
     backend::{BackendTask, Compute, ExecutionTarget, dispatch, sync},
     data::{self, Batch, Batches, Order, Tokens},
-    device::read::{self, number},
     measure::{self, Breakdown, Part, fusion, sampler::Sampler},
-    model,
-    optim::{self, Gradients},
+    model::{self, autocast},
+    optim::{self, Gradients, gradient::LossScale},
     papers::k1::{Attribution, Factors, Optimizers, TreeDims, TreeNetwork, Way},
     rng,
 };
@@ -53,6 +61,11 @@ impl BackendTask for Job<'_> {
             micro_batches: 1,
             iters: k1.training.iters as u64,
         };
+        let products = products(k1.computing.precision);
+        if let Some(format) = products.filter(|format| !B::supports_dtype(device, *format)) {
+            let reason = format!("the device does not support {}", format.name());
+            return Err(LabError::Precision { precision: k1.computing.precision.word(), reason });
+        }
         let network = TreeNetwork::<Autodiff<B>>::random(dims, k1.model.causal_mask, k1.training.seed, device);
         let trainer = Trainer::<B> {
             k1,
@@ -70,6 +83,10 @@ impl BackendTask for Job<'_> {
             breakdown: Breakdown::new(k1.training.breakdown, false),
             clock: Clock::start(B::SYNCHRONOUS),
             curves: Curves::default(),
+            products,
+            scale: k1.computing.scales_loss().then(|| loss_scale(&k1.computing)),
+            steps: 0,
+            zeros: None,
         };
         let mut outcome = trainer.run(network, report)?;
         outcome.set(&NetworkMetrics::PARAMETERS, dims.parameters() as f64);
@@ -77,6 +94,19 @@ impl BackendTask for Job<'_> {
         explain_absence(&mut outcome, k1, backend);
         Ok(outcome)
     }
+}
+
+/// The format of products, if it is not that of the rest.
+fn products(precision: K1Precision) -> Option<DType> {
+    match precision {
+        K1Precision::F32 => None,
+        K1Precision::MixedF16 => Some(DType::F16),
+        K1Precision::MixedBf16 => Some(DType::BF16),
+    }
+}
+
+fn loss_scale(settings: &K1Computing) -> LossScale {
+    LossScale::with(settings.loss_scale, u32::try_from(settings.loss_scale_interval).unwrap_or(u32::MAX))
 }
 
 /// Held-out sequences, evenly spread, in batches of one forward pass.
@@ -89,122 +119,6 @@ fn held_out(tokens: &Tokens, settings: &K1Loop, dims: &TreeDims) -> Result<Vec<B
         length: dims.block_size,
     };
     Ok(single.chunks(settings.eval_batch_size).map(joined).collect())
-}
-
-/// Says of every metric that is declared and was not measured why that is so.
-fn explain_absence(outcome: &mut Outcome, k1: &K1, backend: Backend) {
-    let reason = |name: &str| -> &str {
-        match name {
-            "fusion.operations" | "fusion.kernels" | "fusion.unfused" if backend == Backend::Cpu => {
-                "the CPU backend compiles no kernels, so there is nothing to fuse"
-            }
-            "time.selection" | "reads.selection" | "selection.agreement" if k1.update.update == UpdateRule::All => {
-                "all nodes are updated, so none are chosen"
-            }
-            "selection.agreement" => "needs `agreement: true`",
-            "time.selection" | "time.data" | "time.forward" | "time.backward" | "time.optimizer"
-                if !k1.training.breakdown =>
-            {
-                "needs `breakdown: true`"
-            }
-            "memory.peak" => "this system does not say what a process has in memory",
-            _ => "one iteration is no measure of it",
-        }
-    };
-    for name in K1::metric_names().filter(|name| !outcome.metrics.contains_key(*name)) {
-        outcome.facts.entry(format!("absent.{name}")).or_insert_with(|| reason(name).to_owned());
-    }
-}
-
-/// The losses since the last log point.
-enum Losses<B: Compute> {
-    /// Each read when it is there.
-    Read { sum: f64, count: usize },
-    /// Added on the device.
-    Kept(Mean<B>),
-}
-
-impl<B: Compute> Losses<B> {
-    fn new(reads: LossReads) -> Self {
-        match reads {
-            LossReads::EveryStep => Self::Read { sum: 0.0, count: 0 },
-            LossReads::Accumulated => Self::Kept(Mean::default()),
-        }
-    }
-
-    fn add(&mut self, loss: Tensor<B, 1>) -> Result<(), LabError> {
-        match self {
-            Self::Read { sum, count } => {
-                *sum += number(loss)?;
-                *count += 1;
-            }
-            Self::Kept(mean) => mean.add(loss),
-        }
-        Ok(())
-    }
-
-    /// The mean since the last call.
-    fn take(&mut self) -> Result<f64, LabError> {
-        match self {
-            Self::Read { sum, count } => {
-                let mean = *sum / *count as f64;
-                (*sum, *count) = (0.0, 0);
-                Ok(mean)
-            }
-            Self::Kept(mean) => mean.read(),
-        }
-    }
-}
-
-/// The nodes updated, summed over steps.
-struct Updated<B: Compute> {
-    host: f64,
-    device: Option<Tensor<B, 1>>,
-}
-
-impl<B: Compute> Default for Updated<B> {
-    fn default() -> Self {
-        Self { host: 0.0, device: None }
-    }
-}
-
-impl<B: Compute> Updated<B> {
-    fn add(&mut self, factors: &Factors<B>) {
-        match factors {
-            Factors::Host(factors) => self.host += factors.iter().filter(|factor| **factor != 0.0).count() as f64,
-            Factors::Device(factors) => {
-                let nodes = factors.clone().greater_elem(0.0).float().sum();
-                self.device = Some(match self.device.take() {
-                    Some(sum) => sum + nodes,
-                    None => nodes,
-                });
-            }
-        }
-    }
-
-    fn read(self) -> Result<f64, LabError> {
-        Ok(self.host + self.device.map_or(Ok(0.0), number)?)
-    }
-}
-
-/// Readings so far, and their time.
-#[derive(Clone, Copy)]
-struct Reading {
-    reads: u64,
-    waited: Duration,
-}
-
-impl Reading {
-    fn now() -> Self {
-        Self { reads: read::reads(), waited: read::waited() }
-    }
-
-    /// Moves this point in time by what has been read since `other`, as if that had not been.
-    fn without(&mut self, other: Self) {
-        let now = Self::now();
-        self.reads += now.reads - other.reads;
-        self.waited += now.waited.saturating_sub(other.waited);
-    }
 }
 
 /// A training in progress.
@@ -226,6 +140,14 @@ struct Trainer<'a, B: Compute> {
     breakdown: Breakdown,
     clock: Clock,
     curves: Curves,
+    /// The format of products, if it is not that of the rest.
+    products: Option<DType>,
+    /// The factor of the loss, where the format needs one.
+    scale: Option<LossScale>,
+    /// Steps that were made, not skipped.
+    steps: u64,
+    /// Those of the last step's gradients.
+    zeros: Option<Zeros<B>>,
 }
 
 impl<B: Compute> Trainer<'_, B> {
@@ -308,7 +230,7 @@ impl<B: Compute> Trainer<'_, B> {
             report.note("throughput is not measured with so few iterations: raise `iters`");
         }
         self.describe_steps(&mut outcome, iters.saturating_sub(seen.warm_up));
-        self.describe_nodes(&mut outcome, steps)?;
+        self.describe_nodes(&mut outcome)?;
         seen.describe(&mut outcome);
         outcome.curves = self.curves.0;
         Ok(outcome)
@@ -316,23 +238,42 @@ impl<B: Compute> Trainer<'_, B> {
 
     /// One optimizer step.
     fn step(&mut self, network: TreeNetwork<Autodiff<B>>, iter: usize) -> Result<TreeNetwork<Autodiff<B>>, LabError> {
-        let K1 { model, training, update, optimizer, .. } = self.k1;
+        let K1 { model, training, update, optimizer, computing, .. } = self.k1;
         if model.dropout > 0.0 {
             B::seed(self.device, rng::derived_seed(training.seed, "dropout", &[iter as u64]));
         }
         let (inputs, targets) = self.breakdown.time::<B, _>(Part::Data, self.device, || {
             let batch = self.batches.get([iter as u64, 0])?;
-            Ok::<_, LabError>(batch.to_tensors::<B>(self.device))
+            Ok::<_, LabError>(batch.staged::<B>(self.device, computing.pinned))
         })??;
         let way = Way { attention: model.attention, dropout: model.dropout };
         let loss = self.breakdown.time::<B, _>(Part::Forward, self.device, || {
-            network.loss(Tensor::from_inner(inputs), Tensor::from_inner(targets), training.shift, way)
+            let (inputs, targets) = (Tensor::from_inner(inputs), Tensor::from_inner(targets));
+            autocast::with(self.products, || network.loss(inputs, targets, training.shift, way))
         })?;
         // Without its graph: one that kept it would keep every activation of the step.
         let value = loss.clone().inner();
+        let scaled = match self.scale {
+            Some(scale) => loss * scale.factor(),
+            None => loss,
+        };
         let gradients = self
             .breakdown
-            .time::<B, _>(Part::Backward, self.device, || model::gradients(&network, &mut loss.backward()))?;
+            .time::<B, _>(Part::Backward, self.device, || model::gradients(&network, &mut scaled.backward()))?;
+        if self.products.is_some() && iter + 1 == training.iters {
+            self.zeros = Zeros::of(&gradients);
+        }
+        let gradients = match &mut self.scale {
+            None => gradients,
+            Some(scale) => match scale.unscale(gradients)? {
+                Some(gradients) => gradients,
+                None => {
+                    self.losses.add(value)?;
+                    return Ok(network);
+                }
+            },
+        };
+        self.steps += 1;
         let clip = self.breakdown.time::<B, _>(Part::Optimizer, self.device, || {
             let norm = (optimizer.grad_clip != 0.0).then(|| optim::global_norm(&gradients)).flatten();
             norm.and_then(|norm| optim::clip_factor(norm, optimizer.grad_clip))
@@ -442,9 +383,17 @@ impl<B: Compute> Trainer<'_, B> {
         }
     }
 
-    /// Adds which nodes were updated in `steps` steps, and how they were found.
-    fn describe_nodes(&mut self, outcome: &mut Outcome, steps: f64) -> Result<(), LabError> {
+    /// Adds which nodes were updated in the steps that were made, how they were found, and what became of the others.
+    fn describe_nodes(&mut self, outcome: &mut Outcome) -> Result<(), LabError> {
         let [shared, node] = self.dims.numbers();
+        let steps = self.steps as f64;
+        if let Some(scale) = self.scale {
+            outcome.set(&K1::STEPS_SKIPPED, f64::from(scale.left_out));
+            outcome.set(&K1::LOSS_SCALE, scale.factor());
+        }
+        if let Some(zeros) = self.zeros.take() {
+            outcome.set(&K1::ZERO_GRADIENTS, zeros.read()?);
+        }
         let nodes = std::mem::take(&mut self.updated).read()? / steps;
         let updated = (shared as f64 + nodes * node as f64) / self.dims.parameters() as f64;
         outcome.set(&K1::UPDATED, updated);

@@ -137,8 +137,11 @@ impl BackendTask for Observe<'_> {
         })?;
         drop(inner);
 
-        let mut adam = AdamW::<B>::new(optimizer, &infos);
-        let mut pruner = Pruner::new(prune, &infos).with_seed(comparing.seed).starting_from::<Autodiff<B>, _>(&network);
+        let mut adam = AdamW::<B>::new(optimizer, &infos).with_fusing(computing.fusion);
+        let mut pruner = Pruner::new(prune, &infos)
+            .with_seed(comparing.seed)
+            .with_fusing(computing.fusion)
+            .starting_from::<Autodiff<B>, _>(&network);
         let mut scale = LossScale::new(computing.precision);
         let (mut losses, mut gradients, mut left_out) = (Vec::new(), None, Vec::new());
         for iter in 0..comparing.iters {

@@ -87,8 +87,11 @@ impl BackendTask for Job<'_> {
             batches: Batches::new(&train.training, train.computing.prefetch, data.train.clone(), &dims),
             held_out,
             loss_scale: LossScale::new(train.computing.precision),
-            optimizer: AdamW::new(&train.optimizer, &parameters),
-            pruner: Pruner::new(&train.prune, &parameters).with_seed(seed).starting_from::<Autodiff<B>, _>(random),
+            optimizer: AdamW::new(&train.optimizer, &parameters).with_fusing(train.computing.fusion),
+            pruner: Pruner::new(&train.prune, &parameters)
+                .with_seed(seed)
+                .with_fusing(train.computing.fusion)
+                .starting_from::<Autodiff<B>, _>(random),
             coupling: Schedule::new(&train.coupling, train.architecture.ablation.coupling_start()),
             loss: Mean::default(),
             clock: Clock::start(B::SYNCHRONOUS),
@@ -257,6 +260,7 @@ impl<B: Compute> Trainer<'_, B> {
                 self.clock.restart();
             } else {
                 self.clock.step(ended - started);
+                self.breakdown.look::<B>(self.device);
             }
             if settings.logs_after(done) {
                 let progress = self.log(done)?;
@@ -369,7 +373,7 @@ impl<B: Compute> Trainer<'_, B> {
         };
         let rate = optim::learning_rate(optimizer, iter, training.iters);
         let network = match gradients {
-            Some(gradients) => self.update(network, gradients, rate)?,
+            Some(gradients) => self.update(network, gradients, iter, rate)?,
             None => network,
         };
 
@@ -393,12 +397,15 @@ impl<B: Compute> Trainer<'_, B> {
     fn update(
         &mut self,
         network: Gpt<Autodiff<B>>,
-        gradients: Gradients<B>,
+        mut gradients: Gradients<B>,
+        iter: usize,
         rate: f64,
     ) -> Result<Gpt<Autodiff<B>>, LabError> {
         let grad_clip = self.train.optimizer.grad_clip;
         let Self { optimizer: adam, pruner, breakdown, device, .. } = self;
-        let gradients = breakdown.time::<B, _>(Part::Masking, device, || pruner.mask_gradients(gradients))?;
+        if self.train.prune.masks_gradients_at(iter) {
+            gradients = breakdown.time::<B, _>(Part::Masking, device, || pruner.mask_gradients(gradients))?;
+        }
         let (gradients, norm) = breakdown.time::<B, _>(Part::Spam, device, || adam.guard(gradients))?;
         breakdown.time::<B, _>(Part::Optimizer, device, || {
             let norm = norm.or_else(|| (grad_clip != 0.0).then(|| optim::global_norm(&gradients)).flatten());
@@ -418,16 +425,6 @@ impl<B: Compute> Trainer<'_, B> {
         self.breakdown.restart();
         if self.breakdown.is_on() {
             self.pruner.measure();
-        }
-    }
-
-    /// Adds where the time of `steps` steps has gone, per step.
-    fn describe_parts(&self, outcome: &mut Outcome, steps: usize) {
-        let spent = self.pruner.spent();
-        let choosing = [(&Train::TIME_SCORE, spent.scores), (&Train::TIME_THRESHOLD, spent.thresholds)];
-        let choosing = choosing.map(|(metric, time)| (metric, time.as_secs_f64()));
-        for (metric, seconds) in self.breakdown.seconds().chain(choosing) {
-            outcome.set(metric, seconds / steps as f64);
         }
     }
 

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the message")]
 
 mod backend;
+mod benches;
 mod common;
 mod computing;
 mod data;

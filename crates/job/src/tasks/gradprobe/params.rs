@@ -3,7 +3,7 @@
 use crate::{
     Path,
     params::{choice, params},
-    tasks::Checkpointing,
+    tasks::{Checkpointing, Computing, Precision},
 };
 
 choice! {
@@ -174,6 +174,9 @@ params! {
         num_batches: usize = 1, in 1..=1_000_000;
         /// Sequences, or points, per forward and backward pass.
         batch_size: usize = 1, in 1..=1_000_000;
+        /// Forward and backward passes per calibration batch, each with `batch_size` sequences. Their gradients are
+        /// averaged before the largest is taken, as in one pass with all of these sequences.
+        grad_accumulation: usize = 1, in 1..=1_000_000;
         /// Number of calibration batches for the norms of `wanda`; by default `num_batches`.
         norm_batches: Option<usize> = None, in 1..=1_000_000;
         /// Format of stored gradients. They are computed and compared in single precision.
@@ -182,8 +185,15 @@ params! {
         weight_storage: Storage = Storage::F32;
         /// Source of gradients when tensors are visited one at a time. No effect with `mode: simultaneous`.
         gradients: GradientSource = GradientSource::Freeze;
+        /// Number of tensors that are probed together when tensors are visited one at a time. Their candidates are
+        /// selected and shrunk at the same time, and a pass gives the gradients of all of them. No effect with `mode:
+        /// simultaneous`.
+        parallel: usize = 1, in 1..=1_000_000;
         /// Activation checkpointing: the activations that the backward pass recomputes; see `train`.
         checkpointing: Checkpointing = Checkpointing::Off;
+        /// Format of activations and gradients in the passes; see `train`. Weights, stored gradients and evaluations do
+        /// not depend on it. With `f16`, the loss is scaled, and a pass whose gradients overflow is repeated.
+        precision: Precision = Precision::F32;
         /// Name of the only tensor to prune, such as `h.0.mlp.c_fc.weight`.
         only: Option<String> = None;
         /// Include the token and position embeddings in the prunable weights. The token embedding is also the output
@@ -206,7 +216,17 @@ params! {
         save: bool = false;
         /// Keep the masks as the artifact `masks`: a safetensors file with 1 for each pruned weight.
         save_masks: bool = false;
+        /// Keep a timeline of the first 200 visits as the artifact `trace`, in the trace-event JSON format that Perfetto
+        /// reads. A visit is that of a tensor, or of those probed together; with `mode: simultaneous`, it is a pass.
+        trace: bool = false;
         /// Artifact `masks` of another job, for the metric `agreement`.
         against: Option<Path> = None;
+    }
+}
+
+impl Probing {
+    /// Computing options of its passes.
+    pub fn computing(&self) -> Computing {
+        Computing { checkpointing: self.checkpointing, precision: self.precision, ..Computing::default() }
     }
 }

@@ -114,6 +114,29 @@ choice! {
     }
 }
 
+choice! {
+    /// Number formats of a training. Weights, moments, the loss and the optimizer's gradients are in single precision.
+    pub enum K1Precision {
+        /// Single precision.
+        F32 = "f32",
+        /// Matrix products and attention in half precision, forward and backward, with scaling of the loss: the
+        /// original's autocast and `GradScaler`.
+        MixedF16 = "mixed_f16",
+        /// Matrix products and attention in bfloat16, whose range needs no scaling.
+        MixedBf16 = "mixed_bf16",
+    }
+}
+
+choice! {
+    /// Scaling of the loss with `precision: mixed_f16`.
+    pub enum LossScaling {
+        /// By a factor that halves when gradients are not finite, and doubles after a number of finite ones.
+        Dynamic = "dynamic",
+        /// None: small gradients become 0, and steps whose gradients are not finite are made.
+        Off = "off",
+    }
+}
+
 /// The source of the training data.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Words {
@@ -272,6 +295,18 @@ params! {
         autotune_cache: TuningCache = TuningCache::Warm;
         /// Batches that a separate thread prepares in advance; 0 prepares each batch when it is needed.
         prefetch: usize = 0, in 0..=1024, unit "batches";
+        /// Copy batches to the device from pinned memory, as PyTorch's `pin_memory`. No effect on backends that have
+        /// none, among them the CPU.
+        pinned: bool = false;
+        /// Format of matrix products and attention. The rest is in single precision, evaluations entirely.
+        precision: K1Precision = K1Precision::F32;
+        /// Scaling of the loss with `precision: mixed_f16`. `dynamic` skips steps whose gradients are not finite, and
+        /// reads one number in every step to know.
+        loss_scaling: LossScaling = LossScaling::Dynamic;
+        /// First factor of the loss with `loss_scaling: dynamic`.
+        loss_scale: f64 = 65_536.0, in 1.0..=1e30;
+        /// Consecutive steps with finite gradients after which the factor of the loss doubles.
+        loss_scale_interval: usize = 2000, in 1..=100_000_000, unit "iterations";
     }
 }
 
@@ -305,9 +340,14 @@ impl K1Optimizer {
 }
 
 impl K1Computing {
+    /// True if the loss is multiplied by a factor that adapts.
+    pub fn scales_loss(&self) -> bool {
+        self.precision == K1Precision::MixedF16 && self.loss_scaling == LossScaling::Dynamic
+    }
+
     /// The same, as settings of any training.
     pub fn settings(&self) -> Computing {
-        let Self { fusion, autotune, autotune_cache, prefetch } = *self;
-        Computing { fusion, autotune, autotune_cache, prefetch, ..Computing::default() }
+        let Self { fusion, autotune, autotune_cache, prefetch, .. } = *self;
+        Computing { fusion: fusion.into(), autotune, autotune_cache, prefetch, ..Computing::default() }
     }
 }

@@ -15,7 +15,7 @@ choice! {
         /// Block by block, with a running softmax.
         Flash = "flash",
         /// Block by block, with a running softmax and scores that a function modifies; blocks of which no score counts are
-        /// skipped. As FlexAttention.
+        /// skipped. As `FlexAttention`.
         Flex = "flex",
     }
 }

@@ -9,7 +9,11 @@ use rand::{Rng as _, seq::SliceRandom as _};
 use rand_distr::{Distribution as _, StandardNormal};
 use sweep_job::tasks::{Judge, Optimizer, Probing};
 
-use super::{Prunable, Subject, gpt::set, requested};
+use super::{
+    Prunable, Subject,
+    gpt::set,
+    passes::{places, requested},
+};
 use crate::{
     LabError,
     backend::Compute,
@@ -148,6 +152,8 @@ pub struct ClassifierSubject<B: Compute> {
     held_out: Points,
     /// Places of points.
     calibration: Vec<Vec<usize>>,
+    /// Passes of a calibration batch.
+    parts: usize,
     device: B::Device,
     seed: u64,
 }
@@ -155,14 +161,16 @@ pub struct ClassifierSubject<B: Compute> {
 impl<B: Compute> ClassifierSubject<B> {
     /// A random classifier with `widths`, for `points`.
     pub fn new(widths: &[usize], points: Points, held_out: Points, settings: &Probing, device: &B::Device) -> Self {
-        let Probing { seed, batch_size, num_batches, .. } = *settings;
+        let Probing { seed, batch_size, num_batches, grad_accumulation, .. } = *settings;
         let network = Classifier::random(widths, seed, device);
         let parameters = model::infos(&network).into_iter().enumerate().filter(|(_, info)| info.shape.len() >= 2);
         let tensors =
             parameters.map(|(parameter, info)| Prunable { name: info.name, shape: info.shape, parameter }).collect();
         let order = shuffled(points.len(), seed, "calibration", 0);
-        let calibration = order.chunks(batch_size).take(num_batches).map(<[usize]>::to_vec).collect();
-        Self { network, tensors, points, held_out, calibration, device: device.clone(), seed }
+        let calibration =
+            order.chunks(batch_size * grad_accumulation).take(num_batches).map(<[usize]>::to_vec).collect();
+        let device = device.clone();
+        Self { network, tensors, points, held_out, calibration, parts: grad_accumulation, device, seed }
     }
 
     /// The points of a calibration batch, `[points, features]` row by row, and their classes.
@@ -244,11 +252,18 @@ impl<B: Compute> Subject<B> for ClassifierSubject<B> {
         self.calibration.len()
     }
 
-    fn gradients(&mut self, batch: usize, of: Option<usize>) -> Result<Gradients<B>, LabError> {
-        let (x, labels) = self.points.tensors::<Autodiff<B>>(&self.calibration[batch], &self.device);
-        let network = match requested(&self.tensors, of) {
+    fn parts(&self) -> usize {
+        self.parts
+    }
+
+    fn gradients(&mut self, [batch, part]: [usize; 2], of: Option<&[usize]>) -> Result<Gradients<B>, LabError> {
+        let points = &self.calibration[batch];
+        let length = points.len() / self.parts;
+        let (x, labels) = self.points.tensors::<Autodiff<B>>(&points[part * length..(part + 1) * length], &self.device);
+        let places = places(&self.tensors, of);
+        let network = match requested(places.as_deref()) {
             Requested::All => self.network.clone(),
-            only @ Requested::Only(_) => track(self.network.clone(), only),
+            some @ Requested::These(_) => track(self.network.clone(), some),
         };
         let loss = network.loss(x, labels, 0.0);
         let mut gradients = model::gradients(&network, &mut loss.backward());

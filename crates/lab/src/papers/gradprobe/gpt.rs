@@ -1,9 +1,14 @@
 //! A language model as a subject.
 
+use std::time::Instant;
+
 use burn::{backend::Autodiff, module::AutodiffModule, tensor::Tensor};
 use sweep_job::tasks::{Checkpointing, Computing, Judge, Probing};
 
-use super::{Prunable, Subject, requested};
+use super::{
+    Prunable, Span, Subject,
+    passes::{places, requested},
+};
 use crate::{
     LabError,
     backend::Compute,
@@ -12,7 +17,7 @@ use crate::{
     model::{self, Gpt, Network, Role, inputs},
     optim::{
         Gradients,
-        gradient::{Dropout, Forward},
+        gradient::{Dropout, Forward, LossScale, Requested, check_precision},
     },
 };
 
@@ -27,7 +32,16 @@ pub struct GptSubject<B: Compute> {
     computing: Computing,
     device: B::Device,
     device_peak: Option<u64>,
+    /// Passes of a calibration batch.
+    parts: usize,
+    /// The factor of the loss, where the format needs one.
+    scale: Option<LossScale>,
+    spans: Vec<Span>,
 }
+
+/// Factors of the loss to try before a pass counts as impossible: halving goes from the first one to below the smallest
+/// number of half precision.
+const FACTORS: u32 = 48;
 
 impl<B: Compute> GptSubject<B> {
     /// `network` on `data`.
@@ -44,7 +58,8 @@ impl<B: Compute> GptSubject<B> {
             let message = format!("a segment of {blocks} blocks exceeds `n_layer: {layers}`");
             return Err(LabError::Dimensions(message));
         }
-        let shape = [settings.batch_size, dims.block_size];
+        check_precision::<B>(settings.precision, &dims.block, device)?;
+        let shape = [settings.batch_size * settings.grad_accumulation, dims.block_size];
         let calibration = (0..settings.num_batches as u64)
             .map(|batch| data.train.random_batch(settings.seed, [batch, 0], shape, dims.vocab_size))
             .collect::<Result<_, _>>()?;
@@ -63,9 +78,12 @@ impl<B: Compute> GptSubject<B> {
             tensors,
             calibration,
             held_out,
-            computing: Computing { checkpointing, ..Computing::default() },
+            computing: settings.computing(),
             device: device.clone(),
             device_peak: None,
+            parts: settings.grad_accumulation,
+            scale: LossScale::new(settings.precision),
+            spans: Vec::new(),
         })
     }
 
@@ -75,12 +93,27 @@ impl<B: Compute> GptSubject<B> {
         self
     }
 
-    fn look(&mut self) -> Result<(), LabError> {
+    /// Does `work`, and looks at the device's memory after it.
+    fn look<T>(&mut self, name: &'static str, work: impl FnOnce(&Self) -> T) -> Result<T, LabError> {
+        let started = Instant::now();
+        let done = work(self);
+        let called = Instant::now();
         B::sync(&self.device)?;
+        self.spans.push(Span { name, at: [started, called, Instant::now()] });
         if let Some(memory) = B::device_memory(&self.device) {
             self.device_peak = Some(self.device_peak.unwrap_or(0).max(memory.in_use));
         }
-        Ok(())
+        Ok(done)
+    }
+
+    /// The gradients of the loss on `batch` times `factor`, by parameter.
+    fn pass(&mut self, batch: &Batch, requested: Requested<'_>, factor: f64) -> Result<Gradients<B>, LabError> {
+        let forward = self.look("forward", |subject| {
+            let (tokens, targets) = batch.to_tensors::<B>(&subject.device);
+            let none = Dropout { p: 0.0, seed: 0, at: [0, 0] };
+            Forward::of(&subject.network, tokens, targets, &subject.computing, none, requested)
+        })?;
+        self.look("backward", |_| forward.backward(factor))
     }
 }
 
@@ -101,15 +134,41 @@ impl<B: Compute> Subject<B> for GptSubject<B> {
         self.calibration.len()
     }
 
-    fn gradients(&mut self, batch: usize, of: Option<usize>) -> Result<Gradients<B>, LabError> {
-        let (tokens, targets) = self.calibration[batch].to_tensors::<B>(&self.device);
-        let none = Dropout { p: 0.0, seed: 0, at: [0, 0] };
-        let requested = requested(&self.tensors, of);
-        let forward = Forward::of(&self.network, tokens, targets, &self.computing, none, requested);
-        self.look()?;
-        let mut gradients = forward.backward(1.0);
-        self.look()?;
+    fn parts(&self) -> usize {
+        self.parts
+    }
+
+    fn gradients(&mut self, [batch, part]: [usize; 2], of: Option<&[usize]>) -> Result<Gradients<B>, LabError> {
+        self.spans.clear();
+        let batch = self.calibration[batch].part(part, self.parts);
+        let places = places(&self.tensors, of);
+        let requested = requested(places.as_deref());
+        let mut gradients = match self.scale {
+            None => self.pass(&batch, requested, 1.0)?,
+            Some(mut scale) => {
+                let mut found = None;
+                for _ in 0..FACTORS {
+                    let gradients = self.pass(&batch, requested, scale.factor())?;
+                    found = scale.unscale(gradients)?;
+                    if found.is_some() {
+                        break;
+                    }
+                }
+                self.scale = Some(scale);
+                found.ok_or_else(|| {
+                    LabError::diverged("gradient", f64::NAN, "in a pass, for all factors of the loss".into())
+                })?
+            }
+        };
         Ok(self.tensors.iter().map(|tensor| gradients[tensor.parameter].take()).collect())
+    }
+
+    fn take_spans(&mut self) -> Vec<Span> {
+        std::mem::take(&mut self.spans)
+    }
+
+    fn repeated(&self) -> u64 {
+        self.scale.map_or(0, |scale| u64::from(scale.left_out))
     }
 
     fn input_norms(&self, batches: usize) -> Result<Vec<Option<Vec<f32>>>, LabError> {

@@ -11,6 +11,7 @@
 mod candidates;
 mod classifier;
 mod gpt;
+mod passes;
 mod rounds;
 
 use std::time::Instant;
@@ -22,14 +23,10 @@ pub use self::{
     candidates::{Candidates, Chooser},
     classifier::{Classifier, ClassifierSubject, Points, SIMPLE_MLP},
     gpt::GptSubject,
+    passes::Span,
     rounds::Round,
 };
-use crate::{
-    LabError,
-    backend::Compute,
-    device::read::integers,
-    optim::{Gradients, gradient::Requested},
-};
+use crate::{LabError, backend::Compute, device::read::integers, measure::trace::Trace, optim::Gradients};
 
 /// A tensor whose weights may be pruned.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,8 +65,24 @@ pub trait Subject<B: Compute> {
     /// Number of calibration batches.
     fn batches(&self) -> usize;
 
-    /// The gradients of the loss on a calibration batch, by tensor: of the one tensor `of`, or of all. Without dropout.
-    fn gradients(&mut self, batch: usize, of: Option<usize>) -> Result<Gradients<B>, LabError>;
+    /// Number of passes of a calibration batch, each on an equal part of it.
+    fn parts(&self) -> usize {
+        1
+    }
+
+    /// The gradients of the loss on a part of a calibration batch, by tensor: of the tensors `of`, or of all. Without
+    /// dropout.
+    fn gradients(&mut self, at: [usize; 2], of: Option<&[usize]>) -> Result<Gradients<B>, LabError>;
+
+    /// What the last call of [`gradients`](Self::gradients) consisted of, as far as that is known.
+    fn take_spans(&mut self) -> Vec<Span> {
+        Vec::new()
+    }
+
+    /// Number of passes that were repeated so far.
+    fn repeated(&self) -> u64 {
+        0
+    }
 
     /// The norms of what each tensor multiplies on the first `batches` calibration batches, `[in]`; none for a tensor that
     /// multiplies nothing.
@@ -92,6 +105,8 @@ pub trait Subject<B: Compute> {
 pub struct Tally {
     /// Forward and backward passes.
     pub passes: u64,
+    /// Those that were repeated because their gradients overflowed.
+    pub repeated: u64,
     /// Seconds of each of them.
     pub pass_seconds: Vec<f64>,
     /// Most bytes of kept gradients.
@@ -130,6 +145,8 @@ pub struct Prober<'a, B: Compute> {
     progress: &'a mut dyn FnMut([u64; 2]),
     /// Passes in the rounds begun.
     expected: u64,
+    /// The timeline, if one is kept.
+    trace: Option<Trace>,
 }
 
 impl<B: Compute> std::fmt::Debug for Prober<'_, B> {
@@ -159,16 +176,19 @@ impl<'a, B: Compute> Prober<'a, B> {
         };
         let kept = tensors.iter().map(|_| None).collect();
         let chooser = Chooser::new(settings, subject)?;
-        Ok(Self { settings, subject, device, among, chooser, tally: Tally::default(), kept, progress, expected: 0 })
+        let trace = settings.trace.then(|| Trace::begin("gradprobe"));
+        let tally = Tally::default();
+        Ok(Self { settings, subject, device, among, chooser, tally, kept, progress, expected: 0, trace })
     }
 
     /// Passes that a round takes.
     pub fn passes_of_a_round(&self) -> u64 {
-        let (n, tensors) = (self.subject.batches() as u64, self.among.len() as u64);
+        let n = (self.subject.batches() * self.subject.parts()) as u64;
+        let visits = self.among.len().div_ceil(self.settings.parallel.max(1)) as u64;
         match self.settings.gradients {
             _ if !self.by_tensor() => 2 * n,
-            GradientSource::Amortized => n * (1 + tensors),
-            GradientSource::Freeze | GradientSource::Extract => 2 * n * tensors,
+            GradientSource::Amortized => n * (1 + visits),
+            GradientSource::Freeze | GradientSource::Extract => 2 * n * visits,
         }
     }
 
@@ -224,7 +244,7 @@ impl<'a, B: Compute> Prober<'a, B> {
     fn at_once(&mut self, sparsity: f64) -> Result<rounds::Known<B>, LabError> {
         let among = self.among.clone();
         let before = self.largest(&among, None)?;
-        let candidates = self.chooser.choose(self.subject, sparsity)?;
+        let candidates = self.choose(sparsity)?;
         let weights: Vec<Tensor<B, 1>> = among.iter().map(|tensor| self.subject.weights(*tensor)).collect();
         let originals: Vec<Tensor<B, 1>> =
             weights.iter().map(|weights| pack(weights.clone(), self.settings.weight_storage)).collect();
@@ -251,7 +271,7 @@ impl<'a, B: Compute> Prober<'a, B> {
         }
     }
 
-    /// Goes from tensor to tensor; gives the candidates by tensor.
+    /// Goes from tensor to tensor, or from some to the next ones; gives the candidates by tensor.
     fn by_turns(&mut self, sparsity: f64, tolerance: f64) -> Result<Vec<usize>, LabError> {
         let again = self.settings.mode != ProbeMode::Streaming;
         let among = self.among.clone();
@@ -259,32 +279,45 @@ impl<'a, B: Compute> Prober<'a, B> {
             GradientSource::Amortized => Some(self.largest(&among, None)?),
             GradientSource::Freeze | GradientSource::Extract => None,
         };
-        let mut candidates = self.chooser.choose(self.subject, sparsity)?;
+        let mut candidates = self.choose(sparsity)?;
         let mut chosen = candidates.counts();
-        for (turn, tensor) in self.order().into_iter().enumerate() {
+        for (turn, visited) in self.order().chunks(self.settings.parallel.max(1)).enumerate() {
             let started = Instant::now();
             if again && turn > 0 {
-                candidates = self.chooser.choose(self.subject, sparsity)?;
+                candidates = self.choose(sparsity)?;
             }
-            chosen[tensor] = candidates.counts()[tensor];
-            let before = match &mut references {
-                Some(references) => references[tensor].take(),
-                None => self.largest_of(tensor)?,
+            let counts = candidates.counts();
+            for &tensor in visited {
+                chosen[tensor] = counts[tensor];
+            }
+            let before: Largest<B> = match &mut references {
+                Some(references) => visited.iter().map(|&tensor| references[tensor].take()).collect(),
+                None => self.largest_of(visited)?,
             };
-            let weights = self.subject.weights(tensor);
-            let original = pack(weights.clone(), self.settings.weight_storage);
-            self.tally.keep_weights(std::slice::from_ref(&original));
-            let shrunk = self.shrunk(tensor, weights, &candidates);
-            self.subject.set_weights(tensor, shrunk);
-            let after = self.largest_of(tensor)?;
-            if let (Some(before), Some(after)) = (before, after) {
-                let others = references.as_deref().unwrap_or_default();
-                self.tally.keep_gradients(&[others, &[Some(before.clone()), Some(after.clone())]]);
-                let keep = self.decide(tensor, &candidates, [before, after], tolerance);
-                self.apply(Decision { tensor, keep }, unpack(original));
+            let weights: Vec<Tensor<B, 1>> = visited.iter().map(|&tensor| self.subject.weights(tensor)).collect();
+            let originals: Vec<Tensor<B, 1>> =
+                weights.iter().map(|weights| pack(weights.clone(), self.settings.weight_storage)).collect();
+            self.tally.keep_weights(&originals);
+            for (&tensor, weights) in visited.iter().zip(weights) {
+                let shrunk = self.shrunk(tensor, weights, &candidates);
+                self.subject.set_weights(tensor, shrunk);
             }
+            let after = self.largest_of(visited)?;
+            self.tally.keep_gradients(&[references.as_deref().unwrap_or_default(), &before, &after]);
+            let deciding = Instant::now();
+            for (((&tensor, before), after), original) in visited.iter().zip(before).zip(after).zip(originals) {
+                if let (Some(before), Some(after)) = (before, after) {
+                    let keep = self.decide(tensor, &candidates, [before, after], tolerance);
+                    self.apply(Decision { tensor, keep }, unpack(original));
+                }
+            }
+            let called = Instant::now();
             B::sync(self.device)?;
-            self.tally.tensor_seconds.push(started.elapsed().as_secs_f64());
+            let ended = Instant::now();
+            self.note(Span { name: "decide", at: [deciding, called, ended] });
+            self.visited(visited, started, ended);
+            let seconds = (ended - started).as_secs_f64() / visited.len() as f64;
+            self.tally.tensor_seconds.extend(visited.iter().map(|_| seconds));
         }
         Ok(chosen)
     }
@@ -299,47 +332,6 @@ impl<'a, B: Compute> Prober<'a, B> {
             ProbeOrder::Size => order.sort_by_key(|tensor| std::cmp::Reverse(self.subject.tensors()[*tensor].len())),
         }
         order
-    }
-
-    /// The largest gradients of one tensor.
-    fn largest_of(&mut self, tensor: usize) -> Result<Option<Tensor<B, 1>>, LabError> {
-        let of = match self.settings.gradients {
-            GradientSource::Extract => None,
-            GradientSource::Freeze | GradientSource::Amortized => Some(tensor),
-        };
-        Ok(self.largest(&[tensor], of)?[tensor].take())
-    }
-
-    /// The largest gradients of the tensors `wanted` over all batches, by passes that give those of `of`, or all.
-    fn largest(&mut self, wanted: &[usize], of: Option<usize>) -> Result<Largest<B>, LabError> {
-        let mut largest: Largest<B> = self.subject.tensors().iter().map(|_| None).collect();
-        for batch in 0..self.subject.batches() {
-            let mut gradients = self.pass(batch, of)?;
-            for &tensor in wanted {
-                let gradient = gradients[tensor].take();
-                let gradient = gradient
-                    .ok_or_else(|| LabError::NoGradient { parameter: self.subject.tensors()[tensor].name.clone() })?;
-                let size = gradient.abs();
-                let larger = match largest[tensor].take() {
-                    None => size,
-                    Some(earlier) => unpack(earlier).max_pair(size),
-                };
-                largest[tensor] = Some(pack(larger, self.settings.grad_storage));
-            }
-        }
-        Ok(largest)
-    }
-
-    /// One forward and backward pass, timed.
-    fn pass(&mut self, batch: usize, of: Option<usize>) -> Result<Gradients<B>, LabError> {
-        B::sync(self.device)?;
-        let started = Instant::now();
-        let gradients = self.subject.gradients(batch, of)?;
-        B::sync(self.device)?;
-        self.tally.pass_seconds.push(started.elapsed().as_secs_f64());
-        self.tally.passes += 1;
-        (self.progress)([self.tally.passes, self.expected]);
-        Ok(gradients)
     }
 
     /// 1 where a weight is no candidate, else 0, `[numbers]`.
@@ -392,11 +384,6 @@ impl Tally {
     fn keep_weights<B: Compute>(&mut self, kept: &[Tensor<B, 1>]) {
         self.weight_bytes = self.weight_bytes.max(kept.iter().map(bytes).sum());
     }
-}
-
-/// The gradients that a pass for the tensor `of` computes.
-fn requested(tensors: &[Prunable], of: Option<usize>) -> Requested {
-    of.map_or(Requested::All, |tensor| Requested::Only(tensors[tensor].parameter))
 }
 
 /// The first names, as a phrase.

@@ -12,7 +12,7 @@ use rand::Rng;
 use sweep_job::tasks::{Activation, AttentionForm, CausalMask, K1Model, Shift};
 
 use crate::{
-    model::{Attention, Embedding, LayerNorm, Linear, Mlp, ParamInfo, cross_entropy},
+    model::{Attention, Embedding, LayerNorm, Linear, Mlp, ParamInfo, autocast, cross_entropy},
     ops::{
         Ops,
         plain::{self, dropout},
@@ -205,7 +205,13 @@ impl<B: Ops> Node<B> {
             AttentionForm::Kernel => self.attn.forward(x.clone(), *batch, mask, *p),
             AttentionForm::Explicit => {
                 let qkv = self.attn.c_attn.forward(x.clone());
-                let context = plain::causal_attention(&qkv, *batch, self.attn.n_head, mask, *p);
+                let attend = |qkv: &Tensor<B, 2>, mask: &Tensor<B, 2>| {
+                    plain::causal_attention(qkv, *batch, self.attn.n_head, mask, *p)
+                };
+                let context = match autocast::format() {
+                    None => attend(&qkv, mask),
+                    Some(low) => attend(&qkv.clone().cast(low), &mask.clone().cast(low)).cast(qkv.dtype()),
+                };
                 dropout(self.attn.c_proj.forward(context), *p)
             }
         };

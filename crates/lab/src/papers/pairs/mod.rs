@@ -35,7 +35,7 @@ use rand_distr::StandardNormal;
 use sweep_job::{
     Backend, MetricInfo, Outcome, Progress, Report,
     tasks::{
-        Autograd, Computing, FusingVariant, Matmul, MatmulVariant, Pair, Protocol, Regional, RegionalVariant, Switch,
+        Autograd, Computing, Fusing, FusingVariant, Matmul, MatmulVariant, Pair, Protocol, Regional, RegionalVariant,
         Way, WorkerMetrics,
     },
 };
@@ -144,7 +144,7 @@ pub(crate) fn run(
     let protocol = &pair.protocol;
     let (measured, tolerance) = match Fusable::of(&pair.way) {
         Some(fused) => {
-            let computing = Computing { fusion: Switch::On, ..Computing::default() };
+            let computing = Computing { fusion: Fusing::On, ..Computing::default() };
             let tolerance = fused.tolerance();
             (
                 dispatch(ExecutionTarget::new(backend, &computing), MeasureFused { fused, protocol, folders, report })?,

@@ -5,7 +5,9 @@ use sweep_job::{
     tasks::{ComputeMetrics, LoopMetrics, NetworkMetrics, PeakMetrics, Train},
 };
 
+use super::Trainer;
 use crate::{
+    backend::Compute,
     measure::{ceiling::Ceiling, flops::flops_per_token},
     model::{GptDims, ParamInfo},
 };
@@ -18,8 +20,10 @@ pub(super) fn describe(outcome: &mut Outcome, train: &Train, parameters: &[Param
     outcome.set(&NetworkMetrics::PARAMETERS, count(&|_| true) as f64);
     let decayed = count(&|info| info.decays(train.optimizer.decay_on));
     outcome.facts.insert("parameters.decayed".into(), decayed.to_string());
-    let prunable = count(&|info| info.prunable(train.prune.prune_tied_head));
-    outcome.facts.insert("parameters.prunable".into(), prunable.to_string());
+    let prunable = |info: &ParamInfo| info.prunable(train.prune.prune_tied_head);
+    outcome.facts.insert("parameters.prunable".into(), count(&prunable).to_string());
+    outcome.set(&Train::PRUNABLE, count(&prunable) as f64);
+    outcome.set(&Train::PRUNABLE_MATRICES, parameters.iter().filter(|info| prunable(info)).count() as f64);
 }
 
 /// Adds how much of what the device can do at best a training does.
@@ -62,10 +66,13 @@ pub(super) fn explain_absence(outcome: &mut Outcome, train: &Train, backend: Bac
             }
             "peak.compute" | "compute.mfu" | "peak.bandwidth" | "bandwidth.optimizer" => "needs `ceiling: true`",
             "time.data" | "time.forward" | "time.backward" | "time.optimizer" | "time.spam" | "time.masking"
-            | "time.score" | "time.threshold"
+            | "time.score" | "time.threshold" | "share.spam" | "share.masking" | "share.score" | "share.threshold"
                 if !train.training.breakdown =>
             {
                 "needs `breakdown: true`"
+            }
+            "time.score" | "share.score" => {
+                "the pass that finds the threshold computes the scores; `prune_update: single_pass` measures them"
             }
             "steps.skipped" => "only half precision needs to leave steps out",
             "memory.peak" => "this system does not say what a process has in memory",
@@ -74,5 +81,31 @@ pub(super) fn explain_absence(outcome: &mut Outcome, train: &Train, backend: Bac
     };
     for name in Train::metric_names().filter(|name| !outcome.metrics.contains_key(*name)) {
         outcome.facts.entry(format!("absent.{name}")).or_insert_with(|| reason(name).to_owned());
+    }
+}
+
+impl<B: Compute> Trainer<'_, B> {
+    /// Adds where the time of `steps` steps has gone, per step.
+    pub(super) fn describe_parts(&self, outcome: &mut Outcome, steps: usize) {
+        let spent = self.pruner.spent();
+        let scores = (&Train::TIME_SCORE, spent.scores.as_secs_f64());
+        let thresholds = (&Train::TIME_THRESHOLD, spent.thresholds.as_secs_f64());
+        // The pass that finds thresholds may have computed the scores.
+        let is_apart = !spent.scores.is_zero() || spent.thresholds.is_zero();
+        let choosing = [is_apart.then_some(scores), Some(thresholds)].into_iter().flatten();
+        for (metric, seconds) in self.breakdown.seconds().chain(choosing) {
+            outcome.set(metric, seconds / steps as f64);
+        }
+        let Some(steps_per_s) = self.clock.steps_per_s() else { return };
+        for (share, part) in [
+            (&Train::SHARE_SPAM, &Train::TIME_SPAM),
+            (&Train::SHARE_MASKING, &Train::TIME_MASKING),
+            (&Train::SHARE_SCORE, &Train::TIME_SCORE),
+            (&Train::SHARE_THRESHOLD, &Train::TIME_THRESHOLD),
+        ] {
+            if let Some(seconds) = outcome.value(part) {
+                outcome.set(share, seconds * steps_per_s);
+            }
+        }
     }
 }

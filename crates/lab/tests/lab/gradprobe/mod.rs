@@ -2,6 +2,7 @@
 
 mod subjects;
 mod task;
+mod together;
 
 use crate::common::{Inner, Train, host, run};
 use burn::{
@@ -154,7 +155,7 @@ fn masked_gradients_keep_zeros_in_a_step() {
     let pruned = prune(&settings, &mut subject);
     assert!(pruned.count() > 0);
     let before = weights(&subject);
-    let gradients = subject.gradients(0, None).unwrap();
+    let gradients = subject.gradients([0, 0], None).unwrap();
     for (tensor, gradient) in gradients.into_iter().enumerate() {
         let keep: Vec<f32> = pruned.gone[tensor].iter().map(|gone| f32::from(u8::from(!gone))).collect();
         let step = gradient.unwrap() * self::tensor(&keep) * 0.01;
@@ -351,10 +352,10 @@ fn a_gradient_that_is_missing_is_an_error() {
 fn freezing_and_extracting_give_the_same_gradients() {
     let settings = Probing { num_batches: 2, batch_size: 2, ..settings() };
     let same = |subject: &mut dyn Subject<Inner>, what: &str| {
-        let all = subject.gradients(1, None).unwrap();
+        let all = subject.gradients([1, 0], None).unwrap();
         for tensor in 0..subject.tensors().len() {
             let name = subject.tensors()[tensor].name.clone();
-            let one = subject.gradients(1, Some(tensor)).unwrap();
+            let one = subject.gradients([1, 0], Some(&[tensor])).unwrap();
             assert!(one.iter().enumerate().all(|(other, one)| one.is_some() == (other == tensor)), "{what}: {name}");
             let [one, all] = [&one, &all].map(|gradients| host(gradients[tensor].clone().unwrap()));
             assert!(one.iter().any(|number| *number != 0.0), "{what}: {name}");

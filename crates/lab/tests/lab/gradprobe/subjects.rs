@@ -45,7 +45,7 @@ impl Subject<Inner> for Numbers {
         1
     }
 
-    fn gradients(&mut self, _: usize, _: Option<usize>) -> Result<Gradients<Inner>, LabError> {
+    fn gradients(&mut self, _: [usize; 2], _: Option<&[usize]>) -> Result<Gradients<Inner>, LabError> {
         Ok(self.tensors.iter().map(|_| None).collect())
     }
 
@@ -93,7 +93,7 @@ impl Subject<Inner> for Squares {
         1
     }
 
-    fn gradients(&mut self, _: usize, _: Option<usize>) -> Result<Gradients<Inner>, LabError> {
+    fn gradients(&mut self, _: [usize; 2], _: Option<&[usize]>) -> Result<Gradients<Inner>, LabError> {
         let (w, [x, y]) = (self.weights(0), [self.x, self.y].map(|numbers| tensor(&numbers)));
         Ok(vec![Some((w * x.clone() - y) * x)])
     }

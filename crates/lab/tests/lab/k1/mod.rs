@@ -1,5 +1,6 @@
 //! Paper 002's hierarchy: its network, the selection of nodes, and the changes of a step.
 
+mod scaling;
 mod slow;
 
 use std::ops::Range;

@@ -41,6 +41,7 @@ fn check_adamw(length: usize, beside: Beside, seed: u64) {
         amsgrad: beside.amsgrad,
         keeps: beside.guarded.then(|| [tensor(&[0.6]), tensor(&[0.8])]),
         gradient_factor: beside.guarded.then(|| tensor(&[0.5])),
+        fused: None,
     };
     let ([keep_1, keep_2], factor) = if beside.guarded { ([0.6, 0.8], 0.5) } else { ([0.9, 0.95], 1.0) };
     let keep: Vec<f32> = (0..length).map(|index| if index % 3 == 0 { 0.0 } else { 1.0 }).collect();
