@@ -11,7 +11,9 @@ use burn::{
 };
 use sweep_job::{
     Backend, Outcome, Progress, Report, Speeds, Unit,
-    tasks::{K1, K1Computing, K1Loop, K1Precision, LoopMetrics, LossMetrics, NetworkMetrics, UpdateRule, WorkerMetrics},
+    tasks::{
+        K1, K1Computing, K1Loop, K1Precision, LoopMetrics, LossMetrics, NetworkMetrics, UpdateRule, WorkerMetrics,
+    },
 };
 
 use self::counts::{Losses, Reading, Updated, Zeros, explain_absence};

@@ -167,7 +167,8 @@ impl<B: Compute> ClassifierSubject<B> {
         let tensors =
             parameters.map(|(parameter, info)| Prunable { name: info.name, shape: info.shape, parameter }).collect();
         let order = shuffled(points.len(), seed, "calibration", 0);
-        let calibration = order.chunks(batch_size * grad_accumulation).take(num_batches).map(<[usize]>::to_vec).collect();
+        let calibration =
+            order.chunks(batch_size * grad_accumulation).take(num_batches).map(<[usize]>::to_vec).collect();
         let device = device.clone();
         Self { network, tensors, points, held_out, calibration, parts: grad_accumulation, device, seed }
     }
@@ -258,8 +259,7 @@ impl<B: Compute> Subject<B> for ClassifierSubject<B> {
     fn gradients(&mut self, [batch, part]: [usize; 2], of: Option<&[usize]>) -> Result<Gradients<B>, LabError> {
         let points = &self.calibration[batch];
         let length = points.len() / self.parts;
-        let (x, labels) =
-            self.points.tensors::<Autodiff<B>>(&points[part * length..(part + 1) * length], &self.device);
+        let (x, labels) = self.points.tensors::<Autodiff<B>>(&points[part * length..(part + 1) * length], &self.device);
         let places = places(&self.tensors, of);
         let network = match requested(places.as_deref()) {
             Requested::All => self.network.clone(),

@@ -155,7 +155,9 @@ impl<B: Compute> Subject<B> for GptSubject<B> {
                     }
                 }
                 self.scale = Some(scale);
-                found.ok_or_else(|| LabError::diverged("gradient", f64::NAN, "in a pass, for all factors of the loss".into()))?
+                found.ok_or_else(|| {
+                    LabError::diverged("gradient", f64::NAN, "in a pass, for all factors of the loss".into())
+                })?
             }
         };
         Ok(self.tensors.iter().map(|tensor| gradients[tensor.parameter].take()).collect())

@@ -26,13 +26,7 @@ pub use self::{
     passes::Span,
     rounds::Round,
 };
-use crate::{
-    LabError,
-    backend::Compute,
-    device::read::integers,
-    measure::trace::Trace,
-    optim::Gradients,
-};
+use crate::{LabError, backend::Compute, device::read::integers, measure::trace::Trace, optim::Gradients};
 
 /// A tensor whose weights may be pruned.
 #[derive(Debug, Clone, PartialEq, Eq)]

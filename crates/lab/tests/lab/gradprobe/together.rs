@@ -63,12 +63,18 @@ fn a_pass_for_several_tensors_gives_the_gradients_of_a_pass_for_each() {
 fn a_visit_of_several_tensors_takes_the_passes_of_one() {
     // 14 tensors: four visits of up to four.
     for (parallel, visits) in [(1, 14), (2, 7), (4, 4), (14, 1)] {
-        for (gradients, passes) in
-            [(GradientSource::Freeze, 4 * visits), (GradientSource::Extract, 4 * visits), (GradientSource::Amortized, 2 * (1 + visits))]
-        {
+        for (gradients, passes) in [
+            (GradientSource::Freeze, 4 * visits),
+            (GradientSource::Extract, 4 * visits),
+            (GradientSource::Amortized, 2 * (1 + visits)),
+        ] {
             let settings = Probing { mode: ProbeMode::LayerWise, parallel, gradients, ..one_by_one() };
             let found = pruned(&settings);
-            assert_eq!((found.passes, found.expected, found.choices), (passes, passes, visits), "{parallel}, {gradients}");
+            assert_eq!(
+                (found.passes, found.expected, found.choices),
+                (passes, passes, visits),
+                "{parallel}, {gradients}"
+            );
         }
     }
     // Gradients of all of a visit are kept at the same time.
