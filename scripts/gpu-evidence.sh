@@ -138,23 +138,26 @@ if [ -n "$SMOKE" ]; then
     step parity 900 recipe recipes/parity.yaml --only ways/checkpointing=off,optimizer=adamw
     step throughput 600 recipe recipes/throughput.yaml --only train/precision=f32 "${tiny[@]}"
     step pytorch 120 peer
-    step fusion 600 recipe recipes/fusion.yaml --set iters=24 --axis train.prune=magnitude,bitter8
+    step fusion 600 recipe recipes/fusion.yaml --set iters=24 --only train/variant=bitter8 --axis train.seed=0
     step checkpointing 600 recipe recipes/checkpointing.yaml "${tiny[@]}" --set n_layer=4 --set d_model=32 --set block_size=16 \
         --set batch_size=2
-    step threshold 300 recipe recipes/threshold.yaml --set n_layer=3 --set d_model=160 --set calls=1 \
-        --axis threshold.method=sample,radix,bracket --axis threshold.seed=0
-    step mask-update 300 recipe recipes/mask-update.yaml --set n_layer=3 --set calls=1 --axis sampled.d_model=160 \
-        --axis fused.d_model=160,1024 --axis fused.mask=f32 --axis fused.method=radix,bracket --axis masking.mask=f32 --axis seed=0
+    step threshold 300 recipe recipes/threshold.yaml --set n_layer=3 --set d_model=160 --set accuracy_d_model=160 \
+        --set calls=1 --set estimates=2 --axis large.d_model=160 --axis threshold.method=quantile,quickselect,sample,radix,bracket \
+        --axis seed=0
+    step mask-update 300 recipe recipes/mask-update.yaml --set n_layer=3 --set calls=1 --axis small.d_model=160 \
+        --axis medium.d_model=160 --axis gpt2.d_model=160 --axis large.d_model=160 --axis fused.d_model=160,1024 --axis fused.mask=f32 --axis fused.method=radix,bracket --axis masking.mask=f32 --axis seed=0
     step batch-size 600 recipe recipes/batch-size.yaml "${tiny[@]}" --set last=2 --axis train.batch_size=1,2
 else
     step machine 60 machine
     step parity 300 recipe recipes/parity.yaml
     step throughput 240 recipe recipes/throughput.yaml --scale h200
     step pytorch 240 peer
-    step fusion 420 recipe recipes/fusion.yaml --scale h200
+    step fusion 420 recipe recipes/fusion.yaml --scale h200 --set iters=60 --set prune_every=10 --axis train.seed=0,1 \
+        --only train/fusion=off --only train/fusion=on
     step checkpointing 240 recipe recipes/checkpointing.yaml --scale h200
     step batch-size 240 recipe recipes/batch-size.yaml --scale h200
-    step threshold 240 recipe recipes/threshold.yaml --scale h200
+    step threshold 240 recipe recipes/threshold.yaml --scale h200 --set calls=3 --axis seed=0,1 --only threshold \
+        --only large/method=sample --only large/method=bracket
     step mask-update 240 recipe recipes/mask-update.yaml --scale h200
 fi
 

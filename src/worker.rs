@@ -16,7 +16,7 @@ use std::{
 
 use rustix::{
     process::{Pid, Signal, getppid, set_parent_process_death_signal},
-    stdio::{dup2_stdout, stderr, stdout},
+    stdio::{dup2_stderr, dup2_stdout, stderr, stdout},
 };
 use sweep_job::{
     Backend, Failure, FailureKind, Job, Message, Observed, Outcome, PROTOCOL, Probe, Progress, Report, Task,
@@ -27,20 +27,32 @@ use sweep_job::{
 pub fn main(engine: u32) -> ExitCode {
     die_with(engine);
     let Ok(mut channel) = Channel::open() else { return ExitCode::FAILURE };
-    let result = read_job().and_then(|job| {
-        heartbeat::start(&job, &channel);
-        catch_unwind(AssertUnwindSafe(|| run(&job, &mut channel))).unwrap_or_else(|panic| {
-            let text = panic.downcast_ref::<String>().map(String::as_str);
-            let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without a message");
-            Err(Failure { kind: FailureKind::Crash, message: format!("the worker panicked: {text}") })
-        })
-    });
-    let code = if result.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
-    channel.say(&match result {
-        Ok(outcome) => Message::Done(outcome),
-        Err(failure) => Message::Failed(failure.recognized()),
-    });
-    code
+    let mut job = read_job();
+    loop {
+        let stays = job.as_ref().is_ok_and(|job| job.log.is_some());
+        let result = job.and_then(|job| {
+            heartbeat::start(&job, &channel);
+            catch_unwind(AssertUnwindSafe(|| run(&job, &mut channel))).unwrap_or_else(|panic| {
+                let text = panic.downcast_ref::<String>().map(String::as_str);
+                let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without a message");
+                Err(Failure { kind: FailureKind::Crash, message: format!("the worker panicked: {text}") })
+            })
+        });
+        let done = result.is_ok();
+        channel.say(&match result {
+            Ok(outcome) => Message::Done(outcome),
+            Err(failure) => Message::Failed(failure.recognized()),
+        });
+        // After a failure, or with something left of the job, the engine starts a fresh one.
+        if !(stays && done && command::is_over()) {
+            return if done { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+        }
+        channel.say(&Message::Idle);
+        job = match next_job() {
+            Some(next) => next,
+            None => return ExitCode::SUCCESS,
+        };
+    }
 }
 
 /// Prints what this machine has for one backend to compute on, as JSON. A process of its own, because a broken driver may
@@ -52,6 +64,22 @@ pub fn probe(engine: u32, backend: Backend) -> ExitCode {
         Ok(text) if channel.write(&text) => ExitCode::SUCCESS,
         _ => ExitCode::FAILURE,
     }
+}
+
+/// Runs another process of a job that has several. It dies with the job's own process, which is `engine`.
+pub fn rank(engine: u32) -> ExitCode {
+    die_with(engine);
+    other_rank()
+}
+
+#[cfg(feature = "cpu")]
+fn other_rank() -> ExitCode {
+    sweep_lab::rank()
+}
+
+#[cfg(not(feature = "cpu"))]
+fn other_rank() -> ExitCode {
+    ExitCode::FAILURE
 }
 
 #[cfg(feature = "cpu")]
@@ -109,6 +137,25 @@ fn read_job() -> Result<Job, Failure> {
     let read = io::stdin().lock().read_line(&mut line);
     read.and_then(|_| serde_json::from_str(&line).map_err(io::Error::from))
         .map_err(|error| Failure { kind: FailureKind::Crash, message: format!("the engine sent no job: {error}") })
+}
+
+/// The next job of a worker that stays, whose output goes to its own log; `None` if the engine wants no more.
+fn next_job() -> Option<Result<Job, Failure>> {
+    let mut line = String::new();
+    if io::stdin().lock().read_line(&mut line).is_ok_and(|count| count == 0) {
+        return None;
+    }
+    let job: io::Result<Job> = serde_json::from_str(&line).map_err(io::Error::from);
+    let job = job.and_then(|job| {
+        if let Some(log) = &job.log {
+            let log = File::options().create(true).append(true).open(log)?;
+            dup2_stderr(&log)?;
+            dup2_stdout(stderr())?;
+        }
+        Ok(job)
+    });
+    let failure = |error| Failure { kind: FailureKind::Crash, message: format!("the engine sent no job: {error}") };
+    Some(job.map_err(failure))
 }
 
 /// Asks the kernel to end this process when the engine ends, however it ends. If it has ended already, so does this.

@@ -30,8 +30,17 @@ impl Results {
     /// Finds the jobs that are done, and reads the metrics that tables, figures and claims need. The records themselves
     /// are not read.
     pub fn read(plan: &Plan, store: &Store) -> Result<Self, StoreError> {
+        Self::read_of(plan, store, plan.jobs().map(|(_, job)| store.stamp(job.key)))
+    }
+
+    /// The same for records whose stamps are known, in the plan's order.
+    pub fn read_of(
+        plan: &Plan,
+        store: &Store,
+        stamps: impl IntoIterator<Item = Option<Stamp>>,
+    ) -> Result<Self, StoreError> {
         let stamps: HashMap<JobId, Stamp> =
-            plan.jobs().filter_map(|(id, job)| Some((id, store.stamp(job.key)?))).collect();
+            plan.jobs().zip(stamps).filter_map(|((id, _), stamp)| Some((id, stamp?))).collect();
         let reported: BTreeSet<JobId> = plan.studies.iter().flat_map(Study::reported).map(|(_, id)| *id).collect();
         let wanted: Vec<(JobId, Key, Stamp)> =
             reported.into_iter().filter_map(|id| Some((id, plan.job(id).key, *stamps.get(&id)?))).collect();

@@ -177,7 +177,8 @@ pub fn lost(plan: &Plan, store: &Store, ran: impl Fn(JobId) -> bool, earlier: &L
     let mut lost = earlier.clone();
     for (id, job) in plan.jobs() {
         let needs = |list: &ListId| plan.list(*list).iter().any(|need| lost.contains(&plan.job(*need).key));
-        if !store.contains(job.key) && (ran(id) || plan.lists_of(id).iter().any(needs)) {
+        // The disk is asked last, and for a run without any work not at all.
+        if (ran(id) || plan.lists_of(id).iter().any(needs)) && !store.contains(job.key) {
             lost.insert(job.key);
         }
     }

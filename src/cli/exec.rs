@@ -4,11 +4,13 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
+use super::remote::RemoteArgs;
 use crate::{
     error::{Error, Exit},
     format::say,
     record::Key,
     run::{
+        SentJob,
         allocation::{self, Ended},
         cluster,
     },
@@ -30,6 +32,24 @@ pub(super) struct ExecJobArgs {
 }
 
 #[derive(Debug, Args)]
+pub(super) struct ExecRemoteArgs {
+    /// The run, by its folder's name.
+    #[arg(value_parser = plain_name)]
+    run: String,
+    /// The name of all jobs of the submitting results folder.
+    #[arg(long, value_parser = plain_name)]
+    jobs_name: String,
+    /// The how manieth submission of the job it is.
+    #[arg(long)]
+    submission: u32,
+    /// The job's key.
+    #[arg(long)]
+    key: Key,
+    #[command(flatten)]
+    remote: RemoteArgs,
+}
+
+#[derive(Debug, Args)]
 pub(super) struct ExecPilotArgs {
     /// The run, by its folder's name.
     run: PathBuf,
@@ -41,11 +61,11 @@ pub(super) struct ExecPilotArgs {
 #[derive(Debug, Args)]
 pub(super) struct ExecTrialArgs {
     /// The name of the file to write.
-    #[arg(value_parser = trial_name)]
+    #[arg(value_parser = plain_name)]
     name: String,
 }
 
-fn trial_name(text: &str) -> Result<String, String> {
+fn plain_name(text: &str) -> Result<String, String> {
     let plain = !text.is_empty() && text.chars().all(|char| char.is_ascii_alphanumeric() || char == '-');
     if plain { Ok(text.to_owned()) } else { Err("letters, digits and `-`".to_owned()) }
 }
@@ -60,10 +80,19 @@ pub(super) fn job(results: &Path, args: &ExecJobArgs) -> Result<Exit, Error> {
     if args.hosted {
         allocation::detach(results, &run).map_err(Error::io("the job cannot be run"))?;
     }
-    let ended = allocation::job(results, &run, args.at, args.key, args.hosted);
+    ended(args.key, allocation::job(results, &run, args.at, args.key, args.hosted))
+}
+
+pub(super) fn remote(results: &Path, args: &ExecRemoteArgs) -> Result<Exit, Error> {
+    let ExecRemoteArgs { run, jobs_name, submission, key, remote } = args;
+    let sent = SentJob { jobs_name: jobs_name.clone(), run: run.clone(), key: *key, submission: *submission };
+    ended(*key, allocation::job_from_afar(results, &*remote.required()?, &sent))
+}
+
+fn ended(key: Key, ended: std::io::Result<Ended>) -> Result<Exit, Error> {
     match ended.map_err(Error::io("the job cannot be run"))? {
         Ended::Blocked(need) => {
-            say(format_args!("{} does not run: {} has no record", args.key.short(), need.short()));
+            say(format_args!("{} does not run: {} has no record", key.short(), need.short()));
             Ok(Exit::Blocked)
         }
         Ended::Ran(summary) => Ok(exit(&summary)),

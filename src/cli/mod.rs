@@ -136,6 +136,9 @@ enum Command {
         /// Only say what a backend has to compute on.
         #[arg(long)]
         probe: Option<BackendArg>,
+        /// Be another process of a job, as its environment says.
+        #[arg(long, conflicts_with = "probe")]
+        rank: bool,
     },
     /// Run one job of a run, in an allocation of Slurm's.
     #[command(hide = true)]
@@ -143,6 +146,9 @@ enum Command {
     /// Run what is still to be done of a run, in an allocation of Slurm's.
     #[command(hide = true)]
     ExecPilot(exec::ExecPilotArgs),
+    /// Run one job that comes and goes through the remote.
+    #[command(hide = true)]
+    ExecRemote(exec::ExecRemoteArgs),
     /// Write down what a trial job of `sweep doctor` finds on its machine.
     #[command(hide = true)]
     ExecTrial(exec::ExecTrialArgs),
@@ -226,13 +232,14 @@ pub fn main() -> ExitCode {
     let cli = Cli::parse();
     let exit = match (log::start(cli.verbose), cli.command) {
         (Err(error), _) => Err(error.into()),
-        (Ok(()), Command::Worker { engine, probe: Some(backend) }) => {
+        (Ok(()), Command::Worker { engine, rank: true, .. }) => return worker::rank(engine),
+        (Ok(()), Command::Worker { engine, probe: Some(backend), .. }) => {
             return match backend.choice() {
                 BackendChoice::Only(backend) => worker::probe(engine, backend),
                 BackendChoice::Auto => ExitCode::FAILURE,
             };
         }
-        (Ok(()), Command::Worker { engine, probe: None }) => return worker::main(engine),
+        (Ok(()), Command::Worker { engine, probe: None, .. }) => return worker::main(engine),
         (Ok(()), command) => execute(command, &cli.results),
     };
     exit.unwrap_or_else(|error| {
@@ -250,6 +257,7 @@ fn execute(command: Command, results: &Path) -> Result<Exit, Error> {
         Command::Hosts(args) => hosts::hosts(results, &args),
         Command::ExecJob(args) => exec::job(results, &args),
         Command::ExecPilot(args) => exec::pilot(results, &args),
+        Command::ExecRemote(args) => exec::remote(results, &args),
         Command::ExecTrial(args) => exec::trial(results, &args),
         Command::Init(args) => init::init(results, &args),
         Command::Demo(args) => demo::demo(results, &args),

@@ -56,7 +56,8 @@ impl RemoteArgs {
         Ok(address.map(|address| Remote::open(address, &options)).transpose()?.map(Arc::new))
     }
 
-    fn required(&self) -> Result<Arc<Remote>, Error> {
+    /// The remote; an error without one.
+    pub(super) fn required(&self) -> Result<Arc<Remote>, Error> {
         let missing = || Error::Unknown("say which remote: `--remote URL`, or the variable SWEEP_REMOTE".into());
         self.open()?.ok_or_else(missing)
     }

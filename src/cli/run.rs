@@ -1,6 +1,7 @@
 //! `sweep run`.
 
 mod batches;
+mod elsewhere;
 mod reports;
 mod states;
 
@@ -20,6 +21,7 @@ use sweep_job::{
 
 use self::{
     batches::{Past, Round},
+    elsewhere::{opening, shared},
     states::{look_again, share, states, warn_of_scarcity},
 };
 use super::{
@@ -40,13 +42,13 @@ use crate::{
     remote::{Puller, Pusher, Remote},
     render::{Page, beside},
     run::{
-        self, Control, Disposition, History, InBatchSystem, Journal, Manifest, Observer, Options, RunFolder,
-        RunProvenance, Signals, Standing, Summary, Through,
+        self, Control, Disposition, Exchange, History, Journal, Manifest, Observer, Options, RunFolder, RunProvenance,
+        Signals, Standing, Summary, Through,
         cluster::{self, Opening},
         estimate::Pace,
         slots::Limits,
     },
-    store::{InUse, Store},
+    store::{InUse, Stamp, Store},
 };
 
 #[derive(Debug, Args)]
@@ -104,10 +106,14 @@ impl RunArgs {
         let Some(system) = batch else { return Err(Error::NeedsBatchSystem(flag)) };
         let cluster = cluster::open(system, Opening::default());
         let system = cluster.system().to_owned();
+        if cluster.needs_exchange() && self.pilot.is_some() {
+            let reason = "its machines share no folder, so each job is a batch job";
+            return Err(Error::NoQueue { flag: "--pilot", system, reason });
+        }
         if cluster.starts_jobs_itself() { Err(Error::NoQueue { flag, system, reason }) } else { Ok(()) }
     }
 
-    fn cluster(&self, results: &Path, folder: RunFolder) -> cluster::Options {
+    fn cluster(&self, results: &Path, folder: RunFolder, exchange: Option<Arc<dyn Exchange>>) -> cluster::Options {
         cluster::Options {
             results: results.to_owned(),
             folder,
@@ -116,6 +122,7 @@ impl RunArgs {
             pilots: self.pilot.map(usize::from),
             most: self.jobs.map(usize::from),
             fail_fast: self.fail_fast,
+            exchange,
         }
     }
 }
@@ -132,10 +139,10 @@ pub(super) fn run(results: &Path, args: &RunArgs) -> Result<Exit, Error> {
             selected = next;
             continue;
         }
-        let Round { mut summary, page, .. } = round;
+        let Round { mut summary, page, stamps, .. } = round;
         summary.failed += past.failed;
-        let page = if past.rounds > 0 { Page::Anew } else { page };
-        return conclude(results, args, &prepared.plan, &store, &summary, page);
+        let (page, stamps) = if past.rounds > 0 { (Page::Anew, None) } else { (page, stamps) };
+        return conclude(results, args, &prepared.plan, &store, &summary, (page, stamps));
     }
 }
 
@@ -151,7 +158,7 @@ fn round(
     let Prepared { plan, device, .. } = prepared;
     let batch = if let Executor::Batch(system) = &plan.executor { Some(system.clone()) } else { None };
     args.check(batch.as_ref())?;
-    let looked = look(args, store, plan, selected, batch.is_some())?;
+    let mut looked = look(args, store, plan, selected, batch.is_some())?;
     if looked.puller.is_none() && looked.has_other_code(plan, store) {
         return Ok(None);
     }
@@ -167,18 +174,21 @@ fn round(
     let (limits, gpus) = run::allocation::share(device.as_ref().map(|(_, device)| device), args.jobs.map(usize::from));
     let limits = run::allocation::with_gpu_memory(limits, &gpus, plan);
     let ran: Vec<JobId> = plan.jobs().map(|(id, _)| id).filter(|id| states[id.index()] == Disposition::Yes).collect();
-    let mut request = Request { results, args, plan, store, states, device, limits, gpus, batch };
+    let remote = looked.remote.clone();
+    let mut request = Request { results, args, plan, store, states, device, limits, gpus, batch, remote };
     // A rerun of what is done reads records and writes nothing but the tables.
     let opened = if request.has_work(&mut searches)? { Some(request.open(&looked)?) } else { None };
     let page = if opened.is_some() { Page::Anew } else { Page::IfStale };
     let was_run = opened.is_some();
+    let stamps = std::mem::take(&mut looked.standing.stamps);
     let summary = request.execute(looked, opened, &mut searches)?;
     if was_run && !summary.detached {
         // One that stays takes room, and that is all.
         let decided_jobs = DecidedJobs::read(plan, store).unwrap_or_default();
         let _ = run::retire(plan, store, |id| decided_jobs.is_stopped(id));
     }
-    Ok(Some(Round { summary, page, ran }))
+    let stamps = (!was_run).then_some(stamps);
+    Ok(Some(Round { summary, page, ran, stamps }))
 }
 
 /// A request to run a plan.
@@ -193,6 +203,7 @@ struct Request<'a> {
     gpus: Vec<String>,
     /// The batch system, if the jobs run through one.
     batch: Option<BatchSystem>,
+    remote: Option<Arc<Remote>>,
 }
 
 /// Open resources of a run with work to do: its folder and journal, the connection to the remote, and the store, locked
@@ -227,7 +238,7 @@ impl Request<'_> {
         }
         store.create().map_err(Error::io("cannot write to the store"))?;
         let through = match &self.batch {
-            Some(system) => shared(self.results, store, system, self.args.pilot)?,
+            Some(system) => shared(self.results, store, system, self.args.pilot, self.remote.as_deref())?,
             None => {
                 warn_of_scarcity(plan, &self.states, limits);
                 Through::Local
@@ -242,7 +253,10 @@ impl Request<'_> {
         let provenance = RunProvenance::determine(plan);
         let folder = RunFolder::create(self.results, &manifest).map_err(Error::io("cannot write the journal"))?;
         // What is given up already takes nothing.
-        let remote = looked.remote.clone().filter(|remote| !remote.is_given_up());
+        // Records that come through the remote are there, as their machines have signed them.
+        let carried =
+            self.batch.as_ref().is_some_and(|system| cluster::open(system, Opening::default()).needs_exchange());
+        let remote = looked.remote.clone().filter(|remote| !carried && !remote.is_given_up());
         let pusher = remote.map(|remote| Pusher::new(remote, store.clone())).transpose();
         let pusher = pusher.map_err(Error::io("cannot start a thread"))?;
         let journal = Journal::create(folder.path(), store.is_shared());
@@ -289,9 +303,19 @@ impl Request<'_> {
         let (folder, history) = opened.map_or((None, &no_history), |(folder, history)| (Some(folder), history));
         let summary = match (&self.batch, folder) {
             (Some(system), Some(folder)) => {
-                let cluster = cluster::open(system, opening(results, store)?);
+                let cluster = cluster::open(system, opening(results, store, self.remote.as_deref())?);
+                let exchange = self.remote.clone().filter(|_| cluster.needs_exchange());
+                let exchange = exchange.map(|remote| remote as Arc<dyn Exchange>);
                 let control = Control { signals: Some(signals), rounds: Some(searches) };
-                cluster::run(plan, store, states, &*cluster, &args.cluster(results, folder), control, observers)
+                cluster::run(
+                    plan,
+                    store,
+                    states,
+                    &*cluster,
+                    &args.cluster(results, folder, exchange),
+                    control,
+                    observers,
+                )
             }
             (_, folder) => {
                 let options = Options {
@@ -368,7 +392,7 @@ fn conclude(
     plan: &Plan,
     store: &Store,
     summary: &Summary,
-    page: Page,
+    (page, stamps): (Page, Option<Vec<Option<Stamp>>>),
 ) -> Result<Exit, Error> {
     if let Some(reason) = &summary.broken {
         return Err(Error::Broken(reason.clone()));
@@ -382,7 +406,8 @@ fn conclude(
     if matches!(page, Page::Anew) {
         index(store, plan);
     }
-    let refuted = reports::report(results, plan, store, page, summary.interrupted.is_none())?;
+    let end = reports::End { page, ended: summary.interrupted.is_none() };
+    let refuted = reports::report(results, plan, store, end, stamps)?;
     Ok(match (summary.interrupted, summary.failed) {
         (Some(signal), _) => Exit::Interrupted(signal),
         (None, 0) if args.strict && refuted => Exit::Refuted,
@@ -449,28 +474,6 @@ fn look(
     let wanted: Vec<Key> = wanted.map(|(_, job)| job.key).collect();
     let puller = remote::pull(&remote, store, wanted, in_batch)?;
     Ok(Looked { standing: Standing::of(plan, store, selected)?, remote: Some(remote), puller })
-}
-
-/// Shares the store among machines, and returns the name of its jobs in the batch system.
-fn shared(results: &Path, store: &Store, system: &BatchSystem, pilots: Option<u16>) -> Result<Through, Error> {
-    let opening = opening(results, store)?;
-    let name = opening.jobs_name.clone();
-    let cluster = cluster::open(system, opening);
-    if let Some(reason) = cluster.unavailable() {
-        return Err(Error::NoBatchSystem { system: cluster.system().to_owned(), reason: reason.to_owned() });
-    }
-    // Otherwise other machines take locks in it.
-    if !cluster.starts_jobs_itself() && !store.share().map_err(Error::io("cannot write to the store"))? {
-        return Err(Error::NotShared);
-    }
-    let jobs = InBatchSystem { name, pilots: pilots.map(usize::from) };
-    Ok(Through::Batch([(system.word().to_owned(), jobs)].into()))
-}
-
-/// The jobs of a store in a batch system.
-fn opening(results: &Path, store: &Store) -> Result<Opening, Error> {
-    let id = store.id().map_err(Error::io("cannot write to the store"))?;
-    Ok(Opening { jobs_name: format!("sweep-{id}"), results: results.to_owned() })
 }
 
 /// True if standard error is an interactive terminal on which rows can be redrawn. CI terminals may look like one, but

@@ -18,8 +18,10 @@ pub fn examine(results: &Path, executor: &Executor, gpus: usize, patience: Durat
     let Executor::Batch(system) = executor else { return findings };
     match Store::new(results).id() {
         Ok(id) => {
-            let cluster =
-                cluster::open(system, Opening { jobs_name: format!("sweep-{id}"), results: results.to_owned() });
+            let cluster = cluster::open(
+                system,
+                Opening { jobs_name: format!("sweep-{id}"), results: results.to_owned(), remote: None },
+            );
             findings.extend(trial::examine(&*cluster, results, gpus, patience));
         }
         Err(error) => {

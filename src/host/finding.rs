@@ -1,9 +1,9 @@
 //! Findings of a check of this machine or of an executor.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// A requirement that was checked.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
     /// The requirement, in a few words.
     pub name: String,
@@ -16,7 +16,7 @@ pub struct Finding {
 }
 
 /// Result of a check.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
     /// The requirement is met.

@@ -33,12 +33,18 @@ use serde::Serialize;
 
 use self::{clean::InUse, depot::Depot, jobs::Jobs, uploads::Upload};
 use crate::{
-    host::{self, machine, system},
+    host::{
+        self,
+        finding::Finding,
+        folder::{self, Folder},
+        machine, system,
+    },
     hosts::{
         Fault, FaultKind, Probe,
         wire::{self, Ask, BEAT, Frame, PART, PROTOCOL, Say, Stock},
     },
     record::Key,
+    run::cluster::trial::on_path,
     store::{Origin, Store},
 };
 
@@ -46,6 +52,8 @@ use crate::{
 const SILENCE: Duration = Duration::from_mins(1);
 /// Requests whose bodies may be on their way at once.
 const MOST_UPLOADS: usize = 256;
+/// Room for a small result with its journal, in bytes.
+const RESULT: usize = 1 << 18;
 /// Longest part of a log that is sent at once, in bytes.
 const MOST_LOG: u64 = 1 << 20;
 
@@ -233,6 +241,29 @@ impl Server {
         })
     }
 
+    /// Tries whether there is room for a result.
+    fn writes(&self) -> Result<(), Fault> {
+        let mut file = tempfile::tempfile_in(self.jobs.store().results())?;
+        file.write_all(&[1; RESULT])?;
+        Ok(file.sync_all()?)
+    }
+
+    /// Checks what only this machine can say.
+    fn examine(&self) -> Vec<Finding> {
+        let mut findings = folder::examine(&Folder {
+            path: self.jobs.store().results(),
+            name: "folder",
+            unwritable: "choose a folder that the user of the login can write to (`workdir`)",
+            little_room: "remove what no run needs (`sweep hosts clean HOST`), or use another disk (`workdir`)",
+        });
+        if !on_path("python3") {
+            let says = "there is no `python3` on the PATH of the login";
+            let help = "recipes whose steps start Python need it; `ssh HOST COMMAND` must find it";
+            findings.push(Finding::doubtful("python", says, help));
+        }
+        findings
+    }
+
     fn open_upload(&self, ask: &Ask) -> Upload {
         match ask {
             Ask::Put { digest } => self.depot.blob(digest),
@@ -245,7 +276,13 @@ impl Server {
     fn execute(self: &Arc<Self>, id: u64, ask: Ask, upload: Upload) {
         let is_long = matches!(
             ask,
-            Ask::Record { .. } | Ask::Tree { .. } | Ask::Fetch { .. } | Ask::Clean | Ask::Devices | Ask::Forget { .. }
+            Ask::Record { .. }
+                | Ask::Tree { .. }
+                | Ask::Fetch { .. }
+                | Ask::Clean
+                | Ask::Devices
+                | Ask::Examine
+                | Ask::Forget { .. }
         );
         if !is_long {
             let result = self.result(id, ask, upload);
@@ -294,6 +331,8 @@ impl Server {
             }
             Ask::Forget { key } => self.jobs.forget(key).map(done),
             Ask::Clean => json(&clean::clean(&self.workdir, &self.in_use)?),
+            Ask::Writes => self.writes().map(done),
+            Ask::Examine => json(&self.examine()),
             Ask::Devices => {
                 let probe = host::devices::probe().map_err(|error| Fault::new(FaultKind::Other, error.to_string()))?;
                 json(&probe)

@@ -19,7 +19,7 @@ use super::{
     trees::Tree,
     wire::{Ask, Stock},
 };
-use crate::{format::quantity, record::Key};
+use crate::{format::quantity, host::finding::Finding, record::Key};
 
 /// Uploads of more bytes than this are reported.
 const LARGE: u64 = 8 << 20;
@@ -201,6 +201,19 @@ impl Connection {
     /// The compute devices of the host, for which its drivers are asked.
     pub fn devices(&self) -> Result<sweep_job::Probe, HostError> {
         self.request(&Ask::Devices, io::empty())?.value()
+    }
+
+    /// Asks whether results can be written there.
+    ///
+    /// # Errors
+    /// [`HostError::Full`] if the disk has no room for them.
+    pub fn writes(&self) -> Result<(), HostError> {
+        self.request(&Ask::Writes, io::empty())?.whole().map(drop)
+    }
+
+    /// Checks of the host that its own processes make: its folder, its disk, its programs.
+    pub fn examine(&self) -> Result<Vec<Finding>, HostError> {
+        self.request(&Ask::Examine, io::empty())?.value()
     }
 
     /// Writes a record to an archive, and answers its length in bytes. Its length and its digest were checked.

@@ -87,6 +87,10 @@ pub(crate) enum Ask {
     Forget { key: Key },
     /// Removes what nothing needs. The answer is [`super::Cleaned`].
     Clean,
+    /// Whether results can be written.
+    Writes,
+    /// Checks of the host's folder and programs. The answer is a list of [`crate::host::finding::Finding`].
+    Examine,
     /// The compute devices. The answer is a [`sweep_job::Probe`].
     Devices,
 }

@@ -266,7 +266,7 @@ impl Builder<'_> {
         }
         let results = self.results(step, point, needs);
         let result = |reference: &Reference| {
-            let (_, value) = results.iter().find(|(span, _)| *span == reference.span)?;
+            let (_, value) = results.iter().find(|(found, _)| found == reference)?;
             value.clone()
         };
         let mut given = Values::new();
@@ -323,9 +323,9 @@ impl Builder<'_> {
     }
 
     /// The values of a step's expressions that name results of needed jobs: a text for each that
-    /// [`resolve`](crate::record::resolve) replaces, or a list of them where several jobs are needed. By the place of the
-    /// expression.
-    fn results(&mut self, step: &Step, point: &Point, needs: &[Rc<Group>]) -> Vec<(Span, Option<Value>)> {
+    /// [`resolve`](crate::record::resolve) replaces, or a list of them where several jobs are needed. By the expression with
+    /// its place, because all values that come from one alias have the place of the alias.
+    fn results(&mut self, step: &Step, point: &Point, needs: &[Rc<Group>]) -> Vec<(Reference, Option<Value>)> {
         let mut found = Vec::new();
         for (param, template) in &step.with {
             for reference in template.references() {
@@ -359,7 +359,7 @@ impl Builder<'_> {
                         None
                     }
                 };
-                found.push((reference.span, value));
+                found.push((reference.clone(), value));
             }
         }
         found

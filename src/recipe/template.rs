@@ -40,7 +40,7 @@ enum Piece {
 }
 
 /// Reference of an expression.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reference {
     /// The part before the name.
     pub scope: Scope,

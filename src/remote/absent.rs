@@ -54,6 +54,21 @@ impl Remote {
         match *self {}
     }
 
+    /// True if there is a record.
+    pub fn has_record(&self, _: Key) -> Result<bool, RemoteError> {
+        match *self {}
+    }
+
+    /// A text of a job.
+    pub fn job_text(&self, _: &str) -> Result<Option<Vec<u8>>, RemoteError> {
+        match *self {}
+    }
+
+    /// Puts a text of a job there.
+    pub fn put_job_text(&self, _: &str, _: &[u8]) -> Result<(), RemoteError> {
+        match *self {}
+    }
+
     /// The keys of all records that it has.
     pub fn keys(&self) -> Result<Vec<Key>, RemoteError> {
         match *self {}

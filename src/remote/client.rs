@@ -1,6 +1,7 @@
 //! The remote, through `object_store`.
 
 mod decisions;
+mod jobs;
 
 use std::{
     collections::{BTreeSet, HashSet},

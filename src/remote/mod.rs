@@ -17,6 +17,7 @@ mod client;
 mod connect;
 #[cfg(feature = "remote")]
 mod envelope;
+mod exchange;
 mod puller;
 mod pusher;
 #[cfg(feature = "remote")]

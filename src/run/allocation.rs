@@ -3,6 +3,8 @@
 //! It runs the jobs in the run's folder, as they were planned, with the engine that also runs jobs on one machine: time
 //! limits, retries and the treatment of failures are the same. Its events go to a file in that folder.
 
+mod afar;
+
 use std::{
     collections::HashMap,
     io,
@@ -13,6 +15,7 @@ use std::{
 
 use sweep_job::{Backend, Device, Failure, FailureKind};
 
+pub use self::afar::job_from_afar;
 use super::{
     Control, Disposition, Failures, History, Journal, Observer, Options, RunEvent, RunFolder, Signals, Summary,
     cluster,

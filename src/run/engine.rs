@@ -27,7 +27,7 @@ use super::{
     Control, Disposition, History, Observer, Options, RunEvent, Summary,
     attempt::{Attempt, Ending, GRACE, Unfinished},
     conditions::Surroundings,
-    local::Input,
+    local::{IdleWorkers, Input},
     scheduler::{Action, Event, Reason, Scheduler},
     specs,
 };
@@ -72,6 +72,8 @@ pub(super) struct Run<'a, 'o> {
     /// Jobs that have slots, and whose input files are being checked.
     preparing: BTreeMap<usize, Prepared>,
     running: BTreeMap<usize, Attempt>,
+    /// Workers that have done their jobs and wait for others.
+    idle: IdleWorkers,
     /// Jobs whose results are being stored beside the loop.
     storing: BTreeSet<usize>,
     /// Time of the last poll of other processes' jobs.
@@ -136,6 +138,7 @@ impl<'a, 'o> Run<'a, 'o> {
             unprotected: None,
             preparing: BTreeMap::new(),
             running: BTreeMap::new(),
+            idle: IdleWorkers::default(),
             storing: BTreeSet::new(),
             patience: None,
             digests: Arc::new(Mutex::new(Digests::open(store.digests()))),
@@ -264,7 +267,7 @@ impl<'a, 'o> Run<'a, 'o> {
                 self.tell(&RunEvent::Progress { job, progress });
             }
             Message::Note(text) => self.tell(&RunEvent::Note { job, text }),
-            Message::Alive => {}
+            Message::Alive | Message::Idle => {}
             Message::Observed(observed) => running.observed = Some(observed),
             Message::Done(outcome) => running.outcome = Some(Ok(outcome)),
             Message::Failed(failure) => running.outcome = Some(Err(failure)),

@@ -4,7 +4,7 @@ use std::{
     io::{self, BufReader, Write},
     os::unix::process::CommandExt as _,
     path::Path,
-    process::{Child, Command, ExitStatus, Stdio},
+    process::{Child, ChildStdin, Command, ExitStatus, Stdio},
     sync::{Arc, Mutex, PoisonError, mpsc::Sender},
     thread,
     time::{Duration, Instant},
@@ -45,11 +45,75 @@ pub(super) enum Input {
 #[derive(Debug)]
 pub(super) struct Worker {
     child: Child,
+    /// Open for as long as it may get further jobs.
+    stdin: Option<ChildStdin>,
+    /// Its settings, which all of its jobs have.
+    kind: Kind,
     ended: bool,
+    /// Seconds of processor time that it had used when it got its job.
+    before: f64,
+    /// The state of its listener.
+    hearing: Arc<Mutex<Hearing>>,
     /// Seconds of processor time that it has used, with its children; known when it has ended.
     used: Option<f64>,
     /// Time of its last message, as its listener received it: the loop may be late.
     heard: Arc<Mutex<Instant>>,
+}
+
+/// Settings that cannot be changed while a worker lives.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Kind {
+    threads: usize,
+    gpus: Option<String>,
+    env: Vec<(&'static str, String)>,
+}
+
+/// The job of a worker, as its listener knows it.
+#[derive(Debug)]
+struct Hearing {
+    /// Its present job, or the one that it has done.
+    job: usize,
+    /// True if it has done its job and waits for another one.
+    idle: bool,
+    /// True if it will say nothing more.
+    gone: bool,
+}
+
+/// Workers that have done their jobs and wait for others.
+#[derive(Debug, Default)]
+pub(super) struct IdleWorkers(Vec<Worker>);
+
+impl IdleWorkers {
+    /// Keeps a worker if it waits for another job; else it is ended.
+    pub(super) fn keep(&mut self, worker: Worker) {
+        if worker.is_idle() {
+            self.0.push(worker);
+        }
+    }
+
+    /// Gives a job to a worker that waits for one like it, or to a new one.
+    ///
+    /// # Errors
+    /// Those of [`Worker::spawn`].
+    pub(super) fn start(&mut self, start: &Start<'_>, inputs: &Sender<Input>) -> io::Result<Worker> {
+        if start.job.log.is_some() {
+            let kind = Kind::of(start);
+            while let Some(place) = self.0.iter().position(|worker| worker.kind == kind) {
+                let mut worker = self.0.swap_remove(place);
+                // One that has ended meanwhile is nobody's failure.
+                if worker.take(start)? {
+                    return Ok(worker);
+                }
+            }
+        }
+        Worker::spawn(start, inputs.clone())
+    }
+}
+
+impl Kind {
+    fn of(start: &Start<'_>) -> Self {
+        Self { threads: start.job.threads, gpus: start.gpus.clone(), env: start.env.clone() }
+    }
 }
 
 /// Settings for the start of a worker.
@@ -88,25 +152,74 @@ impl Worker {
         command.envs(start.env.iter().map(|(name, value)| (name, value)));
         let child = command.spawn()?;
         // From here on a failure ends the process, too.
-        let mut worker = Self { child, ended: false, used: None, heard: Arc::new(Mutex::new(Instant::now())) };
-        let mut line = serde_json::to_vec(start.job)?;
-        line.push(b'\n');
-        if let Some(mut stdin) = worker.child.stdin.take() {
-            // The exit status shows that a worker is gone.
-            let _ = stdin.write_all(&line);
+        let mut worker = Self {
+            stdin: None,
+            child,
+            kind: Kind::of(start),
+            ended: false,
+            before: 0.0,
+            hearing: Arc::new(Mutex::new(Hearing { job: start.id, idle: false, gone: false })),
+            used: None,
+            heard: Arc::new(Mutex::new(Instant::now())),
+        };
+        worker.stdin = worker.child.stdin.take();
+        // The exit status shows that a worker is gone.
+        let _ = worker.send(start.job)?;
+        if start.job.log.is_none() {
+            worker.stdin = None;
         }
         if let Some(stdout) = worker.child.stdout.take() {
-            let id = start.id;
-            let heard = Arc::clone(&worker.heard);
-            thread::Builder::new().name(format!("worker {id}")).spawn(move || {
+            let (heard, hearing) = (Arc::clone(&worker.heard), Arc::clone(&worker.hearing));
+            thread::Builder::new().name(format!("worker {}", start.id)).spawn(move || {
                 let strays = messages(BufReader::new(stdout), |message| {
                     *heard.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
-                    inputs.send(Input::Message(id, message)).is_ok()
+                    let mut hearing = hearing.lock().unwrap_or_else(PoisonError::into_inner);
+                    hearing.idle = matches!(message, Message::Idle);
+                    let job = hearing.job;
+                    drop(hearing);
+                    let input =
+                        if let Message::Idle = message { Input::Closed(job, 0) } else { Input::Message(job, message) };
+                    inputs.send(input).is_ok()
                 });
-                let _ = inputs.send(Input::Closed(id, strays));
+                let mut hearing = hearing.lock().unwrap_or_else(PoisonError::into_inner);
+                hearing.gone = true;
+                if !hearing.idle {
+                    let _ = inputs.send(Input::Closed(hearing.job, strays));
+                }
             })?;
         }
         Ok(worker)
+    }
+
+    /// Gives another job to a worker that waits for one; `false` if it has ended.
+    fn take(&mut self, start: &Start<'_>) -> io::Result<bool> {
+        {
+            let mut hearing = self.hearing.lock().unwrap_or_else(PoisonError::into_inner);
+            if hearing.gone {
+                return Ok(false);
+            }
+            (hearing.job, hearing.idle) = (start.id, false);
+        }
+        *self.heard.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+        (self.before, self.used) = (own_cpu_seconds(self.id()).unwrap_or(0.0), None);
+        let sent = self.send(start.job)?;
+        if !sent {
+            // Whatever its listener still says is about no job.
+            self.hearing.lock().unwrap_or_else(PoisonError::into_inner).idle = true;
+        }
+        Ok(sent)
+    }
+
+    /// Writes a job to it; `false` if it has ended.
+    fn send(&mut self, job: &Job) -> io::Result<bool> {
+        let mut line = serde_json::to_vec(job)?;
+        line.push(b'\n');
+        Ok(self.stdin.as_mut().is_some_and(|stdin| stdin.write_all(&line).is_ok()))
+    }
+
+    /// True if it has done its job and waits for another one.
+    fn is_idle(&self) -> bool {
+        self.hearing.lock().unwrap_or_else(PoisonError::into_inner).idle
     }
 
     /// Asks it, and whatever it has started, to end.
@@ -129,19 +242,24 @@ impl Worker {
         self.child.id()
     }
 
-    /// Seconds of processor time that it has used, with its children. `None` before its end, and where the system does not say it.
+    /// Seconds of processor time that it has used for its job, with its children. `None` before its end, and where the system does not say it.
     pub(super) fn cpu_seconds(&self) -> Option<f64> {
         self.used
     }
 
-    /// Waits for its end; after `patience` it is ended. What it has started and left running ends with it.
+    /// Waits for its end; after `patience` it is ended. What it has started and left running ends with it. A worker that waits
+    /// for another job has left nothing running, and goes on.
     pub(super) fn wait(&mut self, patience: Duration) -> io::Result<ExitStatus> {
+        if self.is_idle() {
+            self.used = own_cpu_seconds(self.id()).map(|used| used - self.before);
+            return Ok(ExitStatus::default());
+        }
         let until = Instant::now() + patience;
         let mut pause = Duration::from_micros(100);
         loop {
             if self.has_ended()? || Instant::now() >= until {
                 // Before it is waited for: until then its number, which is its group's, is not reused, and its times are known.
-                self.used = own_cpu_seconds(self.id());
+                self.used = own_cpu_seconds(self.id()).map(|used| used - self.before);
                 self.kill();
                 let status = self.child.wait()?;
                 self.ended = true;

@@ -12,6 +12,7 @@ mod conditions;
 mod engine;
 pub mod estimate;
 mod event;
+mod exchange;
 mod failures;
 mod folder;
 mod gpu_memory;
@@ -40,6 +41,7 @@ use sweep_job::{Backend, Device};
 pub use self::{
     arriving::{Arriving, Notice},
     event::{Observer, RunEvent, Summary},
+    exchange::{Exchange, SentJob},
     failures::Failures,
     folder::{InBatchSystem, Manifest, ManifestJob, RunFolder, Through},
     gpu_memory::{Estimate, GpuHistory, NEUTRAL, Shape, describe as describe_gpu, shape},

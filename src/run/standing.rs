@@ -7,7 +7,7 @@ use super::reads::Artifact;
 use crate::{
     plan::{Digests, JobId, Plan},
     record::Key,
-    store::{Store, StoreError},
+    store::{Stamp, Store, StoreError},
 };
 
 /// The finished jobs of a plan.
@@ -15,6 +15,8 @@ use crate::{
 pub struct Standing {
     /// For every job, in the plan's order, whether it is.
     pub cached: Vec<bool>,
+    /// For every job, the stamp of its record; `None` if it has none.
+    pub stamps: Vec<Option<Stamp>>,
     /// Records that cannot be relied on, each as a sentence.
     pub warnings: Vec<String>,
     /// Damaged artifacts that a job uses.
@@ -27,7 +29,7 @@ impl Standing {
         let keys: Vec<Key> = plan.jobs().map(|(_, job)| job.key).collect();
         let looked = store.look(&keys)?;
         let warnings = looked.damaged.iter().map(ToString::to_string).collect();
-        let mut standing = Self { cached: looked.whole, warnings, damaged: Vec::new() };
+        let mut standing = Self { cached: looked.whole, stamps: looked.stamps, warnings, damaged: Vec::new() };
         if selected.iter().any(|id| !standing.cached[id.index()]) {
             standing.look_at_artifacts(plan, store, selected);
         }

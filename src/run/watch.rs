@@ -276,7 +276,7 @@ impl Snapshot {
 
     /// No process waits for the jobs here; only the batch system knows whether they are still to come.
     fn ask_cluster(&mut self, folder: &RunFolder, system: &str, jobs: &InBatchSystem) {
-        let opening = Opening { jobs_name: jobs.name.clone(), results: folder.results().to_owned() };
+        let opening = Opening { jobs_name: jobs.name.clone(), results: folder.results().to_owned(), remote: None };
         let cluster = BatchSystem::named(system).map(|system| cluster::open(&system, opening));
         let system = cluster.as_ref().map_or(system, |cluster| cluster.system());
         let Some(queue) = cluster.as_ref().and_then(|cluster| cluster::in_queue(&**cluster)) else {

@@ -111,6 +111,8 @@ pub type Stamp = i64;
 pub struct Looked {
     /// For each job, in the order in which they were asked for, whether it has.
     pub whole: Vec<bool>,
+    /// The stamp of its record; `None` if it has none.
+    pub stamps: Vec<Option<Stamp>>,
     /// Defects of the invalid records.
     pub damaged: Vec<StoreError>,
 }
@@ -209,7 +211,7 @@ impl Store {
     /// stamps: the index remembers them. A record of a later version is an error.
     pub fn look(&self, keys: &[Key]) -> Result<Looked, StoreError> {
         let _looking = info_span!(target: log::STORE, "look-up", keys = keys.len()).entered();
-        let mut looked = Looked { whole: vec![false; keys.len()], damaged: Vec::new() };
+        let mut looked = Looked { whole: vec![false; keys.len()], stamps: vec![None; keys.len()], damaged: Vec::new() };
         let mut stamps = Vec::with_capacity(keys.len());
         for (index, key) in keys.iter().enumerate() {
             match self.record(*key).symlink_metadata() {
@@ -218,6 +220,9 @@ impl Store {
                 Ok(_) => looked.damaged.extend(self.get(*key).err()),
                 Err(_) => {}
             }
+        }
+        for (index, stamp) in &stamps {
+            looked.stamps[*index] = Some(*stamp);
         }
         let wanted: HashMap<Key, Stamp> = stamps.iter().map(|(index, stamp)| (keys[*index], *stamp)).collect();
         let text =

@@ -29,6 +29,7 @@ use sweep_job::{
 
 use crate::{host::machine::OutOfMemory, run::killed};
 
+pub(super) use self::program::is_over;
 use self::{
     contract::Contract,
     folder::Folder,

@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::sandbox::{Ended, Running, Sandbox};
 
 /// The verdict and the sentence of each finding, by name.
-fn findings(ended: &Ended) -> BTreeMap<String, (String, String)> {
+pub(crate) fn findings(ended: &Ended) -> BTreeMap<String, (String, String)> {
     let all: Value = serde_json::from_str(&ended.stdout).unwrap_or_else(|_| panic!("{}", ended.stderr));
     assert_eq!(all["good"], ended.code == Some(0), "{all:#}");
     let text = |finding: &Value, name: &str| finding[name].as_str().unwrap().to_owned();

@@ -36,6 +36,34 @@ tables:
   t: { from: use, rows: [seed], cells: [value, bytes] }
 ";
 
+/// All values that come from one alias have its place in the file, and are told apart by what they name.
+#[test]
+fn values_that_are_written_once_and_used_again_are_each_its_own() {
+    let sandbox = Sandbox::with(
+        "\
+steps:
+  make:
+    uses: command
+    with: { run: 'echo text > first.txt; echo longer text > second.txt; echo size=7', outputs: [first.txt, second.txt] }
+  once:
+    needs: make
+    uses: mock
+    with: &both { input: '${{ needs.make.artifacts.second.txt }}', value: '${{ needs.make.metrics.size }}' }
+  again:
+    needs: make
+    uses: mock
+    with: { <<: *both, variant: 1 }
+",
+    );
+    let ended = sandbox.sweep(&["run", "recipe.yaml"]);
+    assert_eq!(ended.code, Some(0), "{}{}", ended.stdout, ended.stderr);
+    let records = sandbox.records();
+    for step in ["once", "again"] {
+        let metric = |name: &str| records[step]["outcome"]["metrics"][name]["value"].as_f64().unwrap();
+        assert_eq!((metric("value"), metric("bytes")), (7.0, 12.0), "{step}");
+    }
+}
+
 #[test]
 fn a_job_gets_what_the_needed_job_left() {
     let sandbox =

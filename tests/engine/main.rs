@@ -66,15 +66,18 @@ mod searches_programs;
 mod seeds;
 #[cfg(feature = "ui")]
 mod serve;
+mod servers;
 mod signals;
 mod slurm;
 mod ssh;
 mod states;
 mod summaries;
 mod tables;
+mod takeover;
 mod tasks;
 mod terminal;
 mod tracking;
 mod tracking_sources;
 #[cfg(feature = "remote")]
 mod trust;
+mod workers;

@@ -37,6 +37,9 @@ pub struct Job {
     /// Number of nodes over which the processes of a program are spread.
     #[serde(default = "one")]
     pub nodes: usize,
+    /// The file that output goes to, if the worker may stay for another job after this one; without it, the worker ends with the job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log: Option<PathBuf>,
 }
 
 fn one() -> usize {
@@ -59,6 +62,8 @@ pub enum Message {
     Done(Outcome),
     /// The end, without one.
     Failed(Failure),
+    /// Nothing of the job is left, and the worker waits for another one.
+    Idle,
 }
 
 /// The progress of a job.

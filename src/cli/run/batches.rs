@@ -12,7 +12,7 @@ use crate::{
     record::Key,
     render::Page,
     run::{Disposition, Summary},
-    store::Store,
+    store::{Stamp, Store},
 };
 
 /// The earlier batches of a command.
@@ -32,6 +32,8 @@ pub(super) struct Round {
     pub(super) page: Page,
     /// The jobs that were to run.
     pub(super) ran: Vec<JobId>,
+    /// The stamps of the jobs' records, if nothing had to run.
+    pub(super) stamps: Option<Vec<Option<Stamp>>>,
 }
 
 /// Decides what follows from no results, so that there is something to select and to run.

@@ -9,13 +9,32 @@ use crate::{
     format::say,
     plan::Plan,
     render::{Format, Page, Report, overview},
-    store::Store,
+    store::{Stamp, Store},
 };
 
-/// Writes the reports, and prints them if the run has come to its end; answers whether a claim is refuted then.
-pub(super) fn report(results: &Path, plan: &Plan, store: &Store, page: Page, ended: bool) -> Result<bool, Error> {
+/// End of a run, for its reports.
+pub(super) struct End {
+    /// The pages to write.
+    pub(super) page: Page,
+    /// True if the run has come to its end.
+    pub(super) ended: bool,
+}
+
+/// Writes the reports, and prints them if the run has come to its end; answers whether a claim is refuted then. `stamps` are those of
+/// the jobs' records, if they are known because nothing had to run.
+pub(super) fn report(
+    results: &Path,
+    plan: &Plan,
+    store: &Store,
+    end: End,
+    stamps: Option<Vec<Option<Stamp>>>,
+) -> Result<bool, Error> {
+    let End { page, ended } = end;
     let mut refuted = false;
-    let done = Results::read(plan, store)?;
+    let done = match stamps {
+        Some(stamps) => Results::read_of(plan, store, stamps)?,
+        None => Results::read(plan, store)?,
+    };
     let reports: Vec<Report<'_>> = plan.studies.iter().map(|study| Report::new(plan, study, &done, store)).collect();
     // Finished jobs can be read in a read-only folder; after a run, the report is expected to exist.
     let is_refused = |error: &io::Error| {

@@ -58,6 +58,16 @@ pub trait Cluster: fmt::Debug {
         true
     }
 
+    /// Time in which the system has to answer for the first time in a run, which ends otherwise. Without one, it is waited for.
+    fn first_answer_within(&self) -> Option<Duration> {
+        None
+    }
+
+    /// True if a batch job can have several members, each with its number.
+    fn has_members(&self) -> bool {
+        false
+    }
+
     /// Submits a batch job.
     ///
     /// # Errors
@@ -85,14 +95,21 @@ pub trait Cluster: fmt::Debug {
     /// The state of a batch job that the queue has forgotten, where the system has an accounting.
     fn remembered(&self, id: &BatchId) -> Option<QueuedState>;
 
-    /// Checks of what only this system requires, for `sweep doctor`. That it can be used and answers is checked for all systems.
-    fn examine(&self) -> Vec<Finding> {
+    /// Checks of what only this system requires, for `sweep doctor` and jobs with so many GPUs. That it can be used and answers is
+    /// checked for all systems.
+    fn examine(&self, _gpus: usize) -> Vec<Finding> {
         Vec::new()
     }
 
-    /// True if its machines share the results folder with this one, so that a trial job can write there.
+    /// True if its machines share the results folder with this one. Else jobs and results go through an [`Exchange`](crate::run::Exchange),
+    /// unless this process carries them.
     fn has_shared_folder(&self) -> bool {
         true
+    }
+
+    /// True if jobs and results go through a store elsewhere.
+    fn needs_exchange(&self) -> bool {
+        !self.has_shared_folder() && !self.starts_jobs_itself()
     }
 }
 
@@ -264,8 +281,11 @@ pub enum Work<'a> {
     Pilot {
         /// The name of the run.
         run: &'a str,
-        /// Its number, from 1.
+        /// Its number, from 1; of several, that of the first.
         number: usize,
+        /// Number of engines that are submitted as the members of one batch job. Each finds its place among them, from 0, in
+        /// `SWEEP_MEMBER`.
+        members: usize,
     },
 }
 
@@ -274,7 +294,10 @@ impl Work<'_> {
     pub fn arguments(&self) -> String {
         match self {
             Self::Job { key, run, at } => format!("exec-job {run} --at {at} --key {key}"),
-            Self::Pilot { run, number } => format!("exec-pilot {run} --number {number}"),
+            Self::Pilot { run, number, members: 0 | 1 } => format!("exec-pilot {run} --number {number}"),
+            Self::Pilot { run, number, .. } => {
+                format!("exec-pilot {run} --number $(({number} + ${{SWEEP_MEMBER:-0}}))")
+            }
         }
     }
 }

@@ -1,5 +1,6 @@
 //! One batch job for each job, all of them submitted at once, with the batch system's dependencies between them.
 
+mod afar;
 mod ends;
 
 use std::{
@@ -11,11 +12,12 @@ use std::{
 
 use sweep_job::{Failure, FailureKind};
 
+use self::afar::Afar;
 use super::{
     BatchId, BatchJob, CancelScope, LAG, MISSING, QueuedJob, QueuedState, Refusal, Work,
     job_tag::JobTag,
     jobs::{self, Jobs, Sent, Stage},
-    session::ClusterSession,
+    session::{ClusterSession, Launch},
 };
 use crate::{
     plan::JobId,
@@ -46,6 +48,8 @@ pub(super) struct Run<'a, 'o> {
     announced: bool,
     /// A submission limit that was reached, which is reported once.
     full: Option<String>,
+    /// The exchange with machines that share no folder with this one.
+    afar: Option<Afar>,
 }
 
 impl<'a, 'o> Run<'a, 'o> {
@@ -55,6 +59,7 @@ impl<'a, 'o> Run<'a, 'o> {
         let jobs = Jobs::new(plan, wanted);
         let order = plan.in_turn().into_iter().map(JobId::index).collect();
         let by_key = plan.jobs().map(|(id, job)| (job.key, id.index())).collect();
+        let afar = session.options.exchange.clone().map(Afar::new);
         Self {
             session,
             job_specs,
@@ -66,6 +71,7 @@ impl<'a, 'o> Run<'a, 'o> {
             submitted: 0,
             announced: false,
             full: None,
+            afar,
         }
     }
 
@@ -86,7 +92,8 @@ impl<'a, 'o> Run<'a, 'o> {
                 }
             }
         }
-        self.session.summary.detached = self.session.leaving && self.jobs.open > 0;
+        let broken = self.session.summary.broken.is_some();
+        self.session.summary.detached = self.session.leaving && !broken && self.jobs.open > 0;
         Ok(self.session.summary)
     }
 
@@ -176,6 +183,7 @@ impl<'a, 'o> Run<'a, 'o> {
     /// A job has ended in the queue, or is not there any more: what has become of it is in the store, or else in its own words,
     /// or else in the batch system's.
     fn gone(&mut self, job: usize, state: Option<&QueuedState>, orphaned: bool) {
+        self.receive(job);
         self.listen(job);
         if self.session.done(job) {
             self.jobs.close(job, false);
@@ -345,7 +353,8 @@ impl<'a, 'o> Run<'a, 'o> {
             if !self.jobs[job].stage.is_held() {
                 continue;
             }
-            // Another sweep may have done it meanwhile.
+            // Another sweep may have done it meanwhile, or the machine of an earlier submission.
+            self.bring(job);
             if self.session.done(job) {
                 self.jobs.close(job, false);
                 continue;
@@ -421,9 +430,10 @@ impl<'a, 'o> Run<'a, 'o> {
     }
 
     fn submit_one(&mut self, job: usize, needs: &[BatchId]) -> Result<BatchId, Refusal> {
+        self.jobs[job].submissions += 1;
+        let afar = self.hand_over(job).map_err(Refusal::Unreachable)?;
         let session = &self.session;
         let planned = session.plan.job(JobId::new(job));
-        self.jobs[job].submissions += 1;
         let run = session.options.folder.name();
         let tag = JobTag { run: run.clone(), key: planned.key, submission: self.jobs[job].submissions };
         let work = Work::Job { key: planned.key, run: &run, at: self.job_specs[job] };
@@ -431,7 +441,10 @@ impl<'a, 'o> Run<'a, 'o> {
             tag: tag.to_string(),
             output: session.launch.output(&format!("{}.txt", planned.key.short())),
             folder: &session.launch.folder,
-            script: session.launch.script(&work.arguments()),
+            script: match afar {
+                Some(arguments) => Launch::script_afar(&arguments),
+                None => session.launch.script(&work.arguments()),
+            },
             work,
             request: jobs::request(planned),
             step: Some(&planned.label.step),

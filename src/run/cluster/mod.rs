@@ -23,7 +23,7 @@ use std::{
     collections::HashMap,
     io,
     path::PathBuf,
-    sync::mpsc::channel,
+    sync::{Arc, mpsc::channel},
     time::{Duration, Instant},
 };
 
@@ -35,7 +35,7 @@ use crate::{
     plan::Plan,
     recipe::BatchSystem,
     record::Key,
-    run::{Control, Disposition, Observer, RunEvent, RunFolder, Summary, job_specs},
+    run::{Control, Disposition, Exchange, Observer, RunEvent, RunFolder, Summary, job_specs},
     store::Store,
 };
 
@@ -56,6 +56,8 @@ pub struct Options {
     pub most: Option<usize>,
     /// Stop the run at the first failure.
     pub fail_fast: bool,
+    /// The store through which jobs go to machines that share no folder with this one.
+    pub exchange: Option<Arc<dyn Exchange>>,
 }
 
 /// Time that a file written by a job's process may be invisible on another machine (NFS caches attributes for up to a
@@ -73,6 +75,8 @@ pub struct Opening {
     pub jobs_name: String,
     /// The results folder.
     pub results: PathBuf,
+    /// The address of the remote store, if there is one.
+    pub remote: Option<String>,
 }
 
 /// A batch system for the jobs of a store. This is cheap: nothing is asked yet.
@@ -122,7 +126,7 @@ pub fn run(
             None => job_per_allocation::Run::new(session, wanted, places.clone()).drive(&receiver)?,
         };
         let given_up = options.fail_fast && summary.failed > 0;
-        let over = summary.detached || summary.interrupted.is_some() || given_up;
+        let over = summary.detached || summary.broken.is_some() || summary.interrupted.is_some() || given_up;
         if over || !rounds.go_on(options, observers)? {
             break;
         }

@@ -84,23 +84,29 @@ impl<'a, 'o> Run<'a, 'o> {
             }
             self.listen();
         }
-        self.session.summary.detached = self.session.leaving && !self.open.is_empty();
+        let broken = self.session.summary.broken.is_some();
+        self.session.summary.detached = self.session.leaving && !broken && !self.open.is_empty();
         self.session.summary
     }
 
     /// Submits as many pilots as are missing.
     fn submit(&mut self, pilots: usize) {
         let live = self.pilots.values().filter(|pilot| !pilot.over).count();
-        for _ in live..pilots {
+        let mut missing = pilots.saturating_sub(live);
+        while missing > 0 {
             if self.session.stopping || self.open.is_empty() || self.fruitless >= self.patience() {
                 return;
             }
-            let number = self.submitted + 1;
-            match self.submit_one(number) {
+            let first = self.submitted + 1;
+            let members = if self.session.cluster.has_members() { missing } else { 1 };
+            match self.submit_some(first, members) {
                 Ok(id) => {
-                    self.submitted = number;
-                    let pilot = Pilot { id, read: 0, running: false, gone: None, over: false };
-                    self.pilots.insert(number, pilot);
+                    missing -= members;
+                    self.submitted += members;
+                    for number in first..first + members {
+                        let pilot = Pilot { id: id.clone(), read: 0, running: false, gone: None, over: false };
+                        self.pilots.insert(number, pilot);
+                    }
                 }
                 Err(Refusal::Unreachable(error) | Refusal::Full(error)) => {
                     self.session.trouble(&error);
@@ -119,13 +125,14 @@ impl<'a, 'o> Run<'a, 'o> {
         }
     }
 
-    fn submit_one(&self, number: usize) -> Result<BatchId, Refusal> {
+    /// Submits one pilot, or several as the members of one batch job.
+    fn submit_some(&self, number: usize, members: usize) -> Result<BatchId, Refusal> {
         let session = &self.session;
         let run = session.options.folder.name();
         // Nothing to adopt later: the key of the first job stands for all of them.
         let key = session.key(0);
         let tag = JobTag { run: run.clone(), key, submission: u32::try_from(number).unwrap_or(u32::MAX) };
-        let work = Work::Pilot { run: &run, number };
+        let work = Work::Pilot { run: &run, number, members };
         session.submit(&BatchJob {
             tag: format!("pilot:{tag}"),
             output: session.launch.output(&format!("pilot-{number}.txt")),
@@ -240,7 +247,12 @@ impl<'a, 'o> Run<'a, 'o> {
         if self.session.stopping {
             let (running, pending): (Vec<&Pilot>, Vec<&Pilot>) =
                 self.pilots.values().filter(|pilot| !pilot.over).partition(|pilot| pilot.running);
-            let ids = |pilots: &[&Pilot]| pilots.iter().map(|pilot| pilot.id.clone()).collect::<Vec<BatchId>>();
+            // Several may be one batch job.
+            let ids = |pilots: &[&Pilot]| {
+                let mut ids: Vec<BatchId> = pilots.iter().map(|pilot| pilot.id.clone()).collect();
+                ids.dedup();
+                ids
+            };
             let (running, pending) = (ids(&running), ids(&pending));
             let mut canceled = self.session.cancel(&pending, CancelScope::All);
             if self.session.ending {

@@ -47,6 +47,13 @@ impl Launch {
         format!("#!/bin/sh\ncd {folder} || exit 78\nexec {program} --results {results} {arguments}\n")
     }
 
+    /// The script for a machine that shares no folder with this one. It has the program and the project in its image.
+    pub(super) fn script_afar(arguments: &str) -> String {
+        format!(
+            "#!/bin/sh\nexec \"${{SWEEP_PROGRAM:-sweep}}\" --results \"${{SWEEP_RESULTS:-/tmp/sweep}}\" {arguments}\n"
+        )
+    }
+
     /// The file with the output of a batch job.
     pub(super) fn output(&self, name: &str) -> PathBuf {
         self.outputs.join(name)
@@ -76,6 +83,8 @@ pub(super) struct ClusterSession<'a, 'o> {
     pub(super) summary: Summary,
     /// True if it goes on with jobs that were added to a run.
     pub(super) goes_on: bool,
+    /// True if the system has answered in this run.
+    answered: bool,
     /// Number of consecutive polls without an answer.
     pub(super) troubles: u32,
     pub(super) signals: usize,
@@ -122,6 +131,7 @@ impl<'a, 'o> ClusterSession<'a, 'o> {
             begun: now,
             summary,
             goes_on,
+            answered: goes_on,
             troubles: 0,
             signals: 0,
             stopping: false,
@@ -202,6 +212,7 @@ impl<'a, 'o> ClusterSession<'a, 'o> {
                     self.notice(format!("{} answers again", self.cluster.system()));
                 }
                 self.troubles = 0;
+                self.answered = true;
                 Some(queue)
             }
             Err(error) => {
@@ -238,6 +249,19 @@ impl<'a, 'o> ClusterSession<'a, 'o> {
         let pause = self.options.poll.saturating_mul(1 << self.troubles.min(10)).min(MAX_BACKOFF);
         self.troubles += 1;
         self.next_poll = Instant::now() + pause;
+        let limit = self.cluster.first_answer_within().filter(|_| !self.answered);
+        let Some(limit) = limit else { return };
+        if self.begun.elapsed() < limit {
+            self.next_poll = self.next_poll.min(self.begun + limit);
+            return;
+        }
+        let (system, limit) = (self.cluster.system(), crate::format::duration(limit.as_secs_f64()));
+        let broken = format!(
+            "{system} has not answered within {limit}: {error}; correct its address or start it. Nothing was submitted, jobs of \
+             earlier runs go on there, and the same command takes them over"
+        );
+        self.summary.broken = Some(broken);
+        self.leaving = true;
     }
 
     /// The first signal cancels what has not begun, the second what runs; a third leaves at once. SIGTERM gives what runs a

@@ -99,7 +99,7 @@ pub fn examine(cluster: &dyn Cluster, results: &Path, gpus: usize, patience: Dur
             return vec![Finding::failed("queue", format!("{system} does not answer: {error}"), help)];
         }
     };
-    findings.extend(cluster.examine());
+    findings.extend(cluster.examine(gpus));
     if cluster.has_shared_folder() {
         findings.extend(Trial { cluster, results, gpus }.run(patience));
     }

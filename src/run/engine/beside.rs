@@ -175,6 +175,10 @@ impl Run<'_, '_> {
                 milestones: attempt.milestones,
             },
         };
+        // One that was asked to end may still do so.
+        if attempt.asked.is_none() && attempt.ending.is_none() {
+            self.idle.keep(attempt.worker);
+        }
         let (pending, begun, reads) = (attempt.pending, attempt.begun, attempt.reads);
         let (stateful, own) = (Stateful::of(self.plan, JobId::new(job)), self.store.clone());
         let observed = attempt.observed;

@@ -7,7 +7,7 @@ use std::{
 };
 
 use fs_err as fs;
-use sweep_job::{Failure, FailureKind, PROTOCOL, Values};
+use sweep_job::{Failure, FailureKind, PROTOCOL, Values, tasks::launched};
 use tracing::{field, info_span};
 
 use super::{Run, io_failure, sharing::Entry};
@@ -19,7 +19,7 @@ use crate::{
         RunEvent,
         attempt::Attempt,
         conditions::Surroundings,
-        local::{Start, Worker},
+        local::Start,
         reads::Reads,
         scheduler::Event,
         scratch::Scratch,
@@ -119,6 +119,8 @@ impl Run<'_, '_> {
         let span =
             info_span!(target: host::log::SPAWN, "spawn", job = planned.label.to_string(), attempt, pid = field::Empty);
         let _spawning = span.enter();
+        // A worker for programs leaves nothing of them behind. Heartbeats and launchers are those of one job.
+        let stays = planned.task.name == "command" && planned.policy.heartbeat.is_none() && launched(&values).is_none();
         let spec = sweep_job::Job {
             protocol: PROTOCOL,
             task: planned.task.name.to_owned(),
@@ -131,6 +133,7 @@ impl Run<'_, '_> {
             heartbeat: planned.policy.heartbeat.map(|heartbeat| (heartbeat.as_secs_f64() / 4.0).min(5.0)),
             project: planned.code.as_ref().map(|code| code.project.clone()),
             nodes: planned.resources.nodes(),
+            log: stays.then(|| std::path::absolute(&log)).transpose()?,
         };
         let names: Vec<&str> =
             lease.gpus.iter().filter_map(|gpu| self.options.gpus.get(*gpu)).map(String::as_str).collect();
@@ -142,7 +145,7 @@ impl Run<'_, '_> {
         let scratch = Scratch::new(&spec.scratch);
         // Of an attempt whose engine was killed.
         scratch.clear();
-        let worker = Worker::spawn(&Start { id: job, job: &spec, log: &log, gpus, env }, self.sender.clone())?;
+        let worker = self.idle.start(&Start { id: job, job: &spec, log: &log, gpus, env }, &self.sender)?;
         span.record("pid", worker.id());
         self.attempts.insert(job, attempt);
         let of_job = Attempt {

@@ -7,8 +7,8 @@ use std::{
     os::unix::process::ExitStatusExt as _,
     process::{Child, Command, ExitStatus, Stdio},
     sync::{
-        Arc, Mutex, PoisonError,
-        atomic::AtomicBool,
+        Arc, Mutex, OnceLock, PoisonError,
+        atomic::{AtomicBool, Ordering},
         mpsc::{RecvTimeoutError, SyncSender, sync_channel},
     },
     thread,
@@ -71,9 +71,19 @@ const ACTIVITY_INTERVAL: Duration = Duration::from_secs(1);
 /// Time to wait for killed processes to end, and for outputs to close after that.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// Threads of a worker without a job: the main one, and the one that follows the engine.
+const THREADS: usize = 2;
+
+/// Set once this process follows the engine; true when that asks for the end.
+static FOLLOWED: OnceLock<Arc<AtomicBool>> = OnceLock::new();
+
 /// Makes the end of the engine the end of the whole process group. Until now it was the end of the worker alone, and a
 /// program would outlive that. The flag is set when the engine asks for the end: then it is for the program to end.
 pub(super) fn follow_engine() -> io::Result<Arc<AtomicBool>> {
+    // A worker that stays follows already.
+    if let Some(stop) = FOLLOWED.get() {
+        return Ok(Arc::clone(stop));
+    }
     let engine = getppid();
     let mut signals = Signals::new([SIGHUP])?;
     thread::Builder::new().name("engine".into()).spawn(move || {
@@ -89,7 +99,23 @@ pub(super) fn follow_engine() -> io::Result<Arc<AtomicBool>> {
     signal_hook::flag::register(SIGTERM, Arc::clone(&stop))?;
     // What the program leaves running becomes this process's child, so that it can be found.
     set_child_subreaper(Some(getpid()))?;
-    Ok(stop)
+    Ok(Arc::clone(FOLLOWED.get_or_init(|| stop)))
+}
+
+/// True if nothing of a program is left in this process: no process, no thread that copies its output, no request to end.
+pub(in crate::worker) fn is_over() -> bool {
+    /// A thread that has said its last word is about to end.
+    const TRIES: u32 = 50;
+    const PAUSE: Duration = Duration::from_micros(100);
+    let stops = FOLLOWED.get().is_some_and(|stop| stop.load(Ordering::SeqCst));
+    let childless = matches!(rustix::process::wait(WaitOptions::NOHANG), Err(rustix::io::Errno::CHILD));
+    let alone = || std::fs::read_dir("/proc/self/task").is_ok_and(|threads| threads.count() <= THREADS);
+    let mut tries = 0;
+    while !alone() && tries < TRIES {
+        thread::sleep(PAUSE);
+        tries += 1;
+    }
+    childless && !stops && tries < TRIES
 }
 
 fn end_everything() -> ! {

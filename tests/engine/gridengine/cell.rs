@@ -1,90 +1,51 @@
 //! One Grid Engine for all tests of a process.
 
 use std::{
-    io::{BufRead as _, BufReader, Write as _},
-    path::Path,
-    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
-    sync::{Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
+    process::Command,
+    sync::{RwLockReadGuard, RwLockWriteGuard},
 };
 
-use crate::sandbox::{Ended, Running, Sandbox, until};
+use crate::{
+    sandbox::{Ended, Running, Sandbox, until},
+    servers::{self, Common, Script},
+};
 
-/// A cell. Its script takes it down when this process is gone, however that ends: its standard input ends then.
+/// A cell.
 pub(crate) struct Cell {
+    script: Script,
     _folder: tempfile::TempDir,
-    script: Mutex<Script>,
     /// The client's variables.
     variables: Vec<(String, String)>,
-    /// Held alone by a test that disturbs others.
-    quiet: RwLock<()>,
 }
 
-struct Script {
-    process: Child,
-    commands: ChildStdin,
-    answers: BufReader<ChildStdout>,
-}
+static CELL: Common<Cell> = Common::new();
 
 /// The cell for a test that leaves others alone; `None`, and the reason on standard error, where there is no Grid Engine.
 pub(crate) fn shared() -> Option<(&'static Cell, RwLockReadGuard<'static, ()>)> {
-    let cell = cell()?;
-    Some((cell, cell.quiet.read().unwrap_or_else(PoisonError::into_inner)))
+    CELL.shared(|| servers::start("Grid Engine", Cell::start))
 }
 
 /// The cell for a test that disturbs all of it.
 pub(crate) fn alone() -> Option<(&'static Cell, RwLockWriteGuard<'static, ()>)> {
-    let cell = cell()?;
-    Some((cell, cell.quiet.write().unwrap_or_else(PoisonError::into_inner)))
-}
-
-fn cell() -> Option<&'static Cell> {
-    static CELL: OnceLock<Option<Cell>> = OnceLock::new();
-    let cell = CELL.get_or_init(Cell::start).as_ref();
-    if cell.is_none() {
-        eprintln!("not run: Grid Engine was not found; scripts/test-deps.sh installs it");
-    }
-    cell
+    CELL.alone(|| servers::start("Grid Engine", Cell::start))
 }
 
 impl Cell {
-    /// A port may be taken between its choice and its use, so there is a second try.
-    fn start() -> Option<Self> {
-        Self::try_start().or_else(|code| if code == Some(3) { Err(code) } else { Self::try_start() }).map_or_else(
-            |code| {
-                assert_eq!(code, Some(3), "Grid Engine is installed, and does not start");
-                None
-            },
-            Some,
-        )
-    }
-
-    /// Starts it; or the exit code of the script, which is 3 where there is none.
-    fn try_start() -> Result<Self, Option<i32>> {
+    fn start() -> Result<Self, Option<i32>> {
         let folder = tempfile::Builder::new().prefix("sge").tempdir_in("/tmp").unwrap();
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("scripts/gridengine-test.sh");
         let root = folder.path().join("c");
-        let mut process = Command::new(script).arg(&root).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        let mut script = Script {
-            commands: process.stdin.take().unwrap(),
-            answers: BufReader::new(process.stdout.take().unwrap()),
-            process,
-        };
-        if script.answer() != "ready" {
-            return Err(script.process.wait().unwrap().code());
-        }
+        let script = Script::start("gridengine-test.sh", &[root.as_os_str()])?;
         let settings = fs_err::read_to_string(root.join("settings.sh")).unwrap();
         let words = settings.split_whitespace().filter_map(|word| word.split_once('='));
         let path = std::env::var("PATH").unwrap();
         let value = |value: &str| value.replace("$PATH", &path);
         let variables = words.map(|(name, text)| (name.to_owned(), value(text))).collect();
-        Ok(Self { _folder: folder, script: Mutex::new(script), variables, quiet: RwLock::new(()) })
+        Ok(Self { script, _folder: folder, variables })
     }
 
     /// Has the script do something to the cell.
     pub(crate) fn send(&self, command: &str) {
-        let mut script = self.script.lock().unwrap();
-        writeln!(script.commands, "{command}").unwrap();
-        assert_eq!(script.answer(), "done");
+        self.script.send(command);
     }
 
     /// `sweep` where Grid Engine is, not started yet.
@@ -127,13 +88,5 @@ impl Cell {
     pub(crate) fn until_nothing_is_left(&self, sandbox: &Sandbox) {
         until("Grid Engine has nothing of it left", || self.jobs(sandbox).is_empty());
         until("no worker is left", || sandbox.workers().is_empty());
-    }
-}
-
-impl Script {
-    fn answer(&mut self) -> String {
-        let mut line = String::new();
-        self.answers.read_line(&mut line).unwrap();
-        line.trim().to_owned()
     }
 }

@@ -1,6 +1,6 @@
 //! Runs through a real Ray, on loopback, by its Jobs API.
 
-mod cluster;
+pub(crate) mod cluster;
 
 use rustix::process::Signal;
 
@@ -98,4 +98,23 @@ fn an_address_that_is_none_is_said() {
     engine.signal(Signal::HUP);
     let ended = engine.wait();
     assert!(ended.stderr.contains("Connection refused"), "{}", ended.stderr);
+}
+
+#[test]
+fn a_cluster_that_never_answers_ends_the_run() {
+    let sandbox = Sandbox::with("steps: { a: { uses: mock } }");
+    let ray = "{ address: 'http://127.0.0.1:1', answers-within: 2s }";
+    sandbox.write("sweep.yaml", &format!("recipe: recipe.yaml\nexecutor: {{ ray: {ray} }}\n"));
+    let ended = sandbox.sweep(&["run", "sweep.yaml", "--poll", "0.2"]);
+    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+    for part in [
+        "Ray has not answered within 2.0 s: http://127.0.0.1:1: ",
+        "Connection refused",
+        "the same command takes them over",
+    ] {
+        assert!(ended.stderr.contains(part), "{}", ended.stderr);
+    }
+    assert_eq!((&sandbox.status()["live"], sandbox.records().len()), (&false.into(), 0));
+    // The job is as it was before.
+    assert_eq!(sandbox.sweep(&["run", "recipe.yaml"]).code, Some(0));
 }

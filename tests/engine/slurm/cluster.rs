@@ -1,88 +1,45 @@
 //! One Slurm cluster for all tests of a process.
 
 use std::{
-    io::{BufRead as _, BufReader, Write as _},
-    path::{Path, PathBuf},
-    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
-    sync::{Mutex, OnceLock, RwLock, RwLockReadGuard, RwLockWriteGuard},
+    path::PathBuf,
+    process::Command,
+    sync::{RwLockReadGuard, RwLockWriteGuard},
 };
 
-use crate::sandbox::{Ended, Running, Sandbox, until};
+use crate::{
+    sandbox::{Ended, Running, Sandbox, until},
+    servers::{self, Common, Script},
+};
 
-/// A cluster. Its script takes it down when this process is gone, however that ends: its standard input ends then.
+/// A cluster.
 pub(crate) struct Cluster {
+    script: Script,
     folder: tempfile::TempDir,
-    script: Mutex<Script>,
-    /// Held alone by a test that disturbs others.
-    quiet: RwLock<()>,
 }
 
-struct Script {
-    process: Child,
-    commands: ChildStdin,
-    answers: BufReader<ChildStdout>,
-}
+static CLUSTER: Common<Cluster> = Common::new();
 
 /// The cluster for a test that leaves others alone; `None`, and the reason on standard error, where there is no Slurm.
 pub(crate) fn shared() -> Option<(&'static Cluster, RwLockReadGuard<'static, ()>)> {
-    let cluster = cluster()?;
-    Some((cluster, cluster.quiet.read().unwrap_or_else(std::sync::PoisonError::into_inner)))
+    CLUSTER.shared(|| servers::start("Slurm", Cluster::start))
 }
 
 /// The cluster for a test that disturbs all of it.
 pub(crate) fn alone() -> Option<(&'static Cluster, RwLockWriteGuard<'static, ()>)> {
-    let cluster = cluster()?;
-    Some((cluster, cluster.quiet.write().unwrap_or_else(std::sync::PoisonError::into_inner)))
-}
-
-fn cluster() -> Option<&'static Cluster> {
-    static CLUSTER: OnceLock<Option<Cluster>> = OnceLock::new();
-    let cluster = CLUSTER.get_or_init(Cluster::start).as_ref();
-    if cluster.is_none() {
-        eprintln!("not run: Slurm was not found; scripts/test-deps.sh installs it");
-    }
-    cluster
+    CLUSTER.alone(|| servers::start("Slurm", Cluster::start))
 }
 
 impl Cluster {
-    /// A port may be taken between its choice and its use, and then no node answers; so there is a second try.
-    fn start() -> Option<Self> {
-        Self::try_start().or_else(|code| if code == Some(3) { Err(code) } else { Self::try_start() }).map_or_else(
-            |code| {
-                assert_eq!(code, Some(3), "Slurm is installed, and does not start");
-                None
-            },
-            Some,
-        )
-    }
-
-    /// Starts it; or the exit code of the script, which is 3 where there is no Slurm.
-    fn try_start() -> Result<Self, Option<i32>> {
+    fn start() -> Result<Self, Option<i32>> {
         // Short: sockets have short names.
         let folder = tempfile::Builder::new().prefix("slurm").tempdir_in("/tmp").unwrap();
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("scripts/slurm-test.sh");
-        let mut process = Command::new(script)
-            .arg(folder.path().join("c"))
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut script = Script {
-            commands: process.stdin.take().unwrap(),
-            answers: BufReader::new(process.stdout.take().unwrap()),
-            process,
-        };
-        match script.answer().as_str() {
-            "ready" => Ok(Self { folder, script: Mutex::new(script), quiet: RwLock::new(()) }),
-            _ => Err(script.process.wait().unwrap().code()),
-        }
+        let script = Script::start("slurm-test.sh", &[folder.path().join("c").as_os_str()])?;
+        Ok(Self { script, folder })
     }
 
     /// Has the script do something to the cluster.
     pub(crate) fn send(&self, command: &str) {
-        let mut script = self.script.lock().unwrap();
-        writeln!(script.commands, "{command}").unwrap();
-        assert_eq!(script.answer(), "done");
+        self.script.send(command);
     }
 
     fn configuration(&self) -> PathBuf {
@@ -134,13 +91,5 @@ impl Cluster {
     pub(crate) fn until_nothing_is_left(&self, sandbox: &Sandbox) {
         until("Slurm has nothing of it left", || self.live(sandbox).is_empty());
         until("no worker is left", || sandbox.workers().is_empty());
-    }
-}
-
-impl Script {
-    fn answer(&mut self) -> String {
-        let mut line = String::new();
-        self.answers.read_line(&mut line).unwrap();
-        line.trim().to_owned()
     }
 }

@@ -198,12 +198,18 @@ fn a_job_outlives_the_submitting_side() {
 }
 
 /// Forwards connections to a port, until it is stalled.
-struct Proxy {
-    port: u16,
-    stalled: Arc<AtomicBool>,
+pub(super) struct Proxy {
+    pub(super) port: u16,
+    pub(super) stalled: Arc<AtomicBool>,
 }
 
 impl Proxy {
+    /// A proxy for the port of a host.
+    pub(super) fn of(sshd: &Sshd, host: &str) -> Self {
+        let port = fs_err::read_to_string(sshd.path(&format!("{host}/port"))).unwrap();
+        Self::to(port.trim().parse().unwrap())
+    }
+
     fn to(port: u16) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let own = listener.local_addr().unwrap().port();
@@ -239,8 +245,7 @@ impl Proxy {
 fn a_network_that_stalls_is_a_lost_connection_and_comes_back() {
     let Some(sshd) = Sshd::start(1) else { return };
     let world = mock(1);
-    let port: u16 = fs_err::read_to_string(sshd.path("box1/port")).unwrap().trim().parse().unwrap();
-    let proxy = Proxy::to(port);
+    let proxy = Proxy::of(&sshd, "box1");
     let options = [sshd.options(), vec![format!("-oPort={}", proxy.port)]].concat();
     let link: Link = world.open_with(options, "box1", env!("CARGO_BIN_EXE_sweep").as_ref());
     link.connected();
@@ -348,7 +353,7 @@ fn a_host_without_room_for_the_program_is_one_sentence() {
     assert!(left.is_empty(), "{left:?}");
 }
 
-fn list_all(folder: &std::path::Path) -> Vec<std::path::PathBuf> {
+pub(super) fn list_all(folder: &std::path::Path) -> Vec<std::path::PathBuf> {
     let mut found = Vec::new();
     for path in crate::sandbox::list(folder) {
         if path.is_dir() {

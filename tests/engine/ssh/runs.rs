@@ -41,7 +41,7 @@ tables: { t: { from: a, rows: [value], cells: [value] } }
 ";
 
 /// Ten programs that say on their host that they have begun, and take a second.
-const TEN: &str = "
+pub(super) const TEN: &str = "
 name: ten
 steps:
   a:
@@ -53,7 +53,7 @@ steps:
 ";
 
 /// A sweep file that runs the recipe on hosts.
-fn on_hosts(sandbox: &Sandbox, sshd: &Sshd, hosts: &[&str], more: &str) {
+pub(super) fn on_hosts(sandbox: &Sandbox, sshd: &Sshd, hosts: &[&str], more: &str) {
     let config = sshd.path("config");
     let hosts: Vec<String> =
         hosts.iter().map(|host| format!("{{ host: {host}, cpus: 2, options: [-F, {}] }}", config.display())).collect();
@@ -61,10 +61,10 @@ fn on_hosts(sandbox: &Sandbox, sshd: &Sshd, hosts: &[&str], more: &str) {
     sandbox.write("sweep.yaml", &format!("recipe: recipe.yaml\nexecutor: {{ ssh: {{ hosts: [{hosts}], {more} }} }}\n"));
 }
 
-const RUN: [&str; 4] = ["run", "sweep.yaml", "--poll", "0.1"];
-const HOSTS: [&str; 3] = ["box1", "box2", "box3"];
+pub(super) const RUN: [&str; 4] = ["run", "sweep.yaml", "--poll", "0.1"];
+pub(super) const HOSTS: [&str; 3] = ["box1", "box2", "box3"];
 
-fn sandbox(recipe: &str) -> Sandbox {
+pub(super) fn sandbox(recipe: &str) -> Sandbox {
     let sandbox = Sandbox::with(recipe);
     sandbox.write("make.sh", "printf 'some text' > made.txt\necho made=1\n");
     // Otherwise the project could be a folder further up.
@@ -73,7 +73,7 @@ fn sandbox(recipe: &str) -> Sandbox {
 }
 
 /// The same recipe on this machine alone.
-fn locally(recipe: &str) -> (Sandbox, Option<i32>, String) {
+pub(super) fn locally(recipe: &str) -> (Sandbox, Option<i32>, String) {
     let local = sandbox(recipe);
     local.write("sweep.yaml", "recipe: recipe.yaml\n");
     let ended = local.command(&["run", "sweep.yaml"]).env("HOME", local.path("")).spawn().unwrap();
@@ -82,7 +82,7 @@ fn locally(recipe: &str) -> (Sandbox, Option<i32>, String) {
 }
 
 /// The parts of records that do not differ between runs.
-fn results(sandbox: &Sandbox) -> BTreeMap<String, (Value, Value, Value)> {
+pub(super) fn results(sandbox: &Sandbox) -> BTreeMap<String, (Value, Value, Value)> {
     let records = sandbox.records().into_iter().map(|(label, mut record)| {
         let mut metrics = record["outcome"]["metrics"].take();
         if let Some(metrics) = metrics.as_object_mut() {
@@ -95,7 +95,7 @@ fn results(sandbox: &Sandbox) -> BTreeMap<String, (Value, Value, Value)> {
 }
 
 /// Number of starts of each program, on all hosts and below these folders.
-fn starts(sshd: &Sshd, others: &[&Path]) -> BTreeMap<String, usize> {
+pub(super) fn starts(sshd: &Sshd, others: &[&Path]) -> BTreeMap<String, usize> {
     let mut counts = BTreeMap::new();
     let homes = HOSTS.iter().map(|host| sshd.home(host));
     for home in homes.chain(others.iter().map(|folder| folder.to_path_buf())) {
@@ -106,11 +106,11 @@ fn starts(sshd: &Sshd, others: &[&Path]) -> BTreeMap<String, usize> {
     counts
 }
 
-fn once(count: usize) -> BTreeMap<String, usize> {
+pub(super) fn once(count: usize) -> BTreeMap<String, usize> {
     (0..count).map(|number| (number.to_string(), 1)).collect()
 }
 
-fn begin(sandbox: &Sandbox) -> Running {
+pub(super) fn begin(sandbox: &Sandbox) -> Running {
     sandbox.command(&RUN).env("HOME", sandbox.path("")).spawn().unwrap().into()
 }
 

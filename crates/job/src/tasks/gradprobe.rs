@@ -73,7 +73,7 @@ metrics! {
         SPARSITY_TUNED: Fraction = "sparsity.tuned";
         /// Number of forward and backward passes.
         PASSES: Count = "passes";
-        /// Number of those passes that were repeated because their gradients overflowed.
+        /// Number of passes that were repeated because their gradients overflowed, with that of `memory.pass`.
         PASSES_REPEATED: Count = "passes.repeated";
         /// Number of times that candidates were selected.
         CHOICES: Count = "choices";

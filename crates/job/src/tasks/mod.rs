@@ -17,6 +17,7 @@ mod model;
 mod optimizer;
 mod pairs;
 mod parity;
+mod profile;
 mod prune;
 mod train;
 
@@ -55,6 +56,7 @@ pub use model::{Activation, Model, ModelSize, SizeDims, dimension};
 pub use optimizer::{AdamWFactors, DecayOn, Optimizer, OptimizerKind};
 pub use pairs::*;
 pub use parity::{Comparing, Parity};
+pub use profile::{Profile, Profiling};
 pub use prune::{
     Formula, PRUNED, Prune, PruneMethod, PruneUpdate, Schedule, ScoreInput, ScoreKind, ScorePrecision, ThresholdMethod,
 };
@@ -80,6 +82,7 @@ macro_rules! for_each_task {
             lab BenchMaskUpdate;
             lab BenchMasking;
             lab Pair;
+            lab Profile;
             worker Command;
             worker Mock;
         }

@@ -8,6 +8,7 @@
 //! once more, which takes minutes. The tests in `tests/` have all backends.
 
 pub(crate) mod probe;
+pub(crate) mod profiled;
 
 use burn::backend::{Autodiff, Flex, autodiff::checkpoint::strategy::CheckpointStrategy};
 #[cfg(all(any(feature = "cuda", feature = "wgpu"), not(test)))]
@@ -32,11 +33,18 @@ pub trait Compute: Selects {
     /// waiting for the device.
     const SYNCHRONOUS: bool;
 
+    /// The backend, as recipes name it.
+    const BACKEND: Backend;
+
     /// Memory that the device's allocator has handed out; `None` if Burn has no allocator of its own. Does not wait for
     /// the device.
     fn device_memory(_device: &Self::Device) -> Option<DeviceMemory> {
         None
     }
+
+    /// Has what was told so far executed, without waiting for it: what follows is not fused with it. Nothing to do on
+    /// backends that do not fuse.
+    fn flush(_device: &Self::Device) {}
 
     /// Bytes that a single tensor can have: drivers limit how much a kernel may be given at once.
     fn largest_tensor(_device: &Self::Device) -> usize {
@@ -55,6 +63,7 @@ pub struct DeviceMemory {
 
 impl Compute for Flex {
     const SYNCHRONOUS: bool = true;
+    const BACKEND: Backend = Backend::Cpu;
 }
 
 /// An NVIDIA GPU, through kernels that are compiled at run time.
@@ -98,7 +107,7 @@ macro_rules! kernels {
 /// A backend as it is, and the same inside `Fusion`.
 #[cfg(all(any(feature = "cuda", feature = "wgpu"), not(test)))]
 macro_rules! gpu {
-    ($backend:ty, $runtime:ty) => {
+    ($backend:ty, $runtime:ty, $name:path) => {
         impl ops::Ops for $backend {
             fn adamw_step(
                 step: &ops::AdamWStep<Self>,
@@ -127,6 +136,7 @@ macro_rules! gpu {
 
         impl Compute for $backend {
             const SYNCHRONOUS: bool = false;
+            const BACKEND: Backend = $name;
 
             fn device_memory(device: &Self::Device) -> Option<DeviceMemory> {
                 allocated::<$runtime>(device)
@@ -156,6 +166,11 @@ macro_rules! gpu {
 
         impl Compute for burn_fusion::Fusion<$backend> {
             const SYNCHRONOUS: bool = false;
+            const BACKEND: Backend = $name;
+
+            fn flush(device: &Self::Device) {
+                burn_fusion::get_client::<$backend>(device).sync(|| ());
+            }
 
             fn device_memory(device: &Self::Device) -> Option<DeviceMemory> {
                 allocated::<$runtime>(device)
@@ -169,10 +184,10 @@ macro_rules! gpu {
 }
 
 #[cfg(all(feature = "cuda", not(test)))]
-gpu!(Cuda, cubecl::cuda::CudaRuntime);
+gpu!(Cuda, cubecl::cuda::CudaRuntime, Backend::Cuda);
 
 #[cfg(all(feature = "wgpu", not(test)))]
-gpu!(Wgpu, cubecl::wgpu::WgpuRuntime);
+gpu!(Wgpu, cubecl::wgpu::WgpuRuntime, Backend::Wgpu);
 
 #[cfg(all(any(feature = "cuda", feature = "wgpu"), not(test)))]
 fn largest_page<R: cubecl::Runtime>(device: &R::Device) -> usize {
@@ -189,6 +204,7 @@ impl<B: Selects, C: CheckpointStrategy> Selects for Autodiff<B, C> {}
 
 impl<B: Compute, C: CheckpointStrategy> Compute for Autodiff<B, C> {
     const SYNCHRONOUS: bool = B::SYNCHRONOUS;
+    const BACKEND: Backend = B::BACKEND;
 }
 
 /// Waits until the device has done everything that it was told.
@@ -263,6 +279,22 @@ pub(crate) fn dispatch_eager<W: BackendTask>(
         Backend::Cuda => work.run::<Cuda>(&cuda_device(place)?),
         #[cfg(all(feature = "wgpu", not(test)))]
         Backend::Wgpu => work.run::<Wgpu>(&wgpu_device(place)?),
+        #[cfg(any(test, not(all(feature = "cuda", feature = "wgpu"))))]
+        absent => Err(probe::not_built(absent).into()),
+    }
+}
+
+/// As [`dispatch_eager`], with every operation noted for a profile.
+pub(crate) fn dispatch_profiled<W: BackendTask>(backend: Backend, work: W) -> Result<W::Output, LabError> {
+    match backend {
+        Backend::Cpu => {
+            ops::compute_on_this_thread();
+            work.run::<profiled::Profiled<Flex>>(&burn::backend::flex::FlexDevice)
+        }
+        #[cfg(all(feature = "cuda", not(test)))]
+        Backend::Cuda => work.run::<profiled::Profiled<Cuda>>(&cuda_device(backend.into())?),
+        #[cfg(all(feature = "wgpu", not(test)))]
+        Backend::Wgpu => work.run::<profiled::Profiled<Wgpu>>(&wgpu_device(backend.into())?),
         #[cfg(any(test, not(all(feature = "cuda", feature = "wgpu"))))]
         absent => Err(probe::not_built(absent).into()),
     }

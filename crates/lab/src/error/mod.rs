@@ -127,6 +127,9 @@ pub enum LabError {
         /// The maximum allowed difference.
         allowed: f64,
     },
+    /// A rank of a job with several processes is gone.
+    #[error("the ranks of the job stopped: {0}")]
+    Ranks(String),
     /// A task that the engine runs itself.
     #[error("the lab does not run the task `{0}`")]
     NotALabTask(&'static str),
@@ -159,7 +162,7 @@ impl LabError {
             | Self::Check { .. }
             | Self::Parity { .. }
             | Self::Output { .. } => FailureKind::Experiment,
-            Self::NotALabTask(_) => FailureKind::Crash,
+            Self::Ranks(_) | Self::NotALabTask(_) => FailureKind::Crash,
         }
     }
 

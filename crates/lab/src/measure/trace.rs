@@ -45,6 +45,11 @@ impl Trace {
         }
     }
 
+    /// An operation, with a wait for the device at its end.
+    pub(crate) fn operation(&mut self, name: &str, started: Instant, ended: Instant) {
+        self.complete(DEVICE_ROW, "operation", name, started, ended);
+    }
+
     /// A whole step, which is the last of its events.
     pub(crate) fn step(&mut self, iteration: usize, started: Instant, ended: Instant) {
         self.visit(&format!("step {iteration}"), started, ended);

@@ -190,9 +190,6 @@ impl Pruning<'_> {
         self.outcome.set(&GradProbe::TENSORS, sizes.len() as f64);
         self.outcome.set(&GradProbe::WEIGHTS, total);
         self.describe_cost(&tally, seconds, &round);
-        if settings.precision == Precision::F16 {
-            self.outcome.set(&GradProbe::PASSES_REPEATED, subject.repeated() as f64);
-        }
         self.keep_trace(trace)?;
         if let Some(peak) = subject.device_peak() {
             self.outcome.set(&GradProbe::MEMORY_DEVICE_PEAK, peak as f64);
@@ -250,6 +247,9 @@ impl Pruning<'_> {
         let pass = measure::median(&mut timed).unwrap_or(f64::NAN);
         let outcome = &mut self.outcome;
         outcome.set(&GradProbe::PASSES, tally.passes as f64);
+        if self.settings.precision == Precision::F16 {
+            outcome.set(&GradProbe::PASSES_REPEATED, tally.repeated as f64);
+        }
         outcome.set(&GradProbe::TIME_PASS, pass);
         outcome.set(&GradProbe::TIME_PASSES, passes.iter().sum());
         outcome.set(&GradProbe::TIME_SEQUENCE, pass / self.settings.batch_size as f64);

@@ -9,6 +9,7 @@ mod gradprobe;
 mod k1;
 mod pairs;
 mod parity;
+mod profile;
 mod steps;
 mod train;
 

@@ -56,14 +56,15 @@ fn the_time_of_all_updates_is_that_of_one_times_their_number() {
 
 #[test]
 fn indices_take_the_memory_that_they_have() {
-    // 4 million scores: pairs of 16 bytes, and values and indices of half of them, against a copy.
+    // 4 million scores: pairs of 16 bytes, and values and indices of half of them, against a copy. Memory that the process has
+    // already does not count.
     let scores = json!({"scores": "uniform", "n_layer": 4, "d_model": 1000, "calls": 1});
     let extra = |method: &str| {
         value(&bench("bench/threshold", &merged(scores.clone(), &json!({"method": method}))), "memory.extra")
     };
     let (copy, pairs) = (extra("quickselect"), extra("topk_indices"));
     assert!((16e6..40e6).contains(&copy), "{copy}");
-    assert!((88e6..112e6).contains(&pairs), "{pairs}");
+    assert!((72e6..112e6).contains(&pairs), "{pairs}");
 }
 
 #[test]

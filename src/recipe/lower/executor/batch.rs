@@ -126,6 +126,7 @@ pub const PRESETS: &[(&str, &str)] = &[
     ("htcondor", include_str!("presets/htcondor.yaml")),
     ("sky", include_str!("presets/sky.yaml")),
     ("kubernetes", include_str!("presets/kubernetes.yaml")),
+    ("kubernetes-remote", include_str!("presets/kubernetes-remote.yaml")),
 ];
 
 /// Fields of a job in `submit` and `input`.
@@ -143,6 +144,9 @@ pub const JOB_FIELDS: &[&str] = &[
     "memory-mib-per-cpu",
     "memory-bytes",
     "gpus",
+    "members",
+    "single",
+    "remote",
     "exclusive",
     "seconds",
     "minutes",
@@ -179,7 +183,21 @@ impl CommandTemplates {
 
     /// True if the system starts a job only after those that it needs.
     pub fn keeps_dependencies(&self) -> bool {
-        self.submit.iter().flat_map(Argument::texts).chain(&self.input).any(|text| fields(text).contains(&"after"))
+        self.mentions("after")
+    }
+
+    /// True if its machines have no results folder in common, so that jobs go through the remote store.
+    pub fn uses_remote(&self) -> bool {
+        self.mentions("remote")
+    }
+
+    /// True if one batch job can have several members.
+    pub fn has_members(&self) -> bool {
+        self.mentions("members")
+    }
+
+    fn mentions(&self, field: &str) -> bool {
+        self.submit.iter().flat_map(Argument::texts).chain(&self.input).any(|text| fields(text).contains(&field))
     }
 }
 
@@ -201,7 +219,7 @@ pub fn fields(template: &str) -> Vec<&str> {
 mapping! {
     /// The keys of `batch`.
     struct BatchKeys = "batch" {
-        /// The templates that come with the program: `sge`, `pbs`, `lsf`, `htcondor`, `sky` or `kubernetes`. The other keys replace single templates.
+        /// The templates that come with the program: `sge`, `pbs`, `lsf`, `htcondor`, `sky`, `kubernetes` or `kubernetes-remote`. The other keys replace single templates.
         ///
         /// `sweep doctor --preset NAME` prints a preset.
         preset: Custom = Custom { schema: presets, accepts: "the name of a preset" },

@@ -1,13 +1,13 @@
 //! `executor: { ray: … }`: the address of a Ray cluster, and the custom resources of jobs.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use serde_json::{Value as Json, json};
 use sweep_job::Value;
 
 use super::Settings;
 use crate::recipe::{
-    keys::{Custom, Mapping as _, Text, mapping},
+    keys::{Custom, Mapping as _, Text, TimeSpan, mapping},
     lower::Lower,
     node::{Entry, Node, NodeKind},
     schema::reference,
@@ -23,6 +23,8 @@ pub struct Ray {
     pub resources: BTreeMap<String, f64>,
     /// Custom resources of the jobs of single steps, in addition.
     pub steps: Vec<(String, BTreeMap<String, f64>)>,
+    /// Time in which the cluster has to answer for the first time in a run.
+    pub answers_within: Option<Duration>,
 }
 
 impl Ray {
@@ -47,6 +49,10 @@ mapping! {
         resources: Custom = Custom { schema: resources, accepts: "name to a number" },
         /// Custom resources of the jobs of single steps, in addition.
         steps: Custom = Custom { schema: steps, accepts: "step to `{ resources: … }`" },
+        /// The time in which the cluster has to answer for the first time in a run, which ends otherwise. Default: `10m`.
+        ///
+        /// Later it is asked until it answers. Jobs of earlier runs go on in Ray.
+        answers_within = "answers-within": TimeSpan = TimeSpan { zero: false },
     }
 }
 
@@ -78,7 +84,9 @@ impl Settings for Ray {
             own.push((key.value.clone(), amounts(lower, resources)));
         }
         let resources = amounts(lower, keys.resources.node());
-        (Self { address: address.map(|address| address.value), resources, steps: own }, named)
+        let address = address.map(|address| address.value);
+        let answers_within = keys.answers_within.value;
+        (Self { address, resources, steps: own, answers_within }, named)
     }
 }
 

@@ -9,6 +9,7 @@
 //! fetched into that store and then removed from the host.
 
 mod agent;
+mod checks;
 mod local;
 mod looks;
 pub mod members;
@@ -39,7 +40,7 @@ use super::{
     Work, job_tag::JobTag,
 };
 use crate::{
-    host::threads::refused,
+    host::{finding::Finding, threads::refused},
     hosts::Cleaned,
     recipe::executor::ssh::{Ssh, SshHost},
     record::Key,
@@ -188,6 +189,11 @@ impl Cluster for Hosts {
     fn cancel(&self, ids: &[BatchId], scope: CancelScope) -> Result<(), String> {
         self.with(|_, state| state.queue.cancel(ids, scope));
         Ok(())
+    }
+
+    fn examine(&self, gpus: usize) -> Vec<Finding> {
+        let members = Members::read(&self.opening.results).unwrap_or_default();
+        checks::examine(&Store::new(&self.opening.results), &members.of(&self.settings.hosts), gpus)
     }
 
     /// A host has a store of its own.

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     hosts::{
-        self, Connection, HostError, HostEvent, Hosted, Project, StartJob, Started, Stop, Submitter, Target,
+        self, Connection, HostError, HostEvent, Hosted, Probe, Project, StartJob, Started, Stop, Submitter, Target,
         declared_env,
     },
     plan::{SerializedJob, project_of},
@@ -140,6 +140,14 @@ pub(super) fn collect(shared: &Arc<Shared>, connection: &Connection, found: &Fou
         Ok(_) => {}
         Err(HostError::NoRecord { .. }) => {
             keep_output(connection, key, &found.output);
+            if let Err(error) = connection.writes()
+                && error.is_full()
+            {
+                // It is not the job's fault, and other places have room.
+                shared.tell(Input::News(error.to_string()));
+                forget(shared, connection, key);
+                return tell(Collected::Full, Some(claim));
+            }
             tell(Collected::Nothing(String::new()), Some(claim));
             return forget(shared, connection, key);
         }
@@ -218,10 +226,18 @@ pub(super) fn stop_all(store: &Store, host: &SshHost, keys: &[Key]) -> io::Resul
 
 /// Connects to a host once.
 pub(super) fn connect(store: &Store, host: &SshHost) -> io::Result<Result<Connection, HostError>> {
+    Ok(connect_and_probe(store, host)?.map(|(connection, _)| connection))
+}
+
+/// Connects to a host once, and answers what it says of itself.
+pub(super) fn connect_and_probe(
+    store: &Store,
+    host: &SshHost,
+) -> io::Result<Result<(Connection, Box<Probe>), HostError>> {
     let (sender, receiver) = channel();
     let tell = move |event| {
         let answer = match event {
-            HostEvent::Connected(_) => Ok(()),
+            HostEvent::Connected(probe) => Ok(probe),
             HostEvent::Lost(error) => Err(error),
             _ => return,
         };
@@ -230,7 +246,7 @@ pub(super) fn connect(store: &Store, host: &SshHost) -> io::Result<Result<Connec
     };
     let connection = Connection::open(target(host), submitter(store)?, tell)?;
     let connected = receiver.recv().map_err(io::Error::other)?;
-    Ok(connected.map(|()| connection))
+    Ok(connected.map(|probe| (connection, probe)))
 }
 
 /// A host for `ssh`.

@@ -288,6 +288,10 @@ impl Queue {
                     self.orders.push(Order::List { place });
                 }
             }
+            Collected::Full => {
+                self.places[place].pause(now + FULL);
+                self.withdraw(job, at);
+            }
             Collected::Later => self.jobs[job].copies[at].phase = Phase::Later(now + PAUSE),
         }
     }

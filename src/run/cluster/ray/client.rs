@@ -11,6 +11,8 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use tokio::runtime::{Builder, Runtime};
 
+use super::api::{ApiError, JobDetails};
+
 /// Longest time until there is a connection.
 const CONNECT: Duration = Duration::from_secs(5);
 /// Longest time of a request.
@@ -26,24 +28,6 @@ pub(super) struct Api {
     address: String,
     /// The connection, or the reason why there is none.
     connection: OnceLock<Result<(Runtime, Client), String>>,
-}
-
-/// A job, as the API shows it. Fields that are missing or of another type are as if they were not there.
-#[derive(Debug, Clone, Deserialize)]
-pub(super) struct JobDetails {
-    pub(super) submission_id: Option<String>,
-    pub(super) status: String,
-    pub(super) message: Option<String>,
-    pub(super) driver_exit_code: Option<i32>,
-}
-
-/// The reason why a request has no answer.
-#[derive(Debug)]
-pub(super) enum ApiError {
-    /// There was no answer in time, or the server cannot answer now.
-    Unreachable(String),
-    /// The server has refused it.
-    Refused(String),
 }
 
 impl fmt::Debug for Api {

@@ -1,5 +1,6 @@
 //! Ray, through its Jobs API. Results come through the shared results folder.
 
+mod api;
 #[cfg(feature = "remote")]
 mod client;
 #[cfg(not(feature = "remote"))]
@@ -10,12 +11,16 @@ use std::{
     collections::BTreeMap,
     path::PathBuf,
     sync::{Mutex, PoisonError},
+    time::Duration,
 };
 
 use fs_err as fs;
 use serde_json::{Map, Value, json};
 
-use self::client::{Api, ApiError, JobDetails, MISSING};
+use self::{
+    api::{ApiError, JobDetails},
+    client::{Api, MISSING},
+};
 use super::{
     Allocated, BatchId, BatchJob, CancelScope, Cluster, EndCause, Ending, Opening, QueuedJob, QueuedState, Refusal,
     job_tag, script,
@@ -27,6 +32,9 @@ use crate::{
 
 /// The address of a cluster on this machine.
 const LOCAL: &str = "http://127.0.0.1:8265";
+
+/// Time in which the cluster has to answer for the first time.
+const FIRST_ANSWER: Duration = Duration::from_mins(10);
 
 /// A Ray cluster, as far as the jobs of one store are concerned.
 #[derive(Debug)]
@@ -120,6 +128,10 @@ impl Cluster for RayJobs {
         false
     }
 
+    fn first_answer_within(&self) -> Option<Duration> {
+        Some(self.settings.answers_within.unwrap_or(FIRST_ANSWER))
+    }
+
     fn submit(&self, job: &BatchJob<'_>) -> Result<BatchId, Refusal> {
         let label = job_tag::label(&self.opening.jobs_name, &job.tag);
         let kept = kept(&self.opening);
@@ -141,9 +153,7 @@ impl Cluster for RayJobs {
     }
 
     fn poll(&self) -> Result<Vec<QueuedJob>, String> {
-        let jobs = self.api.jobs().map_err(|error| match error {
-            ApiError::Unreachable(text) | ApiError::Refused(text) => text,
-        })?;
+        let jobs = self.api.jobs().map_err(ApiError::into_text)?;
         let (mut queue, mut known) = (Vec::new(), BTreeMap::new());
         for job in jobs {
             let Some(label) = job.submission_id.clone() else { continue };
@@ -175,9 +185,7 @@ impl Cluster for RayJobs {
             return Ok(());
         }
         for id in ids {
-            self.api.stop(id.as_str()).map_err(|error| match error {
-                ApiError::Unreachable(text) | ApiError::Refused(text) => text,
-            })?;
+            self.api.stop(id.as_str()).map_err(ApiError::into_text)?;
         }
         Ok(())
     }
@@ -206,12 +214,12 @@ impl Cluster for RayJobs {
         None
     }
 
-    fn examine(&self) -> Vec<Finding> {
+    fn examine(&self, _: usize) -> Vec<Finding> {
         match self.api.version() {
             Ok(version) => vec![Finding::good("Ray", format!("version {version} at {}", self.address))],
-            Err(ApiError::Unreachable(text) | ApiError::Refused(text)) => {
+            Err(error) => {
                 let help = "the Jobs API needs Ray 2.9 or later with its dashboard (`pip install 'ray[default]'`)";
-                vec![Finding::doubtful("Ray", text, help)]
+                vec![Finding::doubtful("Ray", error.into_text(), help)]
             }
         }
     }

@@ -19,7 +19,7 @@ use self::{
 };
 use super::{
     Allocated, BatchId, BatchJob, CancelScope, Cluster, EndCause, Ending, Opening, QueuedJob, QueuedState, Refusal,
-    job_tag, script,
+    Work, job_tag, script,
 };
 use crate::{
     host::ask::{self, Conversation},
@@ -151,6 +151,10 @@ impl Templates {
         set("label", Some(label));
         set("short", Some(short));
         set("cpus", Some(request.cpus.to_string()));
+        let members = if let Work::Pilot { members, .. } = job.work { members } else { 1 };
+        set("members", (members > 1).then(|| members.to_string()));
+        set("single", (members <= 1).then(|| "true".to_owned()));
+        set("remote", self.opening.remote.clone());
         set("slots", (request.cpus > 1).then(|| request.cpus.to_string()));
         set("gpus", (request.gpus > 0).then(|| request.gpus.to_string()));
         set("exclusive", request.exclusive.then(|| "true".to_owned()));
@@ -244,6 +248,14 @@ impl Cluster for Templates {
         let fields: Fields = [("id".to_owned(), live.join(" "))].into();
         let words = words(&self.commands.cancel, &fields, &[("ids", &live)]);
         words.map(|words| words.join(" ")).unwrap_or_default()
+    }
+
+    fn has_members(&self) -> bool {
+        self.commands.has_members()
+    }
+
+    fn has_shared_folder(&self) -> bool {
+        !self.commands.uses_remote()
     }
 
     fn keeps_dependencies(&self) -> bool {

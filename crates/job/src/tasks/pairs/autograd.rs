@@ -18,8 +18,10 @@ params! {
     pub struct Autograd {
         /// Method to run operations as kernels; the baseline is `eager`. The CPU backend does not fuse.
         variant: FusingVariant = FusingVariant::Eager;
-        /// Width of inputs and outputs.
-        width: usize = 256, in 1..=65_536;
+        /// Width of inputs.
+        width: usize = 256, in 1..=1_000_000;
+        /// Width of outputs; by default `width`.
+        outputs: Option<usize> = None, in 1..=65_536;
         /// Hidden width.
         hidden: usize = 512, in 1..=65_536;
         /// Rows of the batch.

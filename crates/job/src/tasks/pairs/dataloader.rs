@@ -31,13 +31,15 @@ params! {
         /// Samples per epoch.
         samples: usize = 512, in 1..=10_000_000;
         /// Elements per sample.
-        width: usize = 256, in 1..=65_536;
+        width: usize = 256, in 1..=1_000_000;
         /// Rounds of preprocessing: `x ← tanh(1.1 x) + sin(0.5 x)`, minus its mean.
         rounds: usize = 16, in 0..=10_000;
         /// Samples per batch.
         batch_size: usize = 64, in 1..=1_000_000;
         /// Hidden width of the MLP that is trained.
         hidden: usize = 128, in 1..=65_536;
+        /// Classes that the MLP distinguishes.
+        classes: usize = 10, in 2..=65_536;
     }
 }
 

@@ -10,6 +10,7 @@ mod attention;
 mod autograd;
 mod bandwidth;
 mod checkpoints;
+mod custom;
 mod dataloader;
 mod intensity;
 mod kv_cache;
@@ -167,6 +168,7 @@ pairs! {
     accumulation: Accumulation,
     sharding: Sharding,
     autograd: Autograd,
+    custom: Custom,
     regional: Regional,
 }
 

@@ -15,14 +15,16 @@ choice! {
         Fused = "fused",
         /// Fused operations, with every sequence padded to the maximum length: one length is compiled.
         Padded = "padded",
+        /// Separate operations at the sequence's length, and the MLP fused: one region is compiled.
+        Regional = "regional",
     }
 }
 
 params! {
-    /// A transformer block on sequences of varying length, for inference. A call is one sequence.
+    /// A transformer block on sequences of varying length, for inference. A call is one batch of sequences.
     pub struct Regional {
         /// Method to process the sequences; the baseline is `fused`. The CPU backend compiles nothing; there, `fused`
-        /// equals `eager`.
+        /// and `regional` equal `eager`.
         variant: RegionalVariant = RegionalVariant::Fused;
         /// Width of the residual stream.
         d_model: usize = 128, in 1..=65_536;
@@ -40,7 +42,7 @@ params! {
 impl Declared for Regional {
     const NAME: &'static str = "pair/regional-compile";
     const ABOUT: &'static str =
-        "runs a transformer block on sequences of varying length, compiled for each length or for one";
+        "runs a transformer block on sequences of varying length, compiled for each length, for one, or in a region";
 
     fn conflicts(&self) -> Vec<Conflict> {
         let mut conflicts: Vec<Conflict> = undivided_heads(self.n_head, self.d_model).into_iter().collect();

@@ -79,7 +79,7 @@ pub trait Subject<B: Compute> {
         Vec::new()
     }
 
-    /// Passes that had to be repeated so far.
+    /// Number of passes that were repeated so far.
     fn repeated(&self) -> u64 {
         0
     }
@@ -105,6 +105,8 @@ pub trait Subject<B: Compute> {
 pub struct Tally {
     /// Forward and backward passes.
     pub passes: u64,
+    /// Those that were repeated because their gradients overflowed.
+    pub repeated: u64,
     /// Seconds of each of them.
     pub pass_seconds: Vec<f64>,
     /// Most bytes of kept gradients.
@@ -285,7 +287,9 @@ impl<'a, B: Compute> Prober<'a, B> {
                 candidates = self.choose(sparsity)?;
             }
             let counts = candidates.counts();
-            visited.iter().for_each(|&tensor| chosen[tensor] = counts[tensor]);
+            for &tensor in visited {
+                chosen[tensor] = counts[tensor];
+            }
             let before: Largest<B> = match &mut references {
                 Some(references) => visited.iter().map(|&tensor| references[tensor].take()).collect(),
                 None => self.largest_of(visited)?,

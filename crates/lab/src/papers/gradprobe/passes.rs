@@ -102,6 +102,7 @@ impl<B: Compute> Prober<'_, B> {
         }
         self.tally.pass_seconds.push((ended - started).as_secs_f64());
         self.tally.passes += 1;
+        self.tally.repeated = self.subject.repeated();
         (self.progress)([self.tally.passes, self.expected]);
         Ok(gradients)
     }

@@ -20,9 +20,10 @@ impl Contender for Autograd {
     }
 
     fn ready<'a, B: Compute>(&'a self, seed: u64, device: &'a B::Device) -> Result<Call<'a, B>, LabError> {
-        let mut mlp = Mlp::<B>::random(&[self.width, self.hidden, self.width], seed, device);
-        let rows = |name| tensor::<B, 2>(seed, name, 0, [self.batch_size, self.width], 1.0, device);
-        let (x, y) = (rows("x"), rows("y"));
+        let outputs = self.outputs.unwrap_or(self.width);
+        let mut mlp = Mlp::<B>::random(&[self.width, self.hidden, outputs], seed, device);
+        let rows = |name, width| tensor::<B, 2>(seed, name, 0, [self.batch_size, width], 1.0, device);
+        let (x, y) = (rows("x", self.width), rows("y", outputs));
         Ok(Box::new(move |meter| {
             let tracked = mlp.tracked();
             let (x, y) = (Tensor::from_inner(x.clone()), Tensor::from_inner(y.clone()));

@@ -23,8 +23,6 @@ use super::{
 };
 use crate::{LabError, backend::Compute, measure::Part};
 
-/// Classes that the MLP distinguishes.
-const CLASSES: usize = 10;
 /// The learning rate.
 const LR: f32 = 0.01;
 
@@ -100,10 +98,10 @@ impl Contender for Dataloader {
     }
 
     fn ready<'a, B: Compute>(&'a self, seed: u64, device: &'a B::Device) -> Result<Call<'a, B>, LabError> {
-        let Self { workers, prefetch, samples, width, rounds, batch_size, hidden, .. } = *self;
+        let Self { workers, prefetch, samples, width, rounds, batch_size, hidden, classes, .. } = *self;
         let numbers = normal(seed, "samples", 0, samples * width, 1.0);
         let samples = Arc::new(Samples { numbers, width, rounds, batch_size });
-        let mut mlp = Mlp::<B>::random(&[width, hidden, CLASSES], seed, device);
+        let mut mlp = Mlp::<B>::random(&[width, hidden, classes], seed, device);
         let lasting =
             (self.variant == DataloaderVariant::Persistent).then(|| Workers::start(&samples, workers, prefetch, true));
         Ok(Box::new(move |meter| {
@@ -118,7 +116,7 @@ impl Contender for Dataloader {
                     None => samples.prepare(index),
                 })?;
                 waited += started.elapsed().as_secs_f64();
-                mlp = step(meter, mlp.clone(), batch, width, device)?;
+                mlp = step(meter, mlp.clone(), batch, [width, classes], device)?;
             }
             meter.tell(&Dataloader::TIME_DATA, waited);
             Ok(Left::Device(mlp.clone().flat()))
@@ -126,21 +124,21 @@ impl Contender for Dataloader {
     }
 }
 
-/// The MLP after a step on `batch`. Row `i` is of class `i mod 10`.
+/// The MLP after a step on `batch` of samples with `width` numbers. Row `i` is of class `i mod classes`.
 fn step<B: Compute>(
     meter: &mut Meter,
     mlp: Mlp<B>,
     batch: Vec<f32>,
-    width: usize,
+    [width, classes]: [usize; 2],
     device: &B::Device,
 ) -> Result<Mlp<B>, LabError> {
     let rows = batch.len() / width;
-    let mut classes = vec![0.0_f32; rows * CLASSES];
-    for (row, classes) in classes.chunks_mut(CLASSES).enumerate() {
-        classes[row % CLASSES] = 1.0;
+    let mut wanted = vec![0.0_f32; rows * classes];
+    for (row, wanted) in wanted.chunks_mut(classes).enumerate() {
+        wanted[row % classes] = 1.0;
     }
     let x = Tensor::from_inner(matrix::<B>(batch, [rows, width], device));
-    let y = Tensor::from_inner(matrix::<B>(classes, [rows, CLASSES], device));
+    let y = Tensor::from_inner(matrix::<B>(wanted, [rows, classes], device));
     let tracked = mlp.tracked();
     let loss = meter.part::<B, _>(Part::Forward, device, || mean_squared(tracked.forward(x), y))?;
     let gradients = meter.part::<B, _>(Part::Backward, device, || tracked.gradients(loss))?;

@@ -1,19 +1,26 @@
-//! `uses: pair/kv-cache`: attention token by token, with the keys and values of past tokens in a growing tensor, in a
-//! preallocated one, or in pages.
+//! `uses: pair/kv-cache`: attention token by token for several requests, with the keys and values of past tokens in a growing
+//! tensor, in a preallocated one, or in pages that all requests share.
 
 use std::time::Instant;
 
-use burn::tensor::{Tensor, activation::softmax, backend::Backend};
-use sweep_job::tasks::{KvCache, KvCacheVariant};
+use burn::tensor::{Tensor, TensorData, activation::softmax, backend::Backend};
+use sweep_job::{
+    Outcome,
+    tasks::{KvCache, KvCacheVariant},
+};
 
-use super::{Call, Contender, Left, flat, tensor};
-use crate::{LabError, backend::Compute, measure};
+use super::{Call, Contender, Left, Meter, flat, tensor};
+use crate::{
+    LabError,
+    backend::{Compute, sync},
+    measure::{self, heap},
+};
 
 /// Keys or values of one layer.
 enum Kept<B: Backend> {
     /// `[batch, heads, seen, width]`.
     Growing(Option<Tensor<B, 4>>),
-    /// `[batch, heads, length, width]`. There is never a second handle to it while it is written to, or it would be copied.
+    /// `[batch, heads, capacity, width]`. There is never a second handle to it while it is written to, or it would be copied.
     Whole(Option<Tensor<B, 4>>),
     /// Each `[batch, heads, page, width]`.
     Pages(Vec<Tensor<B, 4>>),
@@ -25,7 +32,7 @@ struct Room {
     batch: usize,
     heads: usize,
     width: usize,
-    length: usize,
+    capacity: usize,
     page: usize,
 }
 
@@ -34,7 +41,7 @@ impl<B: Backend> Kept<B> {
         match variant {
             KvCacheVariant::Concatenate => Self::Growing(None),
             KvCacheVariant::Preallocate => {
-                Self::Whole(Some(Tensor::zeros([room.batch, room.heads, room.length, room.width], device)))
+                Self::Whole(Some(owned([room.batch, room.heads, room.capacity, room.width], device)))
             }
             KvCacheVariant::Paged => Self::Pages(Vec::new()),
         }
@@ -56,8 +63,8 @@ impl<B: Backend> Kept<B> {
             Self::Pages(pages) => {
                 let place = position % room.page;
                 let page = if place == 0 { free.pop() } else { pages.pop() };
-                let page = page
-                    .unwrap_or_else(|| Tensor::zeros([room.batch, room.heads, room.page, room.width], &new.device()));
+                let page =
+                    page.unwrap_or_else(|| owned([room.batch, room.heads, room.page, room.width], &new.device()));
                 pages.push(put(page, place, new));
             }
         }
@@ -98,49 +105,127 @@ fn attend<B: Backend>(
     parts.reduce(|sum, part| sum + part)
 }
 
+/// Zeros with memory of their own: a constant could be without any until it is written to.
+fn owned<B: Backend>(shape: [usize; 4], device: &B::Device) -> Tensor<B, 4> {
+    Tensor::from_data(TensorData::zeros::<f32, _>(shape), device)
+}
+
+/// The caches of all layers of a request: keys and values.
+type Caches<B> = Vec<[Kept<B>; 2]>;
+
+/// A request.
+struct Request<B: Backend> {
+    /// Queries, keys and values of all its tokens, which are the same in all layers.
+    given: [Tensor<B, 4>; 3],
+    /// Its tokens.
+    length: usize,
+}
+
+/// Outputs and times of decoding.
+struct Decoded<B: Backend> {
+    caches: Vec<Caches<B>>,
+    /// By request, then by token.
+    outputs: Vec<Vec<Tensor<B, 4>>>,
+    /// Seconds of each token of each request, in order.
+    times: Vec<f64>,
+}
+
+/// The tokens of request `index`.
+fn tokens(pair: &KvCache, index: usize) -> usize {
+    (pair.length * (pair.requests - index) / pair.requests).max(1)
+}
+
+fn room(pair: &KvCache) -> Room {
+    let KvCache { batch_size: batch, n_head: heads, head_dim: width, length, page, capacity, .. } = *pair;
+    Room { batch, heads, width, capacity: capacity.unwrap_or(length), page }
+}
+
+fn requests<B: Compute>(pair: &KvCache, seed: u64, device: &B::Device) -> Vec<Request<B>> {
+    let request = |index| {
+        let length = tokens(pair, index);
+        let shape = [pair.batch_size, pair.n_head, length, pair.head_dim];
+        Request { given: ["q", "k", "v"].map(|name| tensor::<B, 4>(seed, name, index, shape, 1.0, device)), length }
+    };
+    (0..pair.requests).map(request).collect()
+}
+
+/// Decodes all requests, token by token.
+fn decode<B: Compute>(
+    pair: &KvCache,
+    requests: &[Request<B>],
+    free: &mut Vec<Tensor<B, 4>>,
+    device: &B::Device,
+) -> Result<Decoded<B>, LabError> {
+    let room = room(pair);
+    let layer = || [(); 2].map(|()| Kept::new(pair.variant, room, device));
+    let mut caches: Vec<Caches<B>> = requests.iter().map(|_| (0..pair.n_layer).map(|_| layer()).collect()).collect();
+    let mut outputs: Vec<Vec<_>> = requests.iter().map(|request| Vec::with_capacity(request.length)).collect();
+    let mut times = Vec::new();
+    for position in 0..pair.length {
+        for (index, request) in requests.iter().enumerate().filter(|(_, request)| position < request.length) {
+            let started = Instant::now();
+            let [mut x, k, v] = request.given.each_ref().map(|all| all.clone().narrow(2, position, 1));
+            for [keys, values] in &mut caches[index] {
+                keys.add(k.clone(), position, room, free);
+                values.add(v.clone(), position, room, free);
+                let pieces = |kept: &Kept<B>| kept.pieces(position + 1, room);
+                x = attend(&x, pieces(keys), pieces(values)).unwrap_or(x);
+            }
+            B::sync(device)?;
+            times.push(started.elapsed().as_secs_f64());
+            outputs[index].push(x);
+        }
+    }
+    Ok(Decoded { caches, outputs, times })
+}
+
 impl Contender for KvCache {
     fn reference(&self) -> Self {
         Self { variant: KvCacheVariant::Concatenate, ..self.clone() }
     }
 
     fn ready<'a, B: Compute>(&'a self, seed: u64, device: &'a B::Device) -> Result<Call<'a, B>, LabError> {
-        let Self { batch_size: batch, n_layer, n_head: heads, head_dim: width, length, page, .. } = *self;
-        let room = Room { batch, heads, width, length, page };
-        let [q, k, v] =
-            ["q", "k", "v"].map(|name| tensor::<B, 4>(seed, name, 0, [batch, heads, length, width], 1.0, device));
+        let requests = requests::<B>(self, seed, device);
         let mut free = Vec::new();
-        Ok(Box::new(move |meter| {
-            let mut layers: Vec<[Kept<B>; 2]> =
-                (0..n_layer).map(|_| [(); 2].map(|()| Kept::new(self.variant, room, device))).collect();
-            let mut outputs = Vec::with_capacity(length);
-            let mut times = Vec::with_capacity(length);
-            for position in 0..length {
-                let started = Instant::now();
-                let now = |all: &Tensor<B, 4>| all.clone().narrow(2, position, 1);
-                let (k, v) = (now(&k), now(&v));
-                let mut x = now(&q);
-                for [keys, values] in &mut layers {
-                    keys.add(k.clone(), position, room, &mut free);
-                    values.add(v.clone(), position, room, &mut free);
-                    let pieces = |kept: &Kept<B>| kept.pieces(position + 1, room);
-                    x = attend(&x, pieces(keys), pieces(values)).unwrap_or(x);
-                }
-                B::sync(device)?;
-                times.push(started.elapsed().as_secs_f64());
-                outputs.push(x);
-            }
-            let quarter = length / 4;
-            let mut ends = [times[..quarter].to_vec(), times[length - quarter..].to_vec()];
+        Ok(Box::new(move |meter: &mut Meter| {
+            let Decoded { caches, outputs, mut times } = decode(self, &requests, &mut free, device)?;
+            let quarter = times.len() / 4;
+            let mut ends = [times[..quarter].to_vec(), times[times.len() - quarter..].to_vec()];
             for (metric, times) in [&KvCache::TIME_TOKEN_FIRST, &KvCache::TIME_TOKEN_LAST].into_iter().zip(&mut ends) {
                 meter.tell(metric, measure::median(times).unwrap_or(f64::NAN));
             }
             meter.tell(&KvCache::TIME_TOKEN, measure::median(&mut times).unwrap_or(f64::NAN));
-            for kept in layers.into_iter().flatten() {
+            for kept in caches.into_iter().flatten().flatten() {
                 if let Kept::Pages(pages) = kept {
                     free.extend(pages);
                 }
             }
-            Ok(Left::Device(flat(Tensor::cat(outputs, 2))))
+            let outputs = outputs.into_iter().map(|outputs| flat(Tensor::cat(outputs, 2))).collect();
+            Ok(Left::Device(Tensor::cat(outputs, 0)))
         }))
+    }
+
+    fn further<B: Compute>(&self, seed: u64, device: &B::Device, outcome: &mut Outcome) -> Result<(), LabError> {
+        let requests = requests::<B>(self, seed, device);
+        let cached = || -> Result<Vec<Caches<B>>, LabError> {
+            Ok(decode(self, &requests, &mut Vec::new(), device)?.caches)
+        };
+        sync::<B>(device)?;
+        let before = B::device_memory(device);
+        let (caches, heap) = heap::counted(cached);
+        let caches = caches?;
+        sync::<B>(device)?;
+        let measured = match before.zip(B::device_memory(device)) {
+            Some((before, after)) => Some(after.in_use.saturating_sub(before.in_use) as f64),
+            None => heap.map(|heap| heap.kept as f64),
+        };
+        drop(caches);
+        if let Some(bytes) = measured {
+            let tokens: usize = requests.iter().map(|request| request.length).sum();
+            let numbers = 2 * self.batch_size * self.n_layer * self.n_head * self.head_dim * tokens;
+            outcome.set(&KvCache::MEMORY_CACHE, bytes);
+            outcome.set(&KvCache::CACHE_USED, (numbers * size_of::<f32>()) as f64 / bytes);
+        }
+        Ok(())
     }
 }

@@ -5,7 +5,7 @@ use burn::{
     tensor::{DType, Tensor, activation::relu, backend::Backend},
 };
 
-use super::{flat, tensor};
+use super::{flat, fp8, tensor};
 use crate::backend::Compute;
 
 /// Layers with weights `[in, out]` and biases `[out]`, and `ReLU` between them.
@@ -93,6 +93,15 @@ impl<B: Compute> Mlp<B> {
 }
 
 impl<B: Compute> Mlp<Autodiff<B>> {
+    /// Outputs of products of 8-bit numbers, and all else in the weights' format.
+    pub(super) fn forward_fp8(&self, mut x: Tensor<Autodiff<B>, 2>) -> Tensor<Autodiff<B>, 2> {
+        for (index, (weight, bias)) in self.layers.iter().enumerate() {
+            x = if index > 0 { relu(x) } else { x };
+            x = fp8::product(x, weight.clone()) + bias.clone().unsqueeze();
+        }
+        x
+    }
+
     /// The gradients of `loss`, a number; zeros where it does not depend on a weight.
     #[expect(clippy::needless_pass_by_value, reason = "the loss's graph goes with it")]
     pub(super) fn gradients(&self, loss: Tensor<Autodiff<B>, 1>) -> Mlp<B> {

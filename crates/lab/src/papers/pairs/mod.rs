@@ -11,14 +11,19 @@ mod attention;
 mod autograd;
 mod bandwidth;
 mod checkpoints;
+mod custom;
 mod dataloader;
+mod fp8;
 mod intensity;
 mod kv_cache;
 mod leak;
 mod matmul;
 mod mlp;
 mod number_format;
+mod offload;
+pub(crate) mod ranks;
 mod regional;
+mod ring;
 mod sharding;
 #[cfg(test)]
 mod tests;
@@ -184,6 +189,7 @@ macro_rules! with_contender {
             Way::Autograd($name) => $call,
             Way::Bandwidth($name) => $call,
             Way::Checkpoints($name) => $call,
+            Way::Custom($name) => $call,
             Way::Dataloader($name) => $call,
             Way::Intensity($name) => $call,
             Way::KvCache($name) => $call,

@@ -1,7 +1,7 @@
-//! `uses: pair/precision`: training an MLP in single, mixed and half precision. Updated weights are always in single
+//! `uses: pair/precision`: training an MLP in single, mixed, half and 8-bit precision. Updated weights are always in single
 //! precision.
 
-use burn::tensor::{DType, Tensor};
+use burn::tensor::{DType, Tensor, TensorData};
 use sweep_job::{
     Outcome,
     tasks::{FormatVariant, NumberFormat},
@@ -9,15 +9,18 @@ use sweep_job::{
 
 use super::{
     Call, Contender, Left, ROUNDING,
+    fp8::{self, E4M3, E5M2},
     mlp::{Mlp, mean_squared},
-    tensor,
+    normal, tensor,
 };
-use crate::{LabError, backend::Compute, measure::Part};
+use crate::{LabError, backend::Compute, device::read::host, measure::Part};
 
 /// The learning rate.
 const LR: f32 = 0.01;
 /// The factor of the loss in half precision, whose smallest gradients would be 0 without one.
 const LOSS_SCALE: f32 = 1024.0;
+/// Numbers whose rounding errors are measured.
+const ROUNDED: usize = 1 << 18;
 
 impl Contender for NumberFormat {
     fn reference(&self) -> Self {
@@ -29,17 +32,23 @@ impl Contender for NumberFormat {
             FormatVariant::F32 => ROUNDING,
             FormatVariant::F16 => 2e-2,
             FormatVariant::Mixed | FormatVariant::Bf16 => 1e-1,
+            // The largest gradient is that of a bias, which sums the rounding errors of a batch.
+            FormatVariant::Fp8 => 3e-1,
         }
     }
 
     fn ready<'a, B: Compute>(&'a self, seed: u64, device: &'a B::Device) -> Result<Call<'a, B>, LabError> {
         let format = match self.variant {
-            FormatVariant::F32 => DType::F32,
+            FormatVariant::F32 | FormatVariant::Fp8 => DType::F32,
             FormatVariant::Mixed | FormatVariant::Bf16 => DType::BF16,
             FormatVariant::F16 => DType::F16,
         };
         if !B::supports_dtype(device, format) {
             let reason = format!("the device does not support {}", format.name());
+            return Err(LabError::Precision { precision: self.variant.word(), reason });
+        }
+        if self.variant == FormatVariant::Fp8 && !B::SYNCHRONOUS {
+            let reason = "products of 8-bit numbers are emulated on the CPU only: write `--backend cpu`".to_owned();
             return Err(LabError::Precision { precision: self.variant.word(), reason });
         }
         let scale = if self.variant == FormatVariant::F16 { LOSS_SCALE } else { 1.0 };
@@ -57,6 +66,7 @@ impl Contender for NumberFormat {
                     let (x, y) = (Tensor::from_inner(x.clone()), Tensor::from_inner(y.clone()));
                     let out = match self.variant {
                         FormatVariant::Mixed => tracked.forward_mixed(x, format),
+                        FormatVariant::Fp8 => tracked.forward_fp8(x),
                         _ => tracked.forward(x.cast(format)).cast(DType::F32),
                     };
                     mean_squared(out, y) * part
@@ -84,4 +94,28 @@ impl Contender for NumberFormat {
             outcome.set(&NumberFormat::LOSS, f64::from(*loss));
         }
     }
+
+    fn further<B: Compute>(&self, seed: u64, device: &B::Device, outcome: &mut Outcome) -> Result<(), LabError> {
+        let numbers = normal(seed, "rounding", 0, ROUNDED, 1.0);
+        let cast = |format: DType| {
+            let tensor = Tensor::<B, 1>::from_data(TensorData::new(numbers.clone(), [ROUNDED]), device);
+            host(tensor.cast(format).cast(DType::F32))
+        };
+        let [products, gradients] = match self.variant {
+            FormatVariant::F32 => [numbers.clone(), numbers.clone()],
+            FormatVariant::Mixed | FormatVariant::Bf16 => [cast(DType::BF16)?, cast(DType::BF16)?],
+            FormatVariant::F16 => [cast(DType::F16)?, cast(DType::F16)?],
+            FormatVariant::Fp8 => [E4M3, E5M2].map(|format| fp8::rounded(&numbers, format)),
+        };
+        outcome.set(&NumberFormat::ROUNDING, relative_error(&products, &numbers));
+        outcome.set(&NumberFormat::ROUNDING_GRADIENTS, relative_error(&gradients, &numbers));
+        Ok(())
+    }
+}
+
+/// The relative errors of `rounded` numbers, as a root mean square.
+fn relative_error(rounded: &[f32], exact: &[f32]) -> f64 {
+    let pairs = rounded.iter().zip(exact).filter(|(_, exact)| **exact != 0.0);
+    let squares = pairs.map(|(rounded, exact)| ((f64::from(*rounded) - f64::from(*exact)) / f64::from(*exact)).powi(2));
+    (squares.sum::<f64>() / exact.len() as f64).sqrt()
 }

@@ -1,4 +1,5 @@
-//! `uses: pair/regional-compile`: a transformer block with sequences of changing length.
+//! `uses: pair/regional-compile`: a transformer block with sequences of changing length, of which all, a region or nothing
+//! is fused.
 
 use burn::tensor::{
     Tensor,
@@ -26,33 +27,52 @@ struct Block<B: Backend> {
     down: Tensor<B, 2>,
 }
 
-impl<B: Backend> Block<B> {
+impl<B: Compute> Block<B> {
     /// `x` `[batch, length, d_model]`, with `mask` `[length, length]`. Nothing sees what comes after it, so what is padded
-    /// behind a sequence changes none of it.
-    fn forward(&self, x: Tensor<B, 3>, mask: Tensor<B, 2>) -> Tensor<B, 3> {
+    /// behind a sequence changes none of it. If `eager`, no operation is fused with another, except in the MLP.
+    fn forward(&self, x: Tensor<B, 3>, mask: Tensor<B, 2>, eager: bool) -> Tensor<B, 3> {
         let [batch, length, d] = x.dims();
+        let steps = Steps::<B> { eager, device: x.device() };
         let width = d / self.heads;
         let rows = |x: Tensor<B, 3>| x.reshape([batch * length, d]);
-        let qkv = rows(norm(x.clone())).matmul(self.qkv.clone());
+        let qkv = steps.one(rows(steps.norm(x.clone())).matmul(self.qkv.clone()));
         let part = |index: usize| {
             let part = qkv.clone().narrow(1, index * d, d).reshape([batch, length, self.heads, width]);
-            part.swap_dims(1, 2)
+            steps.one(part.swap_dims(1, 2))
         };
         #[expect(clippy::cast_precision_loss, reason = "a width")]
         let scale = (width as f32).sqrt().recip();
-        let scores = part(0).matmul(part(1).swap_dims(2, 3)) * scale;
-        let weights = softmax(scores + mask.unsqueeze(), 3);
-        let attended = weights.matmul(part(2)).swap_dims(1, 2).reshape([batch * length, d]);
-        let x = x + attended.matmul(self.out.clone()).reshape([batch, length, d]);
-        let hidden = gelu(rows(norm(x.clone())).matmul(self.up.clone()));
-        x + hidden.matmul(self.down.clone()).reshape([batch, length, d])
+        let scores = steps.one(steps.one(part(0).matmul(part(1).swap_dims(2, 3))) * scale);
+        let weights = steps.one(softmax(steps.one(scores + mask.unsqueeze()), 3));
+        let attended = steps.one(weights.matmul(part(2))).swap_dims(1, 2).reshape([batch * length, d]);
+        let x = steps.one(x + steps.one(attended.matmul(self.out.clone())).reshape([batch, length, d]));
+        let normalized = steps.norm(x.clone());
+        // The region: it is executed, and fused, when the last sum is.
+        let hidden = gelu(rows(normalized).matmul(self.up.clone()));
+        steps.one(x + hidden.matmul(self.down.clone()).reshape([batch, length, d]))
     }
 }
 
-fn norm<B: Backend>(x: Tensor<B, 3>) -> Tensor<B, 3> {
-    let centered = x.clone() - x.mean_dim(2);
-    let variance = (centered.clone() * centered.clone()).mean_dim(2);
-    centered / (variance + EPSILON).sqrt()
+/// Operations that are executed one by one, or not before they must be.
+struct Steps<B: Compute> {
+    eager: bool,
+    device: B::Device,
+}
+
+impl<B: Compute> Steps<B> {
+    /// `x`, which is executed before more is told if operations are eager.
+    fn one<const D: usize>(&self, x: Tensor<B, D>) -> Tensor<B, D> {
+        if self.eager {
+            B::flush(&self.device);
+        }
+        x
+    }
+
+    fn norm(&self, x: Tensor<B, 3>) -> Tensor<B, 3> {
+        let centered = self.one(x.clone() - self.one(x.mean_dim(2)));
+        let variance = self.one(self.one(centered.clone() * centered.clone()).mean_dim(2));
+        self.one(centered / self.one(self.one(variance + EPSILON).sqrt()))
+    }
 }
 
 impl Contender for Regional {
@@ -84,9 +104,10 @@ impl Contender for Regional {
             let out = if self.variant == RegionalVariant::Padded {
                 let padding = Tensor::zeros([batch, longest - length, d], device);
                 let padded = if length < longest { Tensor::cat(vec![own, padding], 1) } else { own };
-                block.forward(padded, mask.clone()).narrow(1, 0, length)
+                block.forward(padded, mask.clone(), false).narrow(1, 0, length)
             } else {
-                block.forward(own, mask.clone().narrow(0, 0, length).narrow(1, 0, length))
+                let region = self.variant == RegionalVariant::Regional;
+                block.forward(own, mask.clone().narrow(0, 0, length).narrow(1, 0, length), region)
             };
             Ok(Left::Device(flat(out)))
         }))

@@ -1,5 +1,8 @@
-//! `uses: pair/sharding`: a step of Adam with everything on the device, a shard of it with each logical rank (after `ZeRO`,
-//! stage 3), or the moments on the host. There is no network: gathering is a copy on the device.
+//! `uses: pair/sharding`: a step of Adam with everything on the device, a shard of it with each rank (after `ZeRO`, stage 3),
+//! or a part or all of it elsewhere.
+//!
+//! Logical ranks are all in this process, and gathering is a copy on the device. Ranks that are processes are in `ranks`,
+//! parameters that are away in `offload`.
 
 use burn::{
     backend::Autodiff,
@@ -10,13 +13,16 @@ use sweep_job::{
     tasks::{Sharding, ShardingVariant},
 };
 
-use super::{Call, Contender, Left, flat, mlp::mean_squared, normal, tensor};
+use super::{Call, Contender, Left, Meter, ROUNDING, flat, mlp::mean_squared, normal, offload, ranks, tensor};
 use crate::{
     LabError,
-    backend::Compute,
+    backend::{Compute, sync},
     device::read::host,
     measure::{Part, heap},
 };
+
+/// Steps of the training whose peak memory is measured.
+const MEASURED_STEPS: usize = 2;
 
 const LR: f32 = 1e-3;
 const BETA_1: f32 = 0.9;
@@ -24,26 +30,23 @@ const BETA_2: f32 = 0.999;
 const EPSILON: f32 = 1e-8;
 
 /// Part of one layer on one rank.
-struct Shard<B: Backend> {
-    weights: Tensor<B, 1>,
-    gradients: Tensor<B, 1>,
-    moments: Moments<B>,
+pub(super) struct Shard<B: Backend> {
+    pub(super) weights: Tensor<B, 1>,
+    pub(super) gradients: Tensor<B, 1>,
+    pub(super) moments: Moments<B>,
 }
 
-enum Moments<B: Backend> {
+pub(super) enum Moments<B: Backend> {
     Device(Tensor<B, 1>, Tensor<B, 1>),
     Host(Vec<f32>, Vec<f32>),
 }
 
 impl<B: Backend> Shard<B> {
     /// Part `rank` of the initial weights of `layer`.
-    fn new(sharding: &Sharding, seed: u64, layer: usize, rank: usize, device: &B::Device) -> Self {
+    pub(super) fn new(sharding: &Sharding, seed: u64, layer: usize, rank: usize, device: &B::Device) -> Self {
         let Sharding { width, .. } = *sharding;
         let count = width * width / ranks(sharding);
-        #[expect(clippy::cast_precision_loss, reason = "a scale")]
-        let scale = (2.0 / width as f32).sqrt();
-        let all = normal(seed, "layer", layer, width * width, scale);
-        let own = all[rank * count..(rank + 1) * count].to_vec();
+        let own = initial(sharding, seed, layer)[rank * count..(rank + 1) * count].to_vec();
         // Each its own memory: zeros that are shared would not be counted.
         let zeros = || Tensor::from_data(TensorData::new(vec![0.0_f32; count], [count]), device);
         Self {
@@ -57,7 +60,7 @@ impl<B: Backend> Shard<B> {
     }
 
     /// Step `step` of Adam, from 1 on.
-    fn descend(&mut self, step: i32) -> Result<(), LabError> {
+    pub(super) fn descend(&mut self, step: i32) -> Result<(), LabError> {
         let device = self.weights.device();
         let count = self.weights.dims()[0];
         let up = |numbers: &mut Vec<f32>| {
@@ -81,9 +84,44 @@ impl<B: Backend> Shard<B> {
     }
 }
 
+/// The initial weights of a layer.
+pub(super) fn initial(sharding: &Sharding, seed: u64, layer: usize) -> Vec<f32> {
+    #[expect(clippy::cast_precision_loss, reason = "a scale")]
+    let scale = (2.0 / sharding.width as f32).sqrt();
+    normal(seed, "layer", layer, sharding.width * sharding.width, scale)
+}
+
+/// Inputs and targets of the batch, `[batch, width]`.
+pub(super) fn batch<B: Backend>(sharding: &Sharding, seed: u64, device: &B::Device) -> [Tensor<B, 2>; 2] {
+    ["x", "y"].map(|name| tensor::<B, 2>(seed, name, 0, [sharding.batch_size, sharding.width], 1.0, device))
+}
+
 /// Ranks that share.
 fn ranks(pair: &Sharding) -> usize {
-    if pair.variant == ShardingVariant::Sharded { pair.shards } else { 1 }
+    match pair.variant {
+        ShardingVariant::Sharded | ShardingVariant::Processes => pair.shards,
+        _ => 1,
+    }
+}
+
+/// The gradients of a layer's weights `[in, out]` and of what it gets, `x`. `back` is the gradient of what it gives, after
+/// `ReLU`; the last layer has none, but targets.
+pub(super) fn backward<B: Compute>(
+    x: Tensor<B, 2>,
+    weights: Tensor<B, 2>,
+    back: Option<Tensor<B, 2>>,
+    targets: &Tensor<B, 2>,
+) -> Option<(Tensor<B, 1>, Tensor<B, 2>)> {
+    let x = Tensor::<Autodiff<B>, 2>::from_inner(x).require_grad();
+    let weights = Tensor::<Autodiff<B>, 2>::from_inner(weights).require_grad();
+    let out = x.clone().matmul(weights.clone());
+    let scalar = match back {
+        None => mean_squared(out, Tensor::from_inner(targets.clone())),
+        Some(back) => (relu(out) * Tensor::from_inner(back)).sum(),
+    };
+    let mut found = scalar.backward();
+    let of_weights = weights.grad_remove(&mut found).map(flat);
+    of_weights.zip(x.grad_remove(&mut found))
 }
 
 /// The whole weights of a layer, from all ranks.
@@ -93,52 +131,77 @@ fn gathered<B: Backend>(shards: &[Shard<B>], width: usize) -> Tensor<B, 2> {
     whole.map_or_else(|| Tensor::zeros([width, width], &B::Device::default()), |whole| whole.reshape([width, width]))
 }
 
+/// A training in this process.
+struct Training<B: Backend> {
+    width: usize,
+    /// Shards by layer and rank.
+    layers: Vec<Vec<Shard<B>>>,
+    x: Tensor<B, 2>,
+    y: Tensor<B, 2>,
+    steps: i32,
+}
+
+impl<B: Compute> Training<B> {
+    fn new(pair: &Sharding, seed: u64, device: &B::Device) -> Self {
+        let layer = |layer| (0..ranks(pair)).map(|rank| Shard::new(pair, seed, layer, rank, device)).collect();
+        let [x, y] = batch::<B>(pair, seed, device);
+        Self { width: pair.width, layers: (0..pair.n_layer).map(layer).collect(), x, y, steps: 0 }
+    }
+
+    fn step(&mut self, meter: &mut Meter, device: &B::Device) -> Result<(), LabError> {
+        self.steps += 1;
+        let Self { width, layers, x, y, steps } = self;
+        // What each layer gets; its graph is made again when the backward pass comes to it, so that no more than one
+        // layer's weights are whole at a time.
+        let mut inputs = vec![x.clone()];
+        meter.part::<B, _>(Part::Forward, device, || {
+            for shards in &layers[..layers.len() - 1] {
+                let next = inputs.last().map(|x| relu(x.clone().matmul(gathered(shards, *width))));
+                inputs.extend(next);
+            }
+        })?;
+        meter.part::<B, _>(Part::Backward, device, || {
+            let mut back: Option<Tensor<B, 2>> = None;
+            for shards in layers.iter_mut().rev() {
+                let Some(x) = inputs.pop() else { break };
+                let Some((whole, of_x)) = backward(x, gathered(shards, *width), back.take(), y) else { break };
+                back = Some(of_x);
+                let count = whole.dims()[0] / shards.len();
+                for (rank, shard) in shards.iter_mut().enumerate() {
+                    shard.gradients = whole.clone().narrow(0, rank * count, count);
+                }
+            }
+        })?;
+        meter.part::<B, _>(Part::Optimizer, device, || {
+            layers.iter_mut().flatten().try_for_each(|shard| shard.descend(*steps))
+        })?
+    }
+}
+
 impl Contender for Sharding {
     fn reference(&self) -> Self {
         Self { variant: ShardingVariant::Whole, ..self.clone() }
     }
 
+    fn tolerance(&self) -> f64 {
+        match self.variant {
+            // The gradients of a batch in parts are added in another order, and Adam divides by their size.
+            ShardingVariant::Processes => 1e-4,
+            _ => ROUNDING,
+        }
+    }
+
     fn ready<'a, B: Compute>(&'a self, seed: u64, device: &'a B::Device) -> Result<Call<'a, B>, LabError> {
-        let width = self.width;
-        let layer = |layer| (0..ranks(self)).map(|rank| Shard::new(self, seed, layer, rank, device)).collect();
-        let mut layers: Vec<Vec<Shard<B>>> = (0..self.n_layer).map(layer).collect();
-        let [x, y] = ["x", "y"].map(|name| tensor::<B, 2>(seed, name, 0, [self.batch_size, width], 1.0, device));
-        let mut steps = 0;
+        match self.variant {
+            ShardingVariant::Processes => return ranks::ready(self, seed, device),
+            ShardingVariant::OffloadedParameters => return offload::ready(self, seed, device),
+            _ => {}
+        }
+        let mut training = Training::<B>::new(self, seed, device);
         Ok(Box::new(move |meter| {
-            steps += 1;
-            // What each layer gets; its graph is made again when the backward pass comes to it, so that no more than one
-            // layer's weights are whole at a time.
-            let mut inputs = vec![x.clone()];
-            meter.part::<B, _>(Part::Forward, device, || {
-                for shards in &layers[..layers.len() - 1] {
-                    let next = inputs.last().map(|x| relu(x.clone().matmul(gathered(shards, width))));
-                    inputs.extend(next);
-                }
-            })?;
-            meter.part::<B, _>(Part::Backward, device, || {
-                let mut back: Option<Tensor<B, 2>> = None;
-                for shards in layers.iter_mut().rev() {
-                    let Some(x) = inputs.pop() else { break };
-                    let x = Tensor::<Autodiff<B>, 2>::from_inner(x).require_grad();
-                    let weights = Tensor::<Autodiff<B>, 2>::from_inner(gathered(shards, width)).require_grad();
-                    let out = x.clone().matmul(weights.clone());
-                    let scalar = match back.take() {
-                        None => mean_squared(out, Tensor::from_inner(y.clone())),
-                        Some(back) => (relu(out) * Tensor::from_inner(back)).sum(),
-                    };
-                    let mut found = scalar.backward();
-                    back = x.grad_remove(&mut found);
-                    let Some(whole) = weights.grad_remove(&mut found).map(flat) else { break };
-                    let count = whole.dims()[0] / shards.len();
-                    for (rank, shard) in shards.iter_mut().enumerate() {
-                        shard.gradients = whole.clone().narrow(0, rank * count, count);
-                    }
-                }
-            })?;
-            meter.part::<B, _>(Part::Optimizer, device, || {
-                layers.iter_mut().flatten().try_for_each(|shard| shard.descend(steps))
-            })??;
-            Ok(Left::Device(Tensor::cat(layers.iter().flatten().map(|shard| shard.weights.clone()).collect(), 0)))
+            training.step(meter, device)?;
+            let weights = training.layers.iter().flatten().map(|shard| shard.weights.clone());
+            Ok(Left::Device(Tensor::cat(weights.collect(), 0)))
         }))
     }
 
@@ -149,37 +212,96 @@ impl Contender for Sharding {
         let (on_device, moved) = match self.variant {
             ShardingVariant::Whole => (16.0, 0.0),
             // Once for the forward pass and once for the backward pass.
-            ShardingVariant::Sharded => (16.0 / ranks, 2.0 * 4.0 * (ranks - 1.0) / ranks),
+            ShardingVariant::Sharded | ShardingVariant::Processes => (16.0 / ranks, 2.0 * 4.0 * (ranks - 1.0) / ranks),
             // Both moments, there and back.
             ShardingVariant::Offloaded => (8.0, 16.0),
+            // Weights for both passes, both moments, and all of them back.
+            ShardingVariant::OffloadedParameters => (0.0, 28.0),
         };
         outcome.set(&Sharding::MEMORY_MODEL, weights * on_device);
         outcome.set(&Sharding::GATHERED, weights * moved);
     }
 
     fn further<B: Compute>(&self, seed: u64, device: &B::Device, outcome: &mut Outcome) -> Result<(), LabError> {
-        B::sync(device)?;
-        let before = B::device_memory(device);
-        let own =
-            || -> Vec<Shard<B>> { (0..self.n_layer).map(|layer| Shard::new(self, seed, layer, 0, device)).collect() };
-        let (shards, heap) = heap::counted(own);
-        B::sync(device)?;
-        let measured = match (before, B::device_memory(device)) {
-            (Some(before), Some(after)) => Some(after.in_use.saturating_sub(before.in_use) as f64),
-            _ => heap.map(|heap| heap.kept as f64 - on_host(&shards)),
+        let memory = match self.variant {
+            ShardingVariant::Processes => ranks::memory::<B>(self, seed, device)?,
+            ShardingVariant::OffloadedParameters => offload::memory::<B>(self, seed, device)?,
+            // One rank's state; the others' are in the same memory.
+            ShardingVariant::Sharded => {
+                let own = || (0..self.n_layer).map(|layer| Shard::<B>::new(self, seed, layer, 0, device)).collect();
+                let (_, state) = allocated::<B, Vec<_>>(device, own)?;
+                Memory { state, rank: None }
+            }
+            _ => measured_memory::<B, _>(
+                device,
+                || Ok(Training::<B>::new(self, seed, device)),
+                |training| training.step(&mut Meter::new(None), device),
+                |training| training.layers.iter().flatten().map(on_host).sum::<f64>() + batch_bytes(self),
+            )?,
         };
-        if let Some(bytes) = measured {
+        if let Some(bytes) = memory.state {
             outcome.set(&Sharding::MEMORY_STATE, bytes);
+        }
+        if let Some(bytes) = memory.rank {
+            outcome.set(&Sharding::MEMORY_RANK, bytes);
         }
         Ok(())
     }
 }
 
-/// Bytes of moments that are on the host: where the device is the host, they are counted with the rest.
-fn on_host<B: Backend>(shards: &[Shard<B>]) -> f64 {
-    let bytes = |shard: &Shard<B>| match &shard.moments {
-        Moments::Device(..) => 0,
-        Moments::Host(first, second) => size_of::<f32>() * (first.len() + second.len()),
+/// Memory of a rank, in bytes; `None` where it cannot be measured.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Memory {
+    /// Weights, gradients and moments.
+    pub(super) state: Option<f64>,
+    /// The most in a training.
+    pub(super) rank: Option<f64>,
+}
+
+/// The result of `make`, and the bytes that it allocated and has not freed.
+fn allocated<B: Compute, T>(device: &B::Device, make: impl FnOnce() -> T) -> Result<(T, Option<f64>), LabError> {
+    sync::<B>(device)?;
+    let before = B::device_memory(device);
+    let (made, heap) = heap::counted(make);
+    sync::<B>(device)?;
+    let bytes = match before.zip(B::device_memory(device)) {
+        Some((before, after)) => Some(after.in_use.saturating_sub(before.in_use) as f64),
+        None => heap.map(|heap| heap.kept as f64),
     };
-    shards.iter().map(bytes).sum::<usize>() as f64
+    Ok((made, bytes))
+}
+
+/// The memory of a training that `make` makes. `elsewhere` are the bytes of it that are not its state on the device.
+pub(super) fn measured_memory<B: Compute, T>(
+    device: &B::Device,
+    make: impl FnOnce() -> Result<T, LabError>,
+    mut step: impl FnMut(&mut T) -> Result<(), LabError>,
+    elsewhere: impl FnOnce(&T) -> f64,
+) -> Result<Memory, LabError> {
+    let reserved = B::device_memory(device).map(|memory| memory.reserved);
+    let (training, state) = allocated::<B, _>(device, make)?;
+    let mut training = training?;
+    // Where the device is not the host, what is elsewhere is not in its memory.
+    let state = state.map(|bytes| if reserved.is_none() { bytes - elsewhere(&training) } else { bytes });
+    let (done, heap) = heap::counted(|| (0..MEASURED_STEPS).try_for_each(|_| step(&mut training)));
+    done?;
+    sync::<B>(device)?;
+    let rank = match reserved.zip(B::device_memory(device)) {
+        Some((before, after)) => Some(after.reserved.saturating_sub(before) as f64),
+        None => state.zip(heap).map(|(state, heap)| state + heap.peak as f64),
+    };
+    Ok(Memory { state, rank })
+}
+
+/// Bytes of inputs and targets.
+pub(super) fn batch_bytes(pair: &Sharding) -> f64 {
+    (2 * pair.batch_size * pair.width * size_of::<f32>()) as f64
+}
+
+/// Bytes of moments that are on the host: where the device is the host, they are counted with the rest.
+fn on_host<B: Backend>(shard: &Shard<B>) -> f64 {
+    match &shard.moments {
+        Moments::Device(..) => 0.0,
+        Moments::Host(first, second) => (size_of::<f32>() * (first.len() + second.len())) as f64,
+    }
 }

@@ -41,8 +41,9 @@ fn place<B: Compute>(sorted: Tensor<B, 1>, place: usize) -> Result<f32, LabError
 /// The largest of the `k` smallest scores, of which values and indices are kept, as `torch.topk` keeps them.
 fn with_indices<B: Compute>(scores: &[Tensor<B, 1>], k: usize) -> Result<f32, LabError> {
     let mut pairs: Vec<(f32, i64)> = Vec::with_capacity(scores.iter().map(|scores| scores.dims()[0]).sum());
+    let mut indices = 0_i64..;
     for scores in scores {
-        pairs.extend(host(scores.clone())?.into_iter().zip(pairs.len() as i64..));
+        pairs.extend(host(scores.clone())?.into_iter().zip(indices.by_ref()));
     }
     let largest = pairs.select_nth_unstable_by(k - 1, |left, right| left.0.total_cmp(&right.0)).1.0;
     let smallest: (Vec<f32>, Vec<i64>) = pairs[..k].iter().copied().unzip();

@@ -74,6 +74,7 @@ proptest! {
         }
         let quantile = by_operation(&layers(&scores), ThresholdSearch::Quantile, k, part).unwrap();
         let place = part * (scores.len() - 1) as f64;
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "places among the scores")]
         let (low, high) = (sorted[place.floor() as usize], sorted[place.ceil() as usize]);
         prop_assert!(low <= quantile && quantile <= high, "{low} {quantile} {high}");
     }

@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use sweep_job::{Outcome, tasks::Precision};
 
 use super::{
-    Checkpointing, GptSubject, GradientSource, Inner, ProbeMode, Prober, Probing, Pruned, Storage, Subject, gpt, host,
-    prune, run, settings, tiny,
+    Checkpointing, GptSubject, GradientSource, Inner, ProbeMode, Probing, Pruned, Storage, Subject, gpt, host, prune,
+    run, settings, tiny,
 };
 use crate::common::{merged, relative_error};
 
@@ -176,12 +176,4 @@ fn a_trace_has_every_visit_and_its_parts() {
         assert_eq!((spans("host", "forward"), spans("host", "backward")), (passes, passes), "{more}");
         assert_eq!(spans("step", "h.1.mlp.c_proj.weight") > 0, visits != 4, "{more}: visits have names");
     }
-}
-
-#[test]
-fn a_prober_without_a_trace_keeps_none() {
-    let settings = one_by_one();
-    let (mut subject, mut progress) = (gpt(&settings), |_: [u64; 2]| {});
-    let prober = Prober::new(&settings, &mut subject, &super::FlexDevice, &mut progress).unwrap();
-    assert!(!format!("{prober:?}").is_empty());
 }

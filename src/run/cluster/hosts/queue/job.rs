@@ -130,6 +130,8 @@ pub(in crate::run::cluster::hosts) enum Collected {
     Stored,
     /// There is none; the place's words for its end.
     Nothing(String),
+    /// There is none, and the place's disk is full.
+    Full,
     /// The place is away.
     Away,
     /// Something else is in the way that may pass.

@@ -1,0 +1,216 @@
+//! Collective operations of ranks that stand in a ring: each sends to the rank on its right what it got from its left.
+//!
+//! All ranks call the same operations in the same order. A number crosses a pipe in little-endian bytes, in pieces that
+//! an empty pipe takes whole: a rank writes a piece, then reads one, so that no two ranks wait for each other.
+
+use std::{
+    io::{self, Read, Write},
+    time::{Duration, Instant},
+};
+
+/// Numbers of a piece: 32 KiB, half of what a pipe holds.
+const PIECE: usize = 8192;
+/// Bytes of a number.
+const WIDTH: usize = size_of::<f32>();
+
+/// One rank's place.
+pub(super) struct Ring {
+    /// Its number, from 0.
+    pub(super) rank: usize,
+    /// All ranks.
+    pub(super) ranks: usize,
+    left: Box<dyn Read>,
+    right: Box<dyn Write>,
+    /// Bytes sent so far.
+    pub(super) sent: u64,
+    /// Time in collective operations so far.
+    pub(super) spent: Duration,
+}
+
+impl Ring {
+    pub(super) fn new(rank: usize, ranks: usize, left: Box<dyn Read>, right: Box<dyn Write>) -> Self {
+        Self { rank, ranks, left, right, sent: 0, spent: Duration::ZERO }
+    }
+
+    /// The shards of all ranks, in their order. All have the same length.
+    pub(super) fn all_gather(&mut self, own: &[f32]) -> io::Result<Vec<f32>> {
+        let started = Instant::now();
+        let (count, ranks, rank) = (own.len(), self.ranks, self.rank);
+        let mut whole = vec![0.0; count * ranks];
+        whole[rank * count..(rank + 1) * count].copy_from_slice(own);
+        let mut passed = own.to_vec();
+        for step in 1..ranks {
+            self.exchange(&mut passed)?;
+            let from = (rank + ranks - step) % ranks;
+            whole[from * count..(from + 1) * count].copy_from_slice(&passed);
+        }
+        self.spent += started.elapsed();
+        Ok(whole)
+    }
+
+    /// This rank's part of the sum of all ranks' numbers. Their count is a multiple of the number of ranks.
+    pub(super) fn reduce_scatter(&mut self, whole: &[f32]) -> io::Result<Vec<f32>> {
+        let started = Instant::now();
+        let (ranks, rank) = (self.ranks, self.rank);
+        let count = whole.len() / ranks;
+        let part = |part: usize| &whole[part * count..(part + 1) * count];
+        // The part of rank r begins its way to r with the rank on r's right.
+        let mut passed = part((rank + ranks - 1) % ranks).to_vec();
+        for step in 2..=ranks {
+            self.exchange(&mut passed)?;
+            let arrived = (rank + 2 * ranks - step) % ranks;
+            for (sum, own) in passed.iter_mut().zip(part(arrived)) {
+                *sum += own;
+            }
+        }
+        self.spent += started.elapsed();
+        Ok(passed)
+    }
+
+    /// The numbers of all ranks, in their order.
+    pub(super) fn all(&mut self, own: [u64; 2]) -> io::Result<Vec<[u64; 2]>> {
+        let mut all = vec![own; self.ranks];
+        let mut passed = own;
+        for step in 1..self.ranks {
+            for number in &mut passed {
+                self.right.write_all(&number.to_le_bytes())?;
+            }
+            self.right.flush()?;
+            for number in &mut passed {
+                let mut bytes = [0; 8];
+                self.left.read_exact(&mut bytes)?;
+                *number = u64::from_le_bytes(bytes);
+            }
+            all[(self.rank + self.ranks - step) % self.ranks] = passed;
+        }
+        Ok(all)
+    }
+
+    /// Sends `numbers` to the right, and replaces them by those from the left.
+    fn exchange(&mut self, numbers: &mut [f32]) -> io::Result<()> {
+        let mut bytes = vec![0; PIECE.min(numbers.len()) * WIDTH];
+        for piece in numbers.chunks_mut(PIECE) {
+            let bytes = &mut bytes[..piece.len() * WIDTH];
+            for (bytes, number) in bytes.as_chunks_mut::<WIDTH>().0.iter_mut().zip(&*piece) {
+                *bytes = number.to_le_bytes();
+            }
+            self.right.write_all(bytes)?;
+            self.right.flush()?;
+            self.left.read_exact(bytes)?;
+            for (bytes, number) in bytes.as_chunks::<WIDTH>().0.iter().zip(piece) {
+                *number = f32::from_le_bytes(*bytes);
+            }
+        }
+        self.sent += (numbers.len() * WIDTH) as u64;
+        Ok(())
+    }
+
+    /// Tells all other ranks `word`. The first rank does.
+    pub(super) fn tell(&mut self, word: u8) -> io::Result<()> {
+        if self.ranks > 1 {
+            self.right.write_all(&[word])?;
+            self.right.flush()?;
+        }
+        Ok(())
+    }
+
+    /// What the first rank tells; `None` if it is gone.
+    pub(super) fn hear(&mut self) -> io::Result<Option<u8>> {
+        let mut word = [0];
+        if self.left.read(&mut word)? == 0 {
+            return Ok(None);
+        }
+        if self.rank + 1 < self.ranks {
+            self.right.write_all(&word)?;
+            self.right.flush()?;
+        }
+        Ok(Some(word[0]))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+
+    /// What every rank of a ring of threads answers.
+    fn ring<T: Send + 'static>(ranks: usize, work: impl Fn(&mut Ring) -> io::Result<T> + Clone + Send + 'static) -> Vec<T> {
+        let (mut reads, mut writes) = (Vec::new(), Vec::new());
+        for _ in 0..ranks {
+            let (read, write) = io::pipe().unwrap();
+            reads.push(read);
+            writes.push(write);
+        }
+        // Rank r reads what the one on its left writes.
+        reads.rotate_right(1);
+        let threads: Vec<_> = reads
+            .into_iter()
+            .zip(writes)
+            .enumerate()
+            .map(|(rank, (read, write))| {
+                let work = work.clone();
+                thread::spawn(move || work(&mut Ring::new(rank, ranks, Box::new(read), Box::new(write))).unwrap())
+            })
+            .collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    }
+
+    fn number(rank: usize, index: usize) -> f32 {
+        #[expect(clippy::cast_precision_loss, reason = "small numbers")]
+        let number = (rank * 1_000_000 + index) as f32;
+        number
+    }
+
+    #[test]
+    fn shards_are_gathered_and_sums_scattered() {
+        // More numbers than pipes hold, and not a multiple of a piece.
+        for (ranks, count) in [(1, 3), (2, 5), (3, 50_001), (5, 8192)] {
+            let gathered = ring(ranks, move |ring| {
+                let own: Vec<f32> = (0..count).map(|index| number(ring.rank, index)).collect();
+                let whole = ring.all_gather(&own)?;
+                Ok((whole, ring.sent))
+            });
+            let expected: Vec<f32> = (0..ranks).flat_map(|rank| (0..count).map(move |index| number(rank, index))).collect();
+            for (whole, sent) in gathered {
+                assert_eq!(whole, expected);
+                assert_eq!(sent, (4 * (ranks - 1) * count) as u64, "a ring sends no more than that");
+            }
+            let scattered = ring(ranks, move |ring| {
+                let whole: Vec<f32> = (0..count * ring.ranks).map(|index| number(ring.rank, index % 977)).collect();
+                ring.reduce_scatter(&whole)
+            });
+            for (rank, part) in scattered.into_iter().enumerate() {
+                let sum = |index: usize| (0..ranks).map(|rank| number(rank, index % 977)).sum::<f32>();
+                let expected: Vec<f32> = (rank * count..(rank + 1) * count).map(sum).collect();
+                assert_eq!(part, expected);
+            }
+        }
+    }
+
+    #[test]
+    fn all_hear_and_know_all() {
+        let heard = ring(4, |ring| {
+            let word = if ring.rank == 0 {
+                ring.tell(7)?;
+                Some(7)
+            } else {
+                ring.hear()?
+            };
+            Ok((word, ring.all([ring.rank as u64, 9])?))
+        });
+        for (word, all) in heard {
+            assert_eq!((word, all), (Some(7), (0..4).map(|rank| [rank, 9]).collect()));
+        }
+    }
+
+    #[test]
+    fn a_rank_that_is_gone_ends_all_others() {
+        let ended = ring(3, |ring| {
+            // The second rank leaves at once; nobody waits for it without end.
+            let own = vec![0.0; 100_000];
+            Ok(ring.rank == 1 || ring.all_gather(&own).is_err())
+        });
+        assert_eq!(ended, [true; 3]);
+    }
+}

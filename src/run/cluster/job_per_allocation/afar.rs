@@ -1,0 +1,113 @@
+//! Jobs on machines that share no folder with this one: what they need goes through a store elsewhere, and so does what they leave.
+
+use std::{collections::HashSet, sync::Arc};
+
+use fs_err as fs;
+
+use super::{JobId, Run, Stage};
+use crate::{
+    record::Key,
+    run::{
+        RunFolder,
+        exchange::{Exchange, SentJob, needed},
+        job_specs,
+    },
+};
+
+/// State of the exchange.
+#[derive(Debug)]
+pub(super) struct Afar {
+    exchange: Arc<dyn Exchange>,
+    /// Records that are known to be there.
+    there: HashSet<Key>,
+    /// Reasons why records cannot be used, each of which is said once.
+    said: HashSet<String>,
+}
+
+impl Afar {
+    pub(super) fn new(exchange: Arc<dyn Exchange>) -> Self {
+        Self { exchange, there: HashSet::new(), said: HashSet::new() }
+    }
+}
+
+impl Run<'_, '_> {
+    /// The name of a submission in the store elsewhere.
+    fn sent_job(&self, job: usize, run: &str) -> SentJob {
+        SentJob {
+            jobs_name: self.session.cluster.jobs_name().to_owned(),
+            run: run.to_owned(),
+            key: self.session.key(job),
+            submission: self.jobs[job].submissions,
+        }
+    }
+
+    /// Brings what a job needs to the store elsewhere: the records of needed jobs, and its specification. Answers the arguments with
+    /// which its machine takes it; `None` where machines share the results folder.
+    pub(super) fn hand_over(&mut self, job: usize) -> Result<Option<String>, String> {
+        let Some(afar) = &mut self.afar else { return Ok(None) };
+        let folder = &self.session.options.folder;
+        let mut spec = job_specs::read_at(folder.path(), self.job_specs[job]).map_err(|error| error.to_string())?;
+        for need in needed(&spec) {
+            if afar.there.contains(&need) {
+                continue;
+            }
+            if !afar.exchange.has(need)? {
+                afar.exchange.send(self.session.store, need)?;
+            }
+            afar.there.insert(need);
+        }
+        let exchange = Arc::clone(&afar.exchange);
+        // All that it needs is in the identity.
+        (spec.needs, spec.lists) = (Vec::new(), Vec::new());
+        let text = serde_json::to_vec(&spec).map_err(|error| error.to_string())?;
+        let sent = self.sent_job(job, &folder.name());
+        exchange.put_text(&sent.spec(), &text)?;
+        let SentJob { jobs_name, run, key, submission } = sent;
+        Ok(Some(format!("exec-remote {run} --jobs-name {jobs_name} --submission {submission} --key {key}")))
+    }
+
+    /// Takes what a job has left that has ended in the queue. What does not arrive now is asked for again.
+    pub(super) fn receive(&mut self, job: usize) {
+        let (Some(afar), Stage::Sent(sent)) = (&self.afar, &self.jobs[job].stage) else { return };
+        let (exchange, run) = (Arc::clone(&afar.exchange), sent.run.clone());
+        let key = self.session.key(job);
+        let sent = self.sent_job(job, &run);
+        let folder = RunFolder::named(&self.session.options.results, &run);
+        let texts = [(sent.said(), folder.part(key)), (sent.log(), folder.log(key))];
+        for (name, path) in texts {
+            let Ok(Some(text)) = exchange.text(&name) else { continue };
+            let mut kept = fs::read(&path).unwrap_or_default();
+            // A sweep that takes over has the words of the earlier one.
+            if kept.ends_with(&text) {
+                continue;
+            }
+            kept.extend(text);
+            if let Some(folder) = path.parent() {
+                let _ = fs::create_dir_all(folder);
+            }
+            // They are for people; the record is what counts.
+            let _ = fs::write(&path, kept);
+        }
+        self.bring(job);
+    }
+
+    /// Brings the record of a job here, if it has none and the store elsewhere has one.
+    pub(super) fn bring(&mut self, job: usize) {
+        let Some(afar) = &self.afar else { return };
+        let (exchange, key) = (Arc::clone(&afar.exchange), self.session.key(job));
+        if self.session.store.contains(key) {
+            return;
+        }
+        match exchange.bring(self.session.store, key) {
+            Ok(true) => drop(self.afar.as_mut().map(|afar| afar.there.insert(key))),
+            Ok(false) => {}
+            Err(reason) => {
+                let label = self.session.plan.job(JobId::new(job)).label.to_string();
+                let text = format!("the result of {label} in {}: {reason}", exchange.name());
+                if self.afar.as_mut().is_some_and(|afar| afar.said.insert(text.clone())) {
+                    self.session.notice(text);
+                }
+            }
+        }
+    }
+}

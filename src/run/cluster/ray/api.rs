@@ -1,0 +1,31 @@
+//! Answers of Ray's Jobs API, as far as they matter here.
+
+use serde::Deserialize;
+
+/// A job, as the API shows it. Fields that are missing or of another type are as if they were not there.
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct JobDetails {
+    pub(super) submission_id: Option<String>,
+    pub(super) status: String,
+    pub(super) message: Option<String>,
+    pub(super) driver_exit_code: Option<i32>,
+}
+
+/// The reason why a request has no answer.
+#[derive(Debug)]
+#[cfg_attr(not(feature = "remote"), expect(dead_code, reason = "without HTTP, every request is refused"))]
+pub(super) enum ApiError {
+    /// There was no answer in time, or the server cannot answer now.
+    Unreachable(String),
+    /// The server has refused it.
+    Refused(String),
+}
+
+impl ApiError {
+    /// The reason in words.
+    pub(super) fn into_text(self) -> String {
+        match self {
+            Self::Unreachable(text) | Self::Refused(text) => text,
+        }
+    }
+}
