@@ -173,11 +173,13 @@ fi
     done < <(find "$WORK/store" -name record.json 2>/dev/null | sort)
     echo ']'
 } >"$OUT/records.json"
+mkdir -p "$OUT/verdicts"
 for claims in "$WORK"/reports/*/claims.json; do
     [ -e "$claims" ] || continue
-    # Behind a dot stands what tells a report of flags from that of the whole study.
+    # Behind a dot stands what tells a report of flags from that of the whole study; the scale is that of all of them.
     report=$(basename "$(dirname "$claims")")
-    cp "$claims" "$OUT/claims-${report%%.*}.json"
+    report=${report%%.*}
+    cp "$claims" "$OUT/verdicts/${report%-h200}.json"
 done
 
 {
