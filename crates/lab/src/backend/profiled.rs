@@ -275,9 +275,10 @@ fn group(family: &str, name: &str) -> Group {
     let product = ["matmul", "linear", "conv", "attention"].iter().any(|word| name.starts_with(word));
     match family {
         _ if product => Group::Product,
-        "Init" => Group::Movement,
-        "BaseFloat" | "BaseInt" | "BaseBool" if name.starts_with("mask") || name.starts_with("equal") => Group::Pointwise,
-        "BaseFloat" | "BaseInt" | "BaseBool" => Group::Movement,
+        "BaseFloat" | "BaseInt" | "BaseBool" if name.starts_with("mask") || name.starts_with("equal") => {
+            Group::Pointwise
+        }
+        "Init" | "BaseFloat" | "BaseInt" | "BaseBool" => Group::Movement,
         "Module" if name.starts_with("embedding") => Group::Movement,
         "Module" | "Custom" => Group::Other,
         _ if REDUCTIONS.iter().any(|word| name.starts_with(word)) => Group::Reduction,
