@@ -274,6 +274,8 @@ fn group(family: &str, name: &str) -> Group {
     const REDUCTIONS: [&str; 10] = ["sum", "mean", "prod", "max", "min", "arg", "cum", "any", "all", "sort"];
     let product = ["matmul", "linear", "conv", "attention"].iter().any(|word| name.starts_with(word));
     match family {
+        // The gradient of a bias is a sum.
+        "Module" if name.ends_with("bias_backward") => Group::Reduction,
         _ if product => Group::Product,
         "BaseFloat" | "BaseInt" | "BaseBool" if name.starts_with("mask") || name.starts_with("equal") => {
             Group::Pointwise
