@@ -113,7 +113,7 @@ fn here(folder: &Path, recipe: &Path, job: &SerializedJob) -> Duration {
 
 fn planned(recipe: &Path, store: &Store) -> Vec<Hosted> {
     let paths = [recipe.to_owned()];
-    let draft = Draft::load(&Request { paths: &paths, set: &[], axes: &[], only: &[] }).unwrap();
+    let draft = Draft::load(&Request { paths: &paths, ..Request::default() }).unwrap();
     let Ok((_, plan)) = Batches::plan(draft, Backend::Cpu, store) else { return Vec::new() };
     let specs =
         plan.jobs().map(|(id, job)| SerializedJob { identity: job.identity.clone(), ..plan.serialize_job(id, |_| 0) });

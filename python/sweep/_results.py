@@ -28,6 +28,7 @@ def results(
     recipe: Optional[_PathLike] = None,
     step: Optional[str] = None,
     *,
+    scale: Optional[str] = None,
     where: Union[str, Sequence[str]] = (),
     select: Sequence[str] = (),
     sort: Sequence[str] = (),
@@ -36,11 +37,11 @@ def results(
     """The results in a folder as a frame with a row for each job: axes, parameters and metrics, in base units.
 
     With a recipe these are the jobs of its points that are done, and the axes are columns; `step` keeps one of its
-    steps. `where`, `select` and `sort` are those of `sweep query`: `where="loss < 2.5"`, `sort=["-loss"]`. `frame` is
-    `"pandas"` or `"polars"`, by default the first that is installed.
+    steps, and `scale` chooses a scale of the recipe. `where`, `select` and `sort` are those of `sweep query`:
+    `where="loss < 2.5"`, `sort=["-loss"]`. `frame` is `"pandas"` or `"polars"`, by default the first that is installed.
     Raises `ResultsError` with the words of `sweep`, or if there is no `sweep` or no package for frames.
     """
-    arguments = _arguments(folder, recipe, step, where)
+    arguments = _arguments(folder, recipe, step, scale, where)
     if select:
         arguments += ["--select", ",".join(select)]
     if sort:
@@ -53,6 +54,7 @@ def curves(
     recipe: Optional[_PathLike] = None,
     step: Optional[str] = None,
     *,
+    scale: Optional[str] = None,
     series: Union[str, Sequence[str]] = (),
     where: Union[str, Sequence[str]] = (),
     frame: Optional[str] = None,
@@ -63,7 +65,7 @@ def curves(
     `results`.
     """
     names = [series] if isinstance(series, str) else list(series)
-    arguments = _arguments(folder, recipe, step, where)
+    arguments = _arguments(folder, recipe, step, scale, where)
     arguments.append("--curves=" + ",".join(names) if names else "--curves")
     names_here = {"label": "job", "step": "recipe_step", "at": "step"}
     found = _query(arguments, frame)
@@ -93,7 +95,11 @@ def binary() -> str:
 
 
 def _arguments(
-    folder: _PathLike, recipe: Optional[_PathLike], step: Optional[str], where: Union[str, Sequence[str]]
+    folder: _PathLike,
+    recipe: Optional[_PathLike],
+    step: Optional[str],
+    scale: Optional[str],
+    where: Union[str, Sequence[str]],
 ) -> List[str]:
     if not Path(folder).is_dir():
         raise ResultsError(f"there are no results in {os.fspath(folder)}: there is no such folder")
@@ -106,6 +112,10 @@ def _arguments(
         if "'" in step:
             raise ResultsError(f"no step can be called {step!r}")
         arguments += [f"--where=step == '{step}'"]
+    if scale is not None:
+        if recipe is None:
+            raise ResultsError("`scale` is a scale of a recipe: give `recipe`, too")
+        arguments.append(f"--scale={scale}")
     if recipe is not None:
         path = os.fspath(recipe)
         arguments.append(os.path.join(".", path) if path.startswith("-") else path)

@@ -123,6 +123,8 @@ class Program(unittest.TestCase):
         self.assertEqual(list(half["value"]), [abs(step - 12) * 0.5 for step in range(30)])
         table = sweep.results(self.root / "results", self.root / "study.yaml", "train", select=["lr", "loss.step"])
         self.assertEqual(sorted(zip(table["lr"], table["loss.step"])), [(0.25, 12), (0.5, 12)])
+        with self.assertRaisesRegex(sweep.ResultsError, "has no scale `large`"):
+            sweep.results(self.root / "results", self.root / "study.yaml", scale="large")
 
     def test_a_killed_run_goes_on_from_the_checkpoint(self) -> None:
         self.hold.touch()

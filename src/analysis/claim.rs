@@ -60,9 +60,6 @@ pub struct Verdict {
     /// True if its number is certain, because its metric is deterministic.
     #[serde(skip)]
     pub certain: bool,
-    /// False if the claim is about other hardware or a larger scale.
-    #[serde(skip)]
-    pub applies: bool,
 }
 
 /// State of a claim.
@@ -99,6 +96,11 @@ impl Verdict {
             (true, State::Refuted) => "broken",
             (_, state) => state.word(),
         }
+    }
+
+    /// False if the claim is about other hardware or other sizes.
+    fn applies(&self) -> bool {
+        !matches!(self.lacks, Some(Lack::Hardware | Lack::Scale))
     }
 
     /// A row of a table: the claim, the verdict, the reason and the paper's value.
@@ -167,7 +169,6 @@ pub(crate) fn judge(claim: &Claim, source: Source<'_>) -> Verdict {
         scale: source.study.recipe.scale.clone(),
         open: false,
         certain: false,
-        applies: true,
     };
     let judge = Judge { source, hardware: &claim.hardware, rules: claim.rules };
     let judged = match &claim.statement {
@@ -181,8 +182,10 @@ pub(crate) fn judge(claim: &Claim, source: Source<'_>) -> Verdict {
     }
     // The claim may be about other hardware, too; that does not hide that it is about other sizes.
     if let Some(reason) = scale::too_small(claim, source) {
-        let because = if verdict.applies { reason } else { format!("{}; {reason}", verdict.because) };
-        let lacks = if verdict.applies { Lack::Scale } else { Lack::Hardware };
+        let (because, lacks) = match verdict.lacks {
+            Some(lacks) => (format!("{}; {reason}", verdict.because), lacks),
+            None => (reason, Lack::Scale),
+        };
         verdict = Verdict {
             because,
             lacks: Some(lacks),
@@ -192,15 +195,10 @@ pub(crate) fn judge(claim: &Claim, source: Source<'_>) -> Verdict {
             p: None,
             open: false,
             certain: false,
-            applies: false,
             ..verdict
         };
-    } else if verdict.state == State::Undecided {
-        verdict.lacks = Some(match (verdict.applies, verdict.open) {
-            (false, _) => Lack::Hardware,
-            (true, true) => Lack::Samples,
-            (true, false) => Lack::Results,
-        });
+    } else if verdict.state == State::Undecided && verdict.lacks.is_none() {
+        verdict.lacks = Some(if verdict.open { Lack::Samples } else { Lack::Results });
     }
     verdict
 }
@@ -219,7 +217,7 @@ pub(crate) fn judge_all(source: Source<'_>) -> Vec<Verdict> {
 /// without a result count as undecided.
 fn correct(verdicts: &mut [Verdict]) {
     let mut family: Vec<&mut Verdict> =
-        verdicts.iter_mut().filter(|verdict| verdict.applies && !verdict.invariant).collect();
+        verdicts.iter_mut().filter(|verdict| verdict.applies() && !verdict.invariant).collect();
     let chance: Vec<f64> = family.iter().map(|verdict| verdict.p.unwrap_or(1.0)).collect();
     let claims = count(family.len(), "claim");
     for (verdict, p) in family.iter_mut().zip(holm(&chance)) {

@@ -8,7 +8,7 @@ use super::{
     include::Inclusion,
     room::product_of,
 };
-use crate::recipe::{Assignment, Dimension, Problem, Spanned, Step, Template};
+use crate::recipe::{Assignment, Dimension, Problem, Scope, Spanned, Step, Template};
 
 /// One assignment of all axes of a step, in the order of the axes.
 #[derive(Debug, Clone, Default)]
@@ -84,7 +84,12 @@ pub(super) fn expand(step: &Step, context: &mut Context<'_>) -> Vec<Point> {
             }
         });
     }
-    if points.is_empty() && step.matrix.suggested().is_none() {
+    // Params may switch a whole step off, so that a scale can do without it.
+    let is_off = step.matrix.condition.as_ref().is_some_and(|condition| {
+        let names = condition.references();
+        !names.is_empty() && names.iter().all(|reference| reference.scope == Scope::Params)
+    });
+    if points.is_empty() && step.matrix.suggested().is_none() && !is_off {
         let message = format!("step `{}` has no points left", step.name.value);
         context.problem(step.name.span, message, "nothing to run", "exclude fewer points, or remove the step");
     }

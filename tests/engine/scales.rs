@@ -152,6 +152,27 @@ fn mistakes_in_scales() {
 }
 
 #[test]
+fn a_scale_can_switch_a_step_off() {
+    let study = STUDY
+        .replace("params: { v: 1, w: 5 }", "params: { v: 1, w: 5, both: true }")
+        .replace("huge: { set: { v: 100 } }", "huge: { set: { v: 100, both: false } }")
+        .replace("b: { uses: mock,", "b: { if: params.both, uses: mock,")
+        .replace("tables:\n", "tables:\n  of-b: { from: b, cells: [value] }\n");
+    let sandbox = Sandbox::with(&study);
+    assert_eq!(labels(&sandbox, &["recipe.yaml"]).len(), 3);
+    assert_eq!(labels(&sandbox, &["recipe.yaml", "--scale", "huge"]), ["a/seed=0", "a/seed=1"]);
+    let ended = sandbox.sweep(&["run", "recipe.yaml", "--scale", "huge", "--strict"]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let verdicts = verdicts(&sandbox, "study-huge");
+    let (off, on) = (of(&verdicts, "b-is-five"), of(&verdicts, "large-only"));
+    assert_eq!((&off["state"], &off["because"]), (&"undecided".into(), &"no point has these values".into()));
+    assert_eq!(on["state"], "supported");
+    // What needs the step has nothing to wait for.
+    sandbox.write("recipe.yaml", &study.replace("steps:\n", "steps:\n  c: { needs: b, uses: mock }\n"));
+    assert_eq!(labels(&sandbox, &["recipe.yaml", "--scale", "huge"]).len(), 3);
+}
+
+#[test]
 fn a_recipe_inherits_scales() {
     let sandbox = Sandbox::with(STUDY);
     sandbox

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use sweep_job::{Backend, Value};
 
-use super::{State, Verdict};
+use super::{Lack, State, Verdict};
 use crate::{
     analysis::{
         Absence,
@@ -131,7 +131,7 @@ impl<'a> Judge<'a> {
             if !self.hardware.is_empty() && !self.hardware.contains(&backend) {
                 let about: Vec<&str> = self.hardware.iter().map(|backend| backend.name()).collect();
                 let (about, on) = (about.join(" or "), backend.name());
-                verdict.applies = false;
+                verdict.lacks = Some(Lack::Hardware);
                 return Err(format!("it is about {about}; this was measured on {on}"));
             }
         }

@@ -86,9 +86,10 @@ impl Lower<'_> {
                 }
             };
             if wanted.is_some_and(|wanted| wanted != is_text) {
-                let (is, help) = match is_text {
-                    true => ("a number", "write the smallest number from which the claim can be judged"),
-                    false => ("not a number", "write the text that the claim is about"),
+                let (is, help) = if is_text {
+                    ("a number", "write the smallest number from which the claim can be judged")
+                } else {
+                    ("not a number", "write the text that the claim is about")
                 };
                 let message = format!("{of} `{}` of task `{}` is {is}", name.value, step.task.name);
                 self.problem(entry.value.span, message, "another kind of value", help);

@@ -345,8 +345,7 @@ impl TaskSpec for BenchMaskUpdate {
     const ABOUT: &'static str = "measures methods to make pruning masks from weights and moments";
     const HEADLINE: &'static [&'static str] = &["time.update", "memory.extra"];
 
-    const GROUPS: &'static [&'static [Param]] =
-        &[Workload::PARAMS, Finding::PARAMS, Making::PARAMS, Applying::PARAMS];
+    const GROUPS: &'static [&'static [Param]] = &[Workload::PARAMS, Finding::PARAMS, Making::PARAMS, Applying::PARAMS];
 
     const METRICS: &'static [&'static [MetricInfo]] =
         &[MaskMetrics::DECLARED, Self::DECLARED, SearchMetrics::DECLARED, WorkloadMetrics::DECLARED];

@@ -80,7 +80,7 @@ fn updates_that_mask_choose_the_same_weights() {
             for name in ["error.threshold", "sparsity", "memory.masks", "memory.concatenated", "weights"] {
                 assert_eq!(value(&only, name), value(&masks, name), "{update} {mask}: {name}");
             }
-            assert_eq!(masks.metrics.contains_key("ratio.floor"), false, "the floor masks nothing");
+            assert!(!masks.metrics.contains_key("ratio.floor"), "the floor masks nothing");
         }
     }
 }
@@ -133,7 +133,11 @@ fn gradients_can_be_masked_less_often() {
     let (always, default) = (every(1), training(&json!({"grad_clip": 0.5})));
     assert_eq!(value(&always, "loss").to_bits(), value(&default, "loss").to_bits());
     let seldom = every(5);
-    assert_ne!(value(&seldom, "loss").to_bits(), value(&default, "loss").to_bits(), "their norm counts in the clipping");
+    assert_ne!(
+        value(&seldom, "loss").to_bits(),
+        value(&default, "loss").to_bits(),
+        "their norm counts in the clipping"
+    );
     assert_eq!(value(&seldom, "sparsity"), value(&default, "sparsity"), "pruned weights stay 0");
     // Without clipping, masked moments alone keep pruned weights at 0, and other weights do not see the difference.
     let unclipped = |mask_every: u64| value(&training(&json!({"mask_every": mask_every, "grad_clip": 0})), "loss");

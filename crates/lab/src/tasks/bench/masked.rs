@@ -20,9 +20,7 @@ impl<B: Compute> Numbers<B> {
     ) -> Result<Self, LabError> {
         let copy = |tensor: &Tensor<B, 1>| tensor.clone() + 0.0;
         match masks {
-            Masks::Device(_) => {
-                Ok(Self::Device(layers.map(|layer| layer.into_iter().map(copy).collect()).collect()))
-            }
+            Masks::Device(_) => Ok(Self::Device(layers.map(|layer| layer.into_iter().map(copy).collect()).collect())),
             Masks::Host(_) => {
                 let layer = |layer: Vec<&Tensor<B, 1>>| layer.into_iter().map(|tensor| host(tensor.clone())).collect();
                 Ok(Self::Host(layers.map(layer).collect::<Result<_, _>>()?))

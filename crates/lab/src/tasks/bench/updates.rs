@@ -3,14 +3,12 @@
 use burn::tensor::Tensor;
 use sweep_job::{
     Outcome, Report,
-    tasks::{
-        BenchMaskUpdate, BenchMasking, MaskMetrics, SearchMetrics, ThresholdSearch, UpdateKind, WorkloadMetrics,
-    },
+    tasks::{BenchMaskUpdate, BenchMasking, MaskMetrics, SearchMetrics, ThresholdSearch, UpdateKind, WorkloadMetrics},
 };
 
 use super::{
-    Calls, absent, all_of, by_operations, compare, describe, floor, inputs, masked::Numbers, no_masks, on_device, pruned,
-    search::by_operation,
+    Calls, absent, all_of, by_operations, compare, describe, floor, inputs, masked::Numbers, no_masks, on_device,
+    pruned, search::by_operation,
 };
 use crate::{
     LabError,
