@@ -393,7 +393,8 @@ fn variants_share_their_beginning_bit_for_bit() {
 
 /// The processes whose parent is `parent`.
 fn children(parent: u32) -> Vec<u32> {
-    let processes = std::fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    let processes =
+        std::fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
     let of_parent = |process: &u32| {
         let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
         // The name, in parentheses, may have spaces; after it come the state and the parent.

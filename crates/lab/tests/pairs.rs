@@ -224,7 +224,8 @@ fn a_trace_has_the_phases_of_five_calls() {
 
 #[test]
 fn caches_have_the_size_of_their_layout() {
-    let sizes = json!({"length": 96, "requests": 4, "capacity": 256, "page": 16, "n_head": 2, "head_dim": 32, "n_layer": 2});
+    let sizes =
+        json!({"length": 96, "requests": 4, "capacity": 256, "page": 16, "n_head": 2, "head_dim": 32, "n_layer": 2});
     // Requests of 96, 72, 48 and 24 tokens: 240 in all, and 16 pages.
     let token = 2.0 * 2.0 * 2.0 * 32.0 * 4.0;
     for (variant, tokens) in [("concatenate", 240.0), ("preallocate", 4.0 * 256.0), ("paged", 16.0 * 16.0)] {
@@ -242,7 +243,8 @@ fn rounding_errors_are_those_of_the_formats() {
     let text = include_str!("../src/papers/pairs/testdata/fp8.json");
     let expected: Value = serde_json::from_str(text).unwrap();
     let sizes = json!({"width": 16, "hidden": 24, "batch_size": 8, "micro_batches": 1});
-    let formats = [("bf16", "bfloat16", "bfloat16"), ("f16", "float16", "float16"), ("fp8", "float8_e4m3fn", "float8_e5m2")];
+    let formats =
+        [("bf16", "bfloat16", "bfloat16"), ("f16", "float16", "float16"), ("fp8", "float8_e4m3fn", "float8_e5m2")];
     for (variant, products, gradients) in formats {
         let outcome = measured("pair/precision", &common::merged(json!({"variant": variant}), &sizes));
         for (name, format) in [("error.rounding", products), ("error.rounding.gradients", gradients)] {
@@ -309,7 +311,8 @@ fn a_profile_has_every_operation_of_a_step() {
     assert!((metric(&outcome, "loss") - 256_f64.ln()).abs() < 0.5, "{}", metric(&outcome, "loss"));
     let trace: Value =
         serde_json::from_str(&std::fs::read_to_string(dir.path().join(&outcome.artifacts["trace"])).unwrap()).unwrap();
-    let named = |name: &str| trace["traceEvents"].as_array().unwrap().iter().filter(|event| event["name"] == name).count();
+    let named =
+        |name: &str| trace["traceEvents"].as_array().unwrap().iter().filter(|event| event["name"] == name).count();
     assert_eq!([named("linear"), named("matmul"), named("backward"), named("step 2")], [16, 30, 2, 1]);
 }
 

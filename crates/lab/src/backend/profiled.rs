@@ -278,7 +278,9 @@ fn group(family: &str, name: &str) -> Group {
         "Module" if name.ends_with("bias_backward") => Group::Reduction,
         _ if product => Group::Product,
         "Init" => Group::Movement,
-        "BaseFloat" | "BaseInt" | "BaseBool" if name.starts_with("mask") || name.starts_with("equal") => Group::Pointwise,
+        "BaseFloat" | "BaseInt" | "BaseBool" if name.starts_with("mask") || name.starts_with("equal") => {
+            Group::Pointwise
+        }
         "BaseFloat" | "BaseInt" | "BaseBool" => Group::Movement,
         "Module" if name.starts_with("embedding") => Group::Movement,
         "Module" | "Custom" => Group::Other,

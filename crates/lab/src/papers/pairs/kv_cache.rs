@@ -205,9 +205,8 @@ impl Contender for KvCache {
 
     fn further<B: Compute>(&self, seed: u64, device: &B::Device, outcome: &mut Outcome) -> Result<(), LabError> {
         let requests = requests::<B>(self, seed, device);
-        let cached = || -> Result<Vec<Caches<B>>, LabError> {
-            Ok(decode(self, &requests, &mut Vec::new(), device)?.caches)
-        };
+        let cached =
+            || -> Result<Vec<Caches<B>>, LabError> { Ok(decode(self, &requests, &mut Vec::new(), device)?.caches) };
         sync::<B>(device)?;
         let before = B::device_memory(device);
         let (caches, heap) = heap::counted(cached);

@@ -252,7 +252,9 @@ impl Group {
         // Rank r reads what the one on its left writes.
         lefts.rotate_right(1);
         let mut pipes = lefts.into_iter().zip(rights).map(|(left, right)| left.zip(right));
-        let Some((left, right)) = pipes.next().flatten() else { return Err(LabError::Ranks("there are no ranks".into())) };
+        let Some((left, right)) = pipes.next().flatten() else {
+            return Err(LabError::Ranks("there are no ranks".into()));
+        };
         let ring = Ring::new(0, ranks, Box::new(left), Box::new(right));
         let mut group = Self { ring: Some(ring), others: Vec::new() };
         let threads = (rayon::current_num_threads() / ranks).max(1);

@@ -43,7 +43,8 @@ fn decoding_with_a_cache_is_causal_attention() {
     let device = FlexDevice;
     for variant in KvCacheVariant::ALL {
         let variant = *variant;
-        let sizes = KvCache { batch_size: 2, n_layer: 1, n_head: 3, head_dim: 4, length: 11, page: 4, ..KvCache::default() };
+        let sizes =
+            KvCache { batch_size: 2, n_layer: 1, n_head: 3, head_dim: 4, length: 11, page: 4, ..KvCache::default() };
         let pair = KvCache { variant, ..sizes };
         let mut call = pair.ready::<Flex>(7, &device).unwrap();
         // The second call finds the pages of the first.
