@@ -277,11 +277,10 @@ fn group(family: &str, name: &str) -> Group {
         // The gradient of a bias is a sum.
         "Module" if name.ends_with("bias_backward") => Group::Reduction,
         _ if product => Group::Product,
-        "Init" => Group::Movement,
         "BaseFloat" | "BaseInt" | "BaseBool" if name.starts_with("mask") || name.starts_with("equal") => {
             Group::Pointwise
         }
-        "BaseFloat" | "BaseInt" | "BaseBool" => Group::Movement,
+        "Init" | "BaseFloat" | "BaseInt" | "BaseBool" => Group::Movement,
         "Module" if name.starts_with("embedding") => Group::Movement,
         "Module" | "Custom" => Group::Other,
         _ if REDUCTIONS.iter().any(|word| name.starts_with(word)) => Group::Reduction,

@@ -237,7 +237,8 @@ fn table(rows: &[Row], steps: usize) -> String {
     let count = steps as f64;
     let mut text = String::from("operation,group,calls,seconds,share,seconds_per_call");
     for part in PARTS {
-        text.push_str(&format!(",seconds_{part}"));
+        text.push_str(",seconds_");
+        text.push_str(part);
     }
     text.push_str(",bytes,shape_of_longest\n");
     for row in rows {
@@ -246,11 +247,14 @@ fn table(rows: &[Row], steps: usize) -> String {
         let share = seconds / total;
         let bytes = row.bytes.map(|bytes| format!("{:.0}", bytes / count)).unwrap_or_default();
         let shape = row.longest.1.iter().map(ToString::to_string).collect::<Vec<_>>().join("x");
-        let parts: String = row.seconds.iter().map(|seconds| format!(",{:.9}", seconds / count)).collect();
+        // Writing to a text does not fail.
+        let mut parts = String::new();
+        for seconds in &row.seconds {
+            let _ = write!(parts, ",{:.9}", seconds / count);
+        }
         let name = &row.name;
         let (per_step, per_call) = (seconds / count, seconds / calls);
         let calls = calls / count;
-        // Writing to a text does not fail.
         let _ = writeln!(text, "{name},{group},{calls},{per_step:.9},{share:.6},{per_call:.9}{parts},{bytes},{shape}");
     }
     text
