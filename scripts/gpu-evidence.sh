@@ -145,7 +145,8 @@ if [ -n "$SMOKE" ]; then
         --set calls=1 --set estimates=2 --axis large.d_model=160 --axis threshold.method=quantile,quickselect,sample,radix,bracket \
         --axis seed=0
     step mask-update 300 recipe recipes/mask-update.yaml --set n_layer=3 --set calls=1 --axis small.d_model=160 \
-        --axis medium.d_model=160 --axis gpt2.d_model=160 --axis large.d_model=160 --axis fused.d_model=160,1024 --axis fused.mask=f32 --axis fused.method=radix,bracket --axis masking.mask=f32 --axis seed=0
+        --axis medium.d_model=160 --axis gpt2.d_model=160 --axis large.d_model=160 --axis large-fused.d_model=160 \
+        --set fused_mask=f32 --set floor_mask=f32 --axis fused.d_model=160,1024 --axis fused.mask=f32 --axis fused.method=radix,bracket --axis masking.mask=f32 --axis seed=0
     step batch-size 600 recipe recipes/batch-size.yaml "${tiny[@]}" --set last=2 --axis train.batch_size=1,2
 else
     step machine 60 machine

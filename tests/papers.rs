@@ -229,7 +229,12 @@ fn other_measurements_give_other_verdicts() {
     for (recipe, claim, metric, sides) in [
         ("pairs", "bandwidth", "time.call", ["bandwidth/variant=strided", "bandwidth/variant=contiguous"]),
         ("pairs", "intensity", "time.call", ["intensity/k_tile=32", "intensity/k_tile=0"]),
-        ("k1", "mask-costs-a-fifth", "throughput.sequences_per_s", ["mask/causal_mask=cached", "mask/causal_mask=rebuilt"]),
+        (
+            "k1",
+            "mask-costs-a-fifth",
+            "throughput.sequences_per_s",
+            ["mask/causal_mask=cached", "mask/causal_mask=rebuilt"],
+        ),
     ] {
         let plan = plan(recipe);
         let say = |numbers: &[f64]| said(&plan, claim, metric, sides, numbers);

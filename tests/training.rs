@@ -390,3 +390,86 @@ fn variants_share_their_beginning_bit_for_bit() {
         assert_eq!(&shared[label], expected, "{label}");
     }
 }
+
+/// The processes whose parent is `parent`.
+fn children(parent: u32) -> Vec<u32> {
+    let processes =
+        std::fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    let of_parent = |process: &u32| {
+        let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+        // The name, in parentheses, may have spaces; after it come the state and the parent.
+        let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
+        fields.get(1).and_then(|field| field.parse().ok()) == Some(parent)
+    };
+    processes.filter(of_parent).collect()
+}
+
+/// Polls until `found` gives something.
+fn eventually<T>(mut found: impl FnMut() -> Option<T>) -> T {
+    for _ in 0..6000 {
+        if let Some(found) = found() {
+            return found;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    panic!("it did not happen within a minute")
+}
+
+fn sharding(folder: &Path, variants: &str, more: &str) {
+    let text = format!(
+        "name: sharding\nsteps:\n  train:\n    uses: pair/sharding\n    matrix: {{ variant: {variants} }}\n    \
+         with: {{ shards: 4, {more} }}\n"
+    );
+    std::fs::write(folder.join("sharding.yaml"), text).unwrap();
+}
+
+/// Four processes compute what one does, with a quarter of its state each.
+#[test]
+fn ranks_that_are_processes_share_a_training() {
+    let folder = tempfile::tempdir().unwrap();
+    sharding(folder.path(), "[whole, processes]", "calls: 2, n_layer: 6, width: 128, batch_size: 16");
+    let ended = sweep(folder.path(), &["run", "sharding.yaml", "--backend", "cpu"]);
+    assert_eq!(ended.status.code(), Some(0), "{}", stderr(&ended));
+    let records = records(folder.path());
+    let of = |variant: &str| records.iter().find(|record| record["params"]["variant"] == variant).unwrap();
+    let (whole, shared) = (of("whole"), of("processes"));
+    assert!(metric(shared, "error.output") <= metric(shared, "error.allowed"));
+    let state = 16.0 * 6.0 * 128.0 * 128.0;
+    for (record, part) in [(whole, 1.0), (shared, 4.0)] {
+        let measured = metric(record, "memory.state");
+        assert!((measured * part / state - 1.0).abs() < 0.05, "{measured} of {}", state / part);
+    }
+    assert!(metric(shared, "memory.rank") < metric(whole, "memory.rank") / 1.5, "{shared}");
+    // Two gathers of every layer but the last, of which there is one, and a scatter of each: three quarters of all numbers.
+    assert_eq!(metric(shared, "bytes.sent"), (3.0 * 6.0 - 1.0) * 0.75 * 4.0 * 128.0 * 128.0);
+    assert!(metric(shared, "time.collectives") > 0.0);
+}
+
+/// A rank that is killed ends the job with a sentence, and leaves no process.
+#[test]
+fn a_killed_rank_ends_the_job() {
+    let folder = tempfile::tempdir().unwrap();
+    sharding(folder.path(), "[processes]", "calls: 100000, n_layer: 4, width: 128, batch_size: 16");
+    let mut sweep = Command::new(env!("CARGO_BIN_EXE_sweep"))
+        .args(["run", "sharding.yaml", "--backend", "cpu"])
+        .current_dir(folder.path())
+        .env_remove("SWEEP_RESULTS")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let ranks = eventually(|| {
+        let ranks: Vec<u32> = children(sweep.id()).into_iter().flat_map(children).collect();
+        (ranks.len() == 3).then_some(ranks)
+    });
+    let killed = rustix::process::Pid::from_raw(ranks[1].try_into().unwrap()).unwrap();
+    rustix::process::kill_process(killed, rustix::process::Signal::KILL).unwrap();
+    let status = eventually(|| sweep.try_wait().unwrap());
+    let mut text = String::new();
+    sweep.stderr.take().unwrap().read_to_string(&mut text).unwrap();
+    assert!(!status.success(), "{text}");
+    let said = ["the ranks of the job stopped: rank ", " of 4 was ended by signal 9"];
+    assert!(said.iter().all(|said| text.contains(said)), "{text}");
+    eventually(|| ranks.iter().all(|rank| !Path::new(&format!("/proc/{rank}")).exists()).then_some(()));
+}

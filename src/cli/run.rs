@@ -407,7 +407,7 @@ fn conclude(
         index(store, plan);
     }
     let end = reports::End { page, ended: summary.interrupted.is_none() };
-    let refuted = reports::report(results, plan, store, end, stamps)?;
+    let refuted = reports::report(results, plan, store, &end, stamps)?;
     Ok(match (summary.interrupted, summary.failed) {
         (Some(signal), _) => Exit::Interrupted(signal),
         (None, 0) if args.strict && refuted => Exit::Refuted,

@@ -244,7 +244,7 @@ impl Server {
     /// Tries whether there is room for a result.
     fn writes(&self) -> Result<(), Fault> {
         let mut file = tempfile::tempfile_in(self.jobs.store().results())?;
-        file.write_all(&[1; RESULT])?;
+        file.write_all(&vec![1; RESULT])?;
         Ok(file.sync_all()?)
     }
 

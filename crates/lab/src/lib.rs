@@ -17,9 +17,9 @@ pub mod prune;
 pub mod tasks;
 
 pub use backend::probe::probe;
-pub use papers::pairs::ranks::main as rank;
 pub use error::{DataError, HubError, LabError, StateError};
 pub use files::Folders;
+pub use papers::pairs::ranks::main as rank;
 pub use sweep_cpu_kernels::{rng, selection};
 use sweep_job::{Backend, Failure, Outcome, Report, Task};
 

@@ -26,10 +26,10 @@ pub(super) fn report(
     results: &Path,
     plan: &Plan,
     store: &Store,
-    end: End,
+    end: &End,
     stamps: Option<Vec<Option<Stamp>>>,
 ) -> Result<bool, Error> {
-    let End { page, ended } = end;
+    let End { page, ended } = *end;
     let mut refuted = false;
     let done = match stamps {
         Some(stamps) => Results::read_of(plan, store, stamps)?,

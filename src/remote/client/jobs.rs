@@ -18,7 +18,7 @@ fn here(error: std::io::Error) -> RemoteError {
 
 impl Remote {
     fn text_place(&self, name: &str) -> Path {
-        name.split('/').fold(self.prefix.clone().join("jobs"), |place, part| place.join(part))
+        name.split('/').fold(self.prefix.clone().join("jobs"), Path::join)
     }
 
     /// True if there is a record.

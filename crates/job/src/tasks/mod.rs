@@ -77,12 +77,12 @@ macro_rules! for_each_task {
             lab Check;
             lab Parity;
             lab K1;
+            lab Profile;
             worker BatchSize;
             lab BenchThreshold;
             lab BenchMaskUpdate;
             lab BenchMasking;
             lab Pair;
-            lab Profile;
             worker Command;
             worker Mock;
         }

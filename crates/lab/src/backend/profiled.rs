@@ -22,7 +22,7 @@ use burn_router::{BackendRouter, MultiBackendBridge, RouterTensor, Runner, Runne
 use sweep_job::Backend;
 
 use super::{Compute, DeviceMemory};
-use crate::{measure::heap, ops, prune::Selects};
+use crate::{ops, prune::Selects};
 
 /// The backend `B`, with every operation noted on the thread that calls it.
 pub(crate) type Profiled<B> = BackendRouter<Channel<B>>;
@@ -32,7 +32,16 @@ const NAME: usize = 64;
 
 thread_local! {
     /// The operations since [`begin`], if they are noted.
-    static NOTED: RefCell<Option<Vec<Operation>>> = const { RefCell::new(None) };
+    static NOTED: RefCell<Option<(Counter, Vec<Operation>)>> = const { RefCell::new(None) };
+}
+
+/// A counter of the heap, for devices without an allocator of their own.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Counter {
+    /// Begins to count.
+    pub(crate) begin: fn(),
+    /// Ends it, and gives the most bytes that were allocated at once; `None` if they cannot be counted.
+    pub(crate) end: fn() -> Option<f64>,
 }
 
 /// An operation that was executed.
@@ -80,13 +89,13 @@ impl Group {
 }
 
 /// Begins to note the operations of this thread, from none.
-pub(crate) fn begin() {
-    NOTED.with_borrow_mut(|noted| *noted = Some(Vec::new()));
+pub(crate) fn begin(counter: Counter) {
+    NOTED.with_borrow_mut(|noted| *noted = Some((counter, Vec::new())));
 }
 
 /// Ends it, and gives the operations.
 pub(crate) fn end() -> Vec<Operation> {
-    NOTED.with_borrow_mut(Option::take).unwrap_or_default()
+    NOTED.with_borrow_mut(Option::take).map(|(_, noted)| noted).unwrap_or_default()
 }
 
 /// The way to the other backend.
@@ -126,17 +135,17 @@ impl<B: BackendIr + Compute> RunnerClient for Client<B> {
     type Device = B::Device;
 
     fn register_op(&self, operation: OperationIr) {
-        let noting = NOTED.with_borrow(Option::is_some);
+        let counter = NOTED.with_borrow(|noted| noted.as_ref().map(|(counter, _)| *counter));
         // Giving memory back computes nothing.
-        if !noting || matches!(operation, OperationIr::Drop(_)) {
+        let Some(counter) = counter.filter(|_| !matches!(operation, OperationIr::Drop(_))) else {
             return self.0.register_op(operation);
-        }
+        };
         let (name, group) = described(&operation);
         let shape = operation.outputs().next().map(|output| output.shape.to_vec()).unwrap_or_default();
         let device = self.0.device();
         let before = B::device_memory(&device);
         if before.is_none() {
-            heap::begin();
+            (counter.begin)();
         }
         let started = Instant::now();
         self.0.register_op(operation);
@@ -145,10 +154,14 @@ impl<B: BackendIr + Compute> RunnerClient for Client<B> {
         let ended = Instant::now();
         let bytes = match before.zip(B::device_memory(&device)) {
             Some((before, after)) => Some(after.in_use.saturating_sub(before.in_use) as f64),
-            None => heap::end().map(|heap| heap.peak as f64),
+            None => (counter.end)(),
         };
         let operation = Operation { name, group, shape, started, ended, bytes };
-        NOTED.with_borrow_mut(|noted| noted.iter_mut().for_each(|noted| noted.push(operation.clone())));
+        NOTED.with_borrow_mut(|noted| {
+            if let Some((_, noted)) = noted {
+                noted.push(operation);
+            }
+        });
     }
 
     fn read_tensor_async(
@@ -261,10 +274,13 @@ fn group(family: &str, name: &str) -> Group {
     const REDUCTIONS: [&str; 10] = ["sum", "mean", "prod", "max", "min", "arg", "cum", "any", "all", "sort"];
     let product = ["matmul", "linear", "conv", "attention"].iter().any(|word| name.starts_with(word));
     match family {
+        // The gradient of a bias is a sum.
+        "Module" if name.ends_with("bias_backward") => Group::Reduction,
         _ if product => Group::Product,
-        "Init" => Group::Movement,
-        "BaseFloat" | "BaseInt" | "BaseBool" if name.starts_with("mask") || name.starts_with("equal") => Group::Pointwise,
-        "BaseFloat" | "BaseInt" | "BaseBool" => Group::Movement,
+        "BaseFloat" | "BaseInt" | "BaseBool" if name.starts_with("mask") || name.starts_with("equal") => {
+            Group::Pointwise
+        }
+        "Init" | "BaseFloat" | "BaseInt" | "BaseBool" => Group::Movement,
         "Module" if name.starts_with("embedding") => Group::Movement,
         "Module" | "Custom" => Group::Other,
         _ if REDUCTIONS.iter().any(|word| name.starts_with(word)) => Group::Reduction,
@@ -297,7 +313,7 @@ mod tests {
         type B = Profiled<Flex>;
         let device = FlexDevice;
         let x = Tensor::<B, 2>::from_floats([[1.0, 2.0], [3.0, 4.0]], &device);
-        begin();
+        begin(Counter { begin: || {}, end: || Some(1.0) });
         let y = (x.clone().matmul(x.clone()) + x.clone()).reshape([4]).sum();
         let largest = x.argmax(1);
         let noted = end();
@@ -312,7 +328,7 @@ mod tests {
             ("arg_max", Group::Reduction),
         ];
         assert_eq!(names, expected);
-        assert_eq!(noted[0].shape, [2, 2]);
+        assert_eq!((&noted[0].shape[..], noted[0].bytes), (&[2, 2][..], Some(1.0)));
         assert!(end().is_empty(), "nothing is noted any more");
     }
 }

@@ -333,6 +333,18 @@ fn numbers_mut(tensor: &mut FlexTensor) -> &mut [f32] {
     &mut tensor.storage_mut()[start..end]
 }
 
+/// `kept` `[batch, heads, tokens, width]` with `new` `[batch, heads, 1, width]` as the token `place`.
+pub(super) fn put_token(kept: FlexTensor, place: usize, new: &FlexTensor) -> FlexTensor {
+    let [tokens, width] = [size(&kept, 2), size(&kept, 3)];
+    let new = dense(new);
+    let mut kept = writable(kept);
+    let rows = numbers_mut(&mut kept).chunks_exact_mut(tokens * width).zip(numbers(&new).chunks_exact(width));
+    for (row, new) in rows {
+        row[place * width..(place + 1) * width].copy_from_slice(new);
+    }
+    kept
+}
+
 /// A tensor of one number.
 fn number(value: f32) -> FlexTensor {
     let mut buffer = Buffer::new(1);

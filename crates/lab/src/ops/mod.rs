@@ -252,6 +252,12 @@ pub trait Ops: BurnBackend {
         }
     }
 
+    /// `kept` `[batch, heads, tokens, width]` with `new` `[batch, heads, 1, width]` as the token `place`. The CPU writes into
+    /// the memory of `kept` if nothing else uses it.
+    fn put_token(kept: Tensor<Self, 4>, place: usize, new: Tensor<Self, 4>) -> Tensor<Self, 4> {
+        plain::put_token(kept, place, new)
+    }
+
     /// The weights and the means after a step of AdamW.
     ///
     /// It is not differentiated. Kernels write into the memory of what they are given where nothing else uses it.
@@ -291,6 +297,14 @@ pub fn compute_on_this_thread() {
 impl Ops for Flex {
     fn kernels() -> Option<&'static dyn Kernels<Self>> {
         in_use().then_some(&cpu::Cpu)
+    }
+
+    fn put_token(kept: Tensor<Self, 4>, place: usize, new: Tensor<Self, 4>) -> Tensor<Self, 4> {
+        // Flex copies the whole tensor to assign to a part of it.
+        match kernels_for::<Self>(&[kept.dtype(), new.dtype()]) {
+            Some(_) => wrap(cpu::put_token(float(kept), place, &float(new))),
+            None => plain::put_token(kept, place, new),
+        }
     }
 }
 

@@ -129,6 +129,12 @@ pub fn largest<B: Backend>(x: &Tensor<B, 2>, k: usize) -> Tensor<B, 2> {
     kept
 }
 
+/// See [`Ops::put_token`](super::Ops::put_token).
+pub fn put_token<B: Backend>(kept: Tensor<B, 4>, place: usize, new: Tensor<B, 4>) -> Tensor<B, 4> {
+    let [batch, heads, _, width] = kept.dims();
+    kept.slice_assign([0..batch, 0..heads, place..place + 1, 0..width], new)
+}
+
 /// See [`Ops::adamw_step`](super::Ops::adamw_step).
 pub fn adamw_step<B: Backend>(step: &AdamWStep<B>, parameter: Parameter<'_, B>) -> (Tensor<B, 1>, AdamWState<B>) {
     let Parameter { weights, gradient, state, decay, mask } = parameter;

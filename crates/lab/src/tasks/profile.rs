@@ -14,11 +14,11 @@ use crate::{
     Folders, LabError,
     backend::{
         BackendTask, Compute, dispatch_profiled,
-        profiled::{self, Group, Operation},
+        profiled::{self, Counter, Group, Operation},
         sync,
     },
     device::read::number,
-    measure::trace::Trace,
+    measure::{heap, trace::Trace},
     model::{self, Gpt, VOCAB_BYTES},
     optim::gradient::{Dropout, Forward},
     rng,
@@ -31,6 +31,14 @@ const TRACE_FILE: &str = "trace.json";
 const TRACED: usize = 2;
 /// The parts of a step.
 const PARTS: [&str; 3] = ["forward", "backward", "optimizer"];
+
+/// The heap, for operations that allocate on it.
+const HEAP: Counter = Counter {
+    begin: || {
+        heap::begin();
+    },
+    end: || heap::end().map(|heap| heap.peak as f64),
+};
 
 /// The metric of the time in each group.
 const TIMES: [(Group, &MetricInfo); 5] = [
@@ -136,14 +144,14 @@ fn step<B: Compute>(
     sync::<B>(device)?;
     let started = Instant::now();
     let dropout = Dropout { p: 0.0, seed: 0, at: [0, 0] };
-    profiled::begin();
+    profiled::begin(HEAP);
     let forward = Forward::<B>::new(network, inputs.clone(), targets.clone(), &Computing::default(), dropout);
     let loss = forward.loss();
     let of_forward = profiled::end();
-    profiled::begin();
+    profiled::begin(HEAP);
     let gradients = forward.backward(1.0);
     let of_backward = profiled::end();
-    profiled::begin();
+    profiled::begin(HEAP);
     let mut change = |index: usize, values: Tensor<B, 1>| match gradients.get(index) {
         Some(Some(gradient)) => values - gradient.clone() * lr,
         _ => values,
@@ -229,7 +237,8 @@ fn table(rows: &[Row], steps: usize) -> String {
     let count = steps as f64;
     let mut text = String::from("operation,group,calls,seconds,share,seconds_per_call");
     for part in PARTS {
-        text.push_str(&format!(",seconds_{part}"));
+        text.push_str(",seconds_");
+        text.push_str(part);
     }
     text.push_str(",bytes,shape_of_longest\n");
     for row in rows {
@@ -238,11 +247,14 @@ fn table(rows: &[Row], steps: usize) -> String {
         let share = seconds / total;
         let bytes = row.bytes.map(|bytes| format!("{:.0}", bytes / count)).unwrap_or_default();
         let shape = row.longest.1.iter().map(ToString::to_string).collect::<Vec<_>>().join("x");
-        let parts: String = row.seconds.iter().map(|seconds| format!(",{:.9}", seconds / count)).collect();
+        // Writing to a text does not fail.
+        let mut parts = String::new();
+        for seconds in &row.seconds {
+            let _ = write!(parts, ",{:.9}", seconds / count);
+        }
         let name = &row.name;
         let (per_step, per_call) = (seconds / count, seconds / calls);
         let calls = calls / count;
-        // Writing to a text does not fail.
         let _ = writeln!(text, "{name},{group},{calls},{per_step:.9},{share:.6},{per_call:.9}{parts},{bytes},{shape}");
     }
     text

@@ -80,7 +80,7 @@ fn updates_that_mask_choose_the_same_weights() {
             for name in ["error.threshold", "sparsity", "memory.masks", "memory.concatenated", "weights"] {
                 assert_eq!(value(&only, name), value(&masks, name), "{update} {mask}: {name}");
             }
-            assert_eq!(masks.metrics.contains_key("ratio.floor"), false, "the floor masks nothing");
+            assert!(!masks.metrics.contains_key("ratio.floor"), "the floor masks nothing");
         }
     }
 }

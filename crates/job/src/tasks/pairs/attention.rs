@@ -66,6 +66,7 @@ metrics! {
 
 impl Declared for Attention {
     const NAME: &'static str = "pair/attention";
-    const ABOUT: &'static str = "computes attention with all scores in memory, or block by block, with modified scores or without";
+    const ABOUT: &'static str =
+        "computes attention with all scores in memory, or block by block, with modified scores or without";
     const OWN_METRICS: &'static [MetricInfo] = Self::DECLARED;
 }

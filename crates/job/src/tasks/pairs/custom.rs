@@ -31,5 +31,6 @@ params! {
 
 impl Declared for Custom {
     const NAME: &'static str = "pair/custom-backward";
-    const ABOUT: &'static str = "differentiates gates that are composed of operations, or have a backward pass of their own";
+    const ABOUT: &'static str =
+        "differentiates gates that are composed of operations, or have a backward pass of their own";
 }

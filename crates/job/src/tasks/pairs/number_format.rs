@@ -45,6 +45,8 @@ metrics! {
     impl NumberFormat {
         /// Loss of the first call: mean squared error.
         LOSS: One = "loss";
+        /// Norm of the difference of the first call's gradients from those in `f32`, divided by the norm of the latter.
+        GRADIENTS: Fraction = "error.gradients";
         /// Relative rounding error of normally distributed numbers in the format of products, as a root mean square; with
         /// `fp8`, that of e4m3.
         ROUNDING: Fraction = "error.rounding", Deterministic;

@@ -83,7 +83,8 @@ trait Modified {
 impl Modified for Attention {
     #[expect(clippy::cast_precision_loss, reason = "a number of heads")]
     fn slopes<B: Backend>(&self, device: &B::Device) -> Tensor<B, 4> {
-        let slopes: Vec<f32> = (1..=self.n_head).map(|head| 2_f32.powf(-8.0 * head as f32 / self.n_head as f32)).collect();
+        let slopes: Vec<f32> =
+            (1..=self.n_head).map(|head| 2_f32.powf(-8.0 * head as f32 / self.n_head as f32)).collect();
         Tensor::<B, 1>::from_floats(&slopes[..], device).reshape([1, self.n_head, 1, 1])
     }
 

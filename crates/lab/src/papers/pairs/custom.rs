@@ -9,7 +9,7 @@ use burn::{
             ops::{Backward, Ops as Step, OpsKind},
         },
     },
-    tensor::{Tensor, TensorPrimitive, activation::sigmoid, backend::Backend, ops::FloatTensor},
+    tensor::{Tensor, TensorPrimitive, backend::Backend, ops::FloatTensor},
 };
 use sweep_job::tasks::{Custom, CustomVariant};
 
@@ -49,15 +49,13 @@ fn unwrap<B: Backend>(tensor: Tensor<B, 2>) -> FloatTensor<B> {
     tensor.into_primitive().tensor()
 }
 
-/// `x σ(x) y`, in operations of the backend.
-fn gate<B: Backend>(x: Tensor<B, 2>, y: Tensor<B, 2>) -> Tensor<B, 2> {
-    x.clone() * sigmoid(x) * y
+fn sigmoid<B: Backend>(x: Tensor<B, 2>) -> Tensor<B, 2> {
+    (x.neg().exp() + 1.0).recip()
 }
 
-/// The same, with `σ` and all else composed.
-fn composed<B: Backend>(x: Tensor<B, 2>, y: Tensor<B, 2>) -> Tensor<B, 2> {
-    let open = (x.clone().neg().exp() + 1.0).recip();
-    x * open * y
+/// `x σ(x) y`, composed.
+fn gate<B: Backend>(x: Tensor<B, 2>, y: Tensor<B, 2>) -> Tensor<B, 2> {
+    x.clone() * sigmoid(x) * y
 }
 
 /// The same, in the graph as one operation.
@@ -87,7 +85,7 @@ impl Contender for Custom {
             let (first, factors) = (tracked(&x), y.iter().map(tracked).collect::<Vec<_>>());
             let loss = meter.part::<B, _>(Part::Forward, device, || {
                 let gate = |x: Tensor<Autodiff<B>, 2>, y: &Tensor<Autodiff<B>, 2>| match self.variant {
-                    CustomVariant::Composed => composed(x, y.clone()),
+                    CustomVariant::Composed => gate(x, y.clone()),
                     CustomVariant::Custom => custom(x, y.clone()),
                 };
                 factors.iter().fold(first.clone(), gate).mean()

@@ -154,10 +154,7 @@ fn unwrap<B: Backend>(tensor: Tensor<B, 2>) -> FloatTensor<B> {
 }
 
 /// `x W` of both in e4m3; gradients are in e5m2.
-pub(super) fn product<B: Backend>(
-    x: Tensor<Autodiff<B>, 2>,
-    weight: Tensor<Autodiff<B>, 2>,
-) -> Tensor<Autodiff<B>, 2> {
+pub(super) fn product<B: Backend>(x: Tensor<Autodiff<B>, 2>, weight: Tensor<Autodiff<B>, 2>) -> Tensor<Autodiff<B>, 2> {
     let device = x.device();
     let (x, weight) = (x.into_primitive().tensor(), weight.into_primitive().tensor());
     let factors = [&x, &weight].map(|factor| Coded::new(wrap::<B>(factor.primitive.clone()), E4M3));

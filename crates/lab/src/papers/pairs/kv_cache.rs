@@ -14,6 +14,7 @@ use crate::{
     LabError,
     backend::{Compute, sync},
     measure::{self, heap},
+    ops::Ops,
 };
 
 /// Keys or values of one layer.
@@ -36,7 +37,7 @@ struct Room {
     page: usize,
 }
 
-impl<B: Backend> Kept<B> {
+impl<B: Ops> Kept<B> {
     fn new(variant: KvCacheVariant, room: Room, device: &B::Device) -> Self {
         match variant {
             KvCacheVariant::Concatenate => Self::Growing(None),
@@ -49,9 +50,6 @@ impl<B: Backend> Kept<B> {
 
     /// Adds `new` `[batch, heads, 1, width]` at `position`; pages come from `free`, or are new.
     fn add(&mut self, new: Tensor<B, 4>, position: usize, room: Room, free: &mut Vec<Tensor<B, 4>>) {
-        let put = |kept: Tensor<B, 4>, place: usize, new: Tensor<B, 4>| {
-            kept.slice_assign([0..room.batch, 0..room.heads, place..place + 1, 0..room.width], new)
-        };
         match self {
             Self::Growing(kept) => {
                 *kept = Some(match kept.take() {
@@ -59,13 +57,13 @@ impl<B: Backend> Kept<B> {
                     None => new,
                 });
             }
-            Self::Whole(kept) => *kept = kept.take().map(|kept| put(kept, position, new)),
+            Self::Whole(kept) => *kept = kept.take().map(|kept| B::put_token(kept, position, new)),
             Self::Pages(pages) => {
                 let place = position % room.page;
                 let page = if place == 0 { free.pop() } else { pages.pop() };
                 let page =
                     page.unwrap_or_else(|| owned([room.batch, room.heads, room.page, room.width], &new.device()));
-                pages.push(put(page, place, new));
+                pages.push(B::put_token(page, place, new));
             }
         }
     }
@@ -207,9 +205,8 @@ impl Contender for KvCache {
 
     fn further<B: Compute>(&self, seed: u64, device: &B::Device, outcome: &mut Outcome) -> Result<(), LabError> {
         let requests = requests::<B>(self, seed, device);
-        let cached = || -> Result<Vec<Caches<B>>, LabError> {
-            Ok(decode(self, &requests, &mut Vec::new(), device)?.caches)
-        };
+        let cached =
+            || -> Result<Vec<Caches<B>>, LabError> { Ok(decode(self, &requests, &mut Vec::new(), device)?.caches) };
         sync::<B>(device)?;
         let before = B::device_memory(device);
         let (caches, heap) = heap::counted(cached);

@@ -8,7 +8,7 @@ use sweep_job::{
 };
 
 use super::{
-    Call, Contender, Left, ROUNDING,
+    Call, Contender, Left, Meter, ROUNDING,
     fp8::{self, E4M3, E5M2},
     mlp::{Mlp, mean_squared},
     normal, tensor,
@@ -109,6 +109,17 @@ impl Contender for NumberFormat {
         };
         outcome.set(&NumberFormat::ROUNDING, relative_error(&products, &numbers));
         outcome.set(&NumberFormat::ROUNDING_GRADIENTS, relative_error(&gradients, &numbers));
+        let of = |pair: &Self| -> Result<Vec<f32>, LabError> {
+            let mut call = pair.ready::<B>(seed, device)?;
+            call(&mut Meter::new(None))?.numbers()
+        };
+        let (own, exact) = (of(self)?, of(&self.reference())?);
+        // The loss is the last number.
+        let gradients = exact.len().saturating_sub(1);
+        let pairs = own.iter().zip(&exact).take(gradients);
+        let difference: f64 = pairs.map(|(own, exact)| (f64::from(*own) - f64::from(*exact)).powi(2)).sum();
+        let norm: f64 = exact.iter().take(gradients).map(|exact| f64::from(*exact).powi(2)).sum();
+        outcome.set(&NumberFormat::GRADIENTS, (difference / norm).sqrt());
         Ok(())
     }
 }

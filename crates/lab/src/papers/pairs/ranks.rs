@@ -90,7 +90,7 @@ impl<B: Compute> Rank<B> {
     fn gathered(&self, ring: &mut Ring, layer: usize) -> Result<Vec<f32>, LabError> {
         let Some(shard) = self.shards.get(layer) else { return Ok(Vec::new()) };
         let own = host(shard.weights.clone())?;
-        ring.all_gather(&own).map_err(broken)
+        ring.all_gather(&own).map_err(|error| broken(&error))
     }
 
     /// The whole weights of a layer.
@@ -118,7 +118,7 @@ impl<B: Compute> Rank<B> {
                 let weights = self.weights(ring, layer, device)?;
                 let Some((whole, of_x)) = backward(x, weights, back.take(), &self.y) else { break };
                 back = Some(of_x);
-                let own = ring.reduce_scatter(&host(whole)?).map_err(broken)?;
+                let own = ring.reduce_scatter(&host(whole)?).map_err(|error| broken(&error))?;
                 let count = own.len();
                 // Every rank's loss is the mean over its own rows.
                 let mean = Tensor::<B, 1>::from_data(TensorData::new(own, [count]), device) / self.ranks as f64;
@@ -158,7 +158,7 @@ fn most_memory<B: Compute>(
         |rank| rank.step(ring, &mut Meter::new(None), device),
         |_| batch_bytes(pair) / pair.shards as f64,
     )?;
-    let all = ring.all([own.state, own.rank].map(in_bytes)).map_err(broken)?;
+    let all = ring.all([own.state, own.rank].map(in_bytes)).map_err(|error| broken(&error))?;
     let most = |index: usize| {
         let most = all.iter().map(|memory| memory[index]).max().filter(|bytes| *bytes < u64::MAX);
         most.map(|bytes| bytes as f64)
@@ -173,7 +173,7 @@ fn in_bytes(bytes: Option<f64>) -> u64 {
 }
 
 /// The error of a rank that has lost a neighbor.
-fn broken(error: io::Error) -> LabError {
+fn broken(error: &io::Error) -> LabError {
     LabError::Ranks(error.to_string())
 }
 
@@ -192,10 +192,10 @@ impl BackendTask for Other {
             dup2_stdout(stderr())?;
             Ok(pipes)
         };
-        let (left, right) = pipes().map_err(broken)?;
+        let (left, right) = pipes().map_err(|error| broken(&error))?;
         let mut ring = Ring::new(rank, ranks, Box::new(left), Box::new(right));
         let mut training: Option<Rank<B>> = None;
-        while let Some(word) = ring.hear().map_err(broken)?.filter(|word| *word != END) {
+        while let Some(word) = ring.hear().map_err(|error| broken(&error))?.filter(|word| *word != END) {
             if word == MEASURE {
                 training = None;
                 most_memory::<B>(&mut ring, &pair, seed, device)?;
@@ -252,7 +252,9 @@ impl Group {
         // Rank r reads what the one on its left writes.
         lefts.rotate_right(1);
         let mut pipes = lefts.into_iter().zip(rights).map(|(left, right)| left.zip(right));
-        let Some((left, right)) = pipes.next().flatten() else { return Err(LabError::Ranks("there are no ranks".into())) };
+        let Some((left, right)) = pipes.next().flatten() else {
+            return Err(LabError::Ranks("there are no ranks".into()));
+        };
         let ring = Ring::new(0, ranks, Box::new(left), Box::new(right));
         let mut group = Self { ring: Some(ring), others: Vec::new() };
         let threads = (rayon::current_num_threads() / ranks).max(1);
@@ -278,7 +280,7 @@ impl Group {
     /// Does `work`, after the others were told `word`.
     fn all<T>(&mut self, word: u8, work: impl FnOnce(&mut Ring) -> Result<T, LabError>) -> Result<T, LabError> {
         let done = match &mut self.ring {
-            Some(ring) => ring.tell(word).map_err(broken).and_then(|()| work(ring)),
+            Some(ring) => ring.tell(word).map_err(|error| broken(&error)).and_then(|()| work(ring)),
             None => Err(LabError::Ranks("they have ended".to_owned())),
         };
         match done {

@@ -135,7 +135,10 @@ mod tests {
     use super::*;
 
     /// What every rank of a ring of threads answers.
-    fn ring<T: Send + 'static>(ranks: usize, work: impl Fn(&mut Ring) -> io::Result<T> + Clone + Send + 'static) -> Vec<T> {
+    fn ring<T: Send + 'static>(
+        ranks: usize,
+        work: impl Fn(&mut Ring) -> io::Result<T> + Clone + Send + 'static,
+    ) -> Vec<T> {
         let (mut reads, mut writes) = (Vec::new(), Vec::new());
         for _ in 0..ranks {
             let (read, write) = io::pipe().unwrap();
@@ -171,7 +174,8 @@ mod tests {
                 let whole = ring.all_gather(&own)?;
                 Ok((whole, ring.sent))
             });
-            let expected: Vec<f32> = (0..ranks).flat_map(|rank| (0..count).map(move |index| number(rank, index))).collect();
+            let expected: Vec<f32> =
+                (0..ranks).flat_map(|rank| (0..count).map(move |index| number(rank, index))).collect();
             for (whole, sent) in gathered {
                 assert_eq!(whole, expected);
                 assert_eq!(sent, (4 * (ranks - 1) * count) as u64, "a ring sends no more than that");

@@ -4,9 +4,10 @@ use burn::{
     backend::{Flex, flex::FlexDevice},
     tensor::{Tensor, activation::softmax},
 };
-use sweep_job::tasks::{KvCache, KvCacheVariant};
+use proptest::prelude::*;
+use sweep_job::tasks::{Attention, AttentionScore, AttentionVariant, KvCache, KvCacheVariant};
 
-use super::{Contender, Meter, allocator::Pool, attention::slope, difference, flat, tensor};
+use super::{Contender, Meter, allocator::Pool, attention::slope, difference, flat, normal, tensor};
 
 #[test]
 fn differences_are_seen_and_so_is_what_is_no_number() {
@@ -41,8 +42,10 @@ fn a_pool_gives_what_was_given_back_by_size_class() {
 fn decoding_with_a_cache_is_causal_attention() {
     let device = FlexDevice;
     for variant in KvCacheVariant::ALL {
-        let pair =
-            KvCache { variant: *variant, batch_size: 2, n_layer: 1, n_head: 3, head_dim: 4, length: 11, page: 4 };
+        let variant = *variant;
+        let sizes =
+            KvCache { batch_size: 2, n_layer: 1, n_head: 3, head_dim: 4, length: 11, page: 4, ..KvCache::default() };
+        let pair = KvCache { variant, ..sizes };
         let mut call = pair.ready::<Flex>(7, &device).unwrap();
         // The second call finds the pages of the first.
         drop(call(&mut Meter::new(None)).unwrap());
@@ -53,5 +56,62 @@ fn decoding_with_a_cache_is_causal_attention() {
         let expected = flat(softmax(scores, 3).matmul(v)).into_data().into_vec::<f32>().unwrap();
         let error = difference(&found, &expected);
         assert!(error < 1e-5, "{variant}: {error}");
+    }
+}
+
+/// Attention by its definition, number by number, in double precision.
+fn by_definition(pair: &Attention, seed: u64) -> Vec<f32> {
+    let Attention { batch_size, n_head, length, head_dim, score, window, .. } = *pair;
+    let count = batch_size * n_head * length * head_dim;
+    let [q, k, v] = ["q", "k", "v"].map(|name| normal(seed, name, 0, count, 1.0));
+    let mut out = Vec::with_capacity(count);
+    for head in 0..batch_size * n_head {
+        let row = |of: &[f32], token: usize| -> Vec<f64> {
+            let first = (head * length + token) * head_dim;
+            of[first..first + head_dim].iter().map(|number| f64::from(*number)).collect()
+        };
+        let slope = 2_f64.powf(-8.0 * (head % n_head + 1) as f64 / n_head as f64);
+        for query in 0..length {
+            let weight = |key: usize| {
+                let product: f64 = row(&q, query).iter().zip(row(&k, key)).map(|(q, k)| q * k).sum();
+                let product = product / (head_dim as f64).sqrt();
+                match score {
+                    AttentionScore::None => product.exp(),
+                    AttentionScore::RelativeBias => (product - slope * query.abs_diff(key) as f64).exp(),
+                    AttentionScore::SlidingWindow if key <= query && query - key < window => product.exp(),
+                    AttentionScore::SlidingWindow => 0.0,
+                }
+            };
+            let weights: Vec<f64> = (0..length).map(weight).collect();
+            let total: f64 = weights.iter().sum();
+            out.extend((0..head_dim).map(|column| {
+                let sum: f64 = weights.iter().enumerate().map(|(key, weight)| weight * row(&v, key)[column]).sum();
+                #[expect(clippy::cast_possible_truncation, reason = "to compare with single precision")]
+                let number = (sum / total) as f32;
+                number
+            }));
+        }
+    }
+    out
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+
+    #[test]
+    fn attention_by_blocks_is_attention_by_definition(
+        (batch_size, n_head, length, head_dim) in (1_usize..3, 1_usize..4, 4_usize..40, 1_usize..6),
+        (window, block, score) in (1_usize..45, 1_usize..45, 0_usize..3),
+        seed in 0_u64..100,
+    ) {
+        let score = AttentionScore::ALL[score];
+        for variant in AttentionVariant::ALL {
+            let variant = *variant;
+            let pair = Attention { variant, batch_size, n_head, length, head_dim, score, window, block };
+            let mut call = pair.ready::<Flex>(seed, &FlexDevice).unwrap();
+            let found = call(&mut Meter::new(None)).unwrap().numbers().unwrap();
+            let error = difference(&found, &by_definition(&pair, seed));
+            prop_assert!(error < 1e-5, "{:?}: {}", pair, error);
+        }
     }
 }

@@ -104,7 +104,6 @@ fn describe_errors(outcome: &mut Outcome, found: &[f32], scores: &[f32], exact: 
     outcome.set(&BenchThreshold::ERROR_MEAN, errors.iter().sum::<f64>() / errors.len().max(1) as f64);
     outcome.set(&BenchThreshold::ERROR_MAX, errors.iter().copied().fold(0.0, f64::max));
     outcome.set(&BenchThreshold::SPARSITY_EXACT, pruned_by(scores, exact));
-    #[expect(clippy::float_cmp, reason = "ties are what is counted")]
     let equal = scores.iter().filter(|score| **score == exact).count();
     outcome.set(&BenchThreshold::TIES, equal as f64 / scores.len() as f64);
 }
