@@ -279,3 +279,41 @@ fn a_scale_does_not_hide_behind_hardware() {
     // A mock job has no device, so that only the size is known to be wrong.
     assert_eq!(of(&verdicts, "large-only")["lacks"], "scale");
 }
+
+/// The sizes that a named network implies, and the last part of a path.
+#[test]
+fn the_scale_of_a_claim_about_a_network() {
+    let sandbox = Sandbox::with(
+        "name: study
+params: { model: gpt2-nano, data: kjv, n_layer: 3 }
+steps:
+  a:
+    uses: train
+    matrix: { prune: [none, magnitude] }
+    with: { model: '${{ params.model }}', data: '${{ params.data }}', n_layer: '${{ params.n_layer }}' }
+claims:
+  large:
+    order: { metric: loss, step: a, axis: prune, ascending: [none, magnitude] }
+    scale: { d_model: 768, n_layer: 12, data: web }
+",
+    );
+    sandbox.write("corpora/web", "some text that is long enough to be read\n");
+    let because = |flags: &[&str]| {
+        let ended = sandbox.sweep(&[&["report", "recipe.yaml", "--backend", "cpu"], flags].concat());
+        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+        let mut claim = ended.stdout.lines().skip_while(|line| !line.starts_with("? large"));
+        claim.nth(1).unwrap().trim().to_owned()
+    };
+    assert_eq!(
+        because(&[]),
+        "it is about d_model of 768 and more and n_layer of 12 and more and data web; this was measured at 96 and 3 and kjv"
+    );
+    let large = ["--set", "model=gpt2", "--set", "n_layer=12"];
+    assert_eq!(because(&large), "it is about data web; this was measured at kjv");
+    let path = sandbox.path("corpora/web");
+    let data = format!("data={}", path.display());
+    assert_eq!(because(&[&large[..], &["--set", &data]].concat()), "2 jobs without a result");
+    // One of the jobs is too small.
+    let axes = [&large[..], &["--set", &data, "--axis", "a.n_layer=12,6"]].concat();
+    assert_eq!(because(&axes), "it is about n_layer of 12 and more; this was measured at 6");
+}

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use sweep_job::{Value, tasks::dimension};
+use sweep_job::{Value, Values, tasks::dimension};
 
 use crate::{
     analysis::evidence::Source,
@@ -51,8 +51,10 @@ pub(super) fn too_small(claim: &Claim, source: Source<'_>) -> Option<String> {
 /// A job's parameter, axis or metric.
 fn value_of(name: &str, point: &Point, job: JobId, source: Source<'_>) -> Here {
     let values = source.study.values.get(&job);
-    let param = values.and_then(|values| values.get(name).cloned().or_else(|| dimension(values, name)));
-    let value = param.filter(|value| *value != Value::Null).or_else(|| point.get(name).cloned());
+    // A parameter without a value may follow from another one.
+    let given = |values: &Values| values.get(name).filter(|value| **value != Value::Null).cloned();
+    let param = values.and_then(|values| given(values).or_else(|| dimension(values, name)));
+    let value = param.or_else(|| point.get(name).cloned());
     let measured = source.measured.get(&job);
     let metric = || measured?.metrics.get(name).map(|metric| Value::Float(metric.value));
     match value.or_else(metric) {
