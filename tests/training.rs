@@ -282,6 +282,7 @@ fn worked(folder: &Path, more: &Value) -> (Outcome, f64) {
         project: None,
         nodes: 1,
         heartbeat: None,
+        log: None,
     };
     let mut worker = Command::new(env!("CARGO_BIN_EXE_sweep"))
         .args(["worker", "--engine", &std::process::id().to_string()])

@@ -32,6 +32,7 @@ fn metric(outcome: &Outcome, name: &str) -> f64 {
 }
 
 /// Every task with its variants' parameter, its variants, and tiny sizes.
+#[expect(clippy::too_many_lines, reason = "a list of all tasks and their variants")]
 fn all() -> Vec<(&'static str, &'static str, Vec<Value>, Value)> {
     let words = |words: &[&str]| words.iter().map(|word| json!(word)).collect::<Vec<_>>();
     vec![

@@ -304,7 +304,7 @@ params! {
         /// reads one number in every step to know.
         loss_scaling: LossScaling = LossScaling::Dynamic;
         /// First factor of the loss with `loss_scaling: dynamic`.
-        loss_scale: f64 = 65_536.0, in 1.0..=1e30;
+        loss_scale: f64 = 65_536.0, in 0.001..=1e30;
         /// Consecutive steps with finite gradients after which the factor of the loss doubles.
         loss_scale_interval: usize = 2000, in 1..=100_000_000, unit "iterations";
     }
