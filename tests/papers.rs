@@ -252,7 +252,7 @@ fn said(plan: &Plan, claim: &str, metric: &str, [of, to]: [&str; 2], numbers: &[
 fn other_measurements_give_other_verdicts() {
     for (recipe, claim, metric, sides) in [
         ("pairs", "bandwidth", "time.call", ["bandwidth/variant=strided", "bandwidth/variant=contiguous"]),
-        ("pairs", "intensity", "time.call", ["intensity/k_tile=32", "intensity/k_tile=0"]),
+        ("pairs", "intensity", "time.call", ["intensity/k_tile=16", "intensity/k_tile=0"]),
         (
             "k1",
             "mask-costs-a-fifth",
