@@ -12,7 +12,12 @@ use std::{
 };
 
 use serde::Deserialize;
-use sweep::{analysis, plan::Plan, recipe::Draft, store::Measured};
+use sweep::{
+    analysis,
+    plan::Plan,
+    recipe::{Draft, Request},
+    store::Measured,
+};
 use sweep_job::{Backend, Metric, Metrics, Unit};
 
 /// Results of a paper.
@@ -164,6 +169,25 @@ fn everything_that_a_paper_has_is_in_a_row() {
         missing.extend(placeless.map(|row| format!("paper {number}: `{}` has no `lines`", row.reports)));
     }
     assert!(missing.is_empty(), "{}", missing.join("\n"));
+}
+
+/// Every scale of every shipped recipe plans; a large GPU's without the jobs that need the CPU.
+#[test]
+fn every_scale_plans() {
+    let mut scales = 0;
+    for entry in std::fs::read_dir(root().join("recipes")).unwrap() {
+        let paths = [entry.unwrap().path()];
+        let plain = Draft::load(&Request { paths: &paths, ..Request::default() }).unwrap();
+        let plan = Plan::new(plain, Backend::Cpu).unwrap();
+        for (scale, _) in &plan.studies[0].recipe.scales {
+            let backend = if scale == "h200" { Backend::Cuda } else { Backend::Cpu };
+            let request = Request { paths: &paths, scale: Some(scale), ..Request::default() };
+            let plan = Plan::new(Draft::load(&request).unwrap(), backend).unwrap();
+            assert_eq!(plan.studies[0].recipe.scale.as_deref(), Some(scale.as_str()));
+            scales += 1;
+        }
+    }
+    assert!(scales > 10, "{scales} scales");
 }
 
 /// The sweep file of all papers has every recipe that a row names, and there is a verdict on each of its claims.
