@@ -193,19 +193,15 @@ impl Worker {
 
     /// Gives another job to a worker that waits for one; `false` if it has ended.
     fn take(&mut self, start: &Start<'_>) -> io::Result<bool> {
-        {
-            let mut hearing = self.hearing.lock().unwrap_or_else(PoisonError::into_inner);
-            if hearing.gone {
-                return Ok(false);
-            }
-            (hearing.job, hearing.idle) = (start.id, false);
-        }
         *self.heard.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
         (self.before, self.used) = (own_cpu_seconds(self.id()).unwrap_or(0.0), None);
-        let sent = self.send(start.job)?;
-        if !sent {
-            // Whatever its listener still says is about no job.
-            self.hearing.lock().unwrap_or_else(PoisonError::into_inner).idle = true;
+        let hearing = Arc::clone(&self.hearing);
+        // Held while the job is written: if the worker ends just now, its listener finds it either idle, so that its end is
+        // nobody's, or with the job.
+        let mut hearing = hearing.lock().unwrap_or_else(PoisonError::into_inner);
+        let sent = !hearing.gone && self.send(start.job)?;
+        if sent {
+            (hearing.job, hearing.idle) = (start.id, false);
         }
         Ok(sent)
     }
