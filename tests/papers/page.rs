@@ -223,7 +223,7 @@ fn tally(places: &[Place]) -> String {
         ("hardware", "undecided: hardware"),
         ("scale", "undecided: scale"),
         ("samples", "undecided: too few samples"),
-        ("results", "undecided: no result"),
+        ("results", "undecided: no comparable results"),
     ];
     let mut text = String::new();
     heading(&mut text, &["verdicts"], places);
