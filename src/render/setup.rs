@@ -228,7 +228,7 @@ impl<'a> Sources<'a> {
             return topic;
         }
         if let Some(tally) = tally(self.verdicts) {
-            topic.say(format!("{tally}."));
+            topic.say(format!("The recipe makes {tally}."));
         }
         if let Some(chance) = chance_of_error(self.verdicts, self.study.recipe.family) {
             topic.say(format!("{chance}."));
