@@ -48,7 +48,7 @@ pub struct Verdict {
     /// True for a claim that is true by construction.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub invariant: bool,
-    /// What is missing for a decision, if it is undecided.
+    /// The lack that keeps an undecided claim from being decided.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lacks: Option<Lack>,
     /// The scale of the recipe; absent for its plain values.

@@ -87,7 +87,7 @@ pub(crate) enum Ask {
     Forget { key: Key },
     /// Removes what nothing needs. The answer is [`super::Cleaned`].
     Clean,
-    /// Whether results can be written.
+    /// True if results can be written.
     Writes,
     /// Checks of the host's folder and programs. The answer is a list of [`crate::host::finding::Finding`].
     Examine,

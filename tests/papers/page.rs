@@ -251,7 +251,7 @@ fn tally(places: &[Place]) -> String {
 }
 
 impl Verdict {
-    /// What is missing for a decision. Verdicts of earlier versions do not say it.
+    /// The lack that keeps it undecided. Verdicts of earlier versions do not say it.
     fn lacks(&self) -> Option<&str> {
         if self.state != "undecided" {
             return None;

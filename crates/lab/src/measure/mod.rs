@@ -79,9 +79,9 @@ const BETWEEN_READINGS: Duration = Duration::from_millis(100);
 pub(crate) struct Watch {
     /// The most in use, in bytes.
     pub(crate) peak: u64,
-    /// What was in use in the first steps.
+    /// Bytes in use in the first steps.
     first: Readings,
-    /// What was in use after later steps.
+    /// Bytes in use after later steps.
     later: Readings,
     /// The most reserved, in bytes.
     pub(crate) reserved: u64,

@@ -1,4 +1,4 @@
-//! What the tasks of paper 001 measure apart from time, and how pruning's part of a step is measured.
+//! Metrics of the tasks of paper 001 apart from time, and the parts of a step that pruning takes.
 
 use crate::common::{merged, run};
 use serde_json::{Value, json};

@@ -74,7 +74,7 @@ pub trait Subject<B: Compute> {
     /// dropout.
     fn gradients(&mut self, at: [usize; 2], of: Option<&[usize]>) -> Result<Gradients<B>, LabError>;
 
-    /// What the last call of [`gradients`](Self::gradients) consisted of, as far as that is known.
+    /// The parts of the last call of [`gradients`](Self::gradients), as far as they are known.
     fn take_spans(&mut self) -> Vec<Span> {
         Vec::new()
     }

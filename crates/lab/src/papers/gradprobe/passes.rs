@@ -17,7 +17,7 @@ use crate::{
 pub struct Span {
     /// Its name in a trace.
     pub name: &'static str,
-    /// When it began, when the call returned, and when the device was idle after it.
+    /// Times of its beginning, of the call's return, and of the device's idleness after it.
     pub at: [Instant; 3],
 }
 

@@ -70,7 +70,7 @@ impl Contender for Attention {
 trait Modified {
     /// The slope of the bias in every head, `[1, heads, 1, 1]`: a geometric sequence that ends with 2^-8.
     fn slopes<B: Backend>(&self, device: &B::Device) -> Tensor<B, 4>;
-    /// What is added to the scores of queries and keys whose positions differ by `distance` `[1, 1, queries, keys]`.
+    /// The bias of the scores of queries and keys whose positions differ by `distance` `[1, 1, queries, keys]`.
     fn added<B: Backend>(&self, distance: Tensor<B, 4, Int>) -> Tensor<B, 4>;
     /// The same for all scores, `[batch, heads, length, length]`.
     fn bias<B: Backend>(&self, device: &B::Device) -> Tensor<B, 4>;

@@ -21,7 +21,7 @@ use crate::{LabError, backend::Compute, device::read::host, measure::Part};
 
 /// Numbers that are read or written at once.
 const PIECE: usize = 1 << 14;
-/// What is kept of a layer: weights, and both moments.
+/// State of a layer: weights, and both moments.
 const KEPT: usize = 3;
 
 /// The place of what is away.

@@ -40,7 +40,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// The exit code of a rank whose neighbor is gone.
 const ALONE: u8 = 3;
 
-/// What the first rank tells.
+/// A word of the first rank.
 const STEP: u8 = 1;
 const GATHER: u8 = 2;
 const MEASURE: u8 = 3;

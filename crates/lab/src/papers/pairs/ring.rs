@@ -114,7 +114,7 @@ impl Ring {
         Ok(())
     }
 
-    /// What the first rank tells; `None` if it is gone.
+    /// The word of the first rank; `None` if it is gone.
     pub(super) fn hear(&mut self) -> io::Result<Option<u8>> {
         let mut word = [0];
         if self.left.read(&mut word)? == 0 {
@@ -134,7 +134,7 @@ mod tests {
 
     use super::*;
 
-    /// What every rank of a ring of threads answers.
+    /// Answers of all ranks of a ring of threads.
     fn ring<T: Send + 'static>(
         ranks: usize,
         work: impl Fn(&mut Ring) -> io::Result<T> + Clone + Send + 'static,

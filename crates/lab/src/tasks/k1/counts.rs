@@ -1,4 +1,4 @@
-//! What a training of the hierarchy counts: losses, updated nodes, readings; and why something was not measured.
+//! Counts of a training of the hierarchy: losses, updated nodes, readings; and why something was not measured.
 
 use std::time::Duration;
 
