@@ -428,21 +428,21 @@ fn sharding(folder: &Path, variants: &str, more: &str) {
 #[test]
 fn ranks_that_are_processes_share_a_training() {
     let folder = tempfile::tempdir().unwrap();
-    sharding(folder.path(), "[whole, processes]", "calls: 2, n_layer: 6, width: 128, batch_size: 16");
+    sharding(folder.path(), "[whole, processes]", "calls: 2, n_layer: 24, width: 128, batch_size: 16");
     let ended = sweep(folder.path(), &["run", "sharding.yaml", "--backend", "cpu"]);
     assert_eq!(ended.status.code(), Some(0), "{}", stderr(&ended));
     let records = records(folder.path());
     let of = |variant: &str| records.iter().find(|record| record["params"]["variant"] == variant).unwrap();
     let (whole, shared) = (of("whole"), of("processes"));
     assert!(metric(shared, "error.output") <= metric(shared, "error.allowed"));
-    let state = 16.0 * 6.0 * 128.0 * 128.0;
+    let state = 16.0 * 24.0 * 128.0 * 128.0;
     for (record, part) in [(whole, 1.0), (shared, 4.0)] {
         let measured = metric(record, "memory.state");
         assert!((measured * part / state - 1.0).abs() < 0.05, "{measured} of {}", state / part);
     }
     assert!(metric(shared, "memory.rank") < metric(whole, "memory.rank") / 1.5, "{shared}");
     // Two gathers of every layer but the last, of which there is one, and a scatter of each: three quarters of all numbers.
-    assert_eq!(metric(shared, "bytes.sent"), (3.0 * 6.0 - 1.0) * 0.75 * 4.0 * 128.0 * 128.0);
+    assert_eq!(metric(shared, "bytes.sent"), (3.0 * 24.0 - 1.0) * 0.75 * 4.0 * 128.0 * 128.0);
     assert!(metric(shared, "time.collectives") > 0.0);
 }
 

@@ -248,9 +248,11 @@ impl Recipe {
         self.shown().flat_map(|shown| shown.steps)
     }
 
-    /// The metrics that tables, figures and claims refer to, and the curves that figures draw.
+    /// The metrics that tables, figures and claims refer to, also as sizes, and the curves that figures draw. Parameters that are
+    /// sizes are among them.
     pub fn metrics(&self) -> impl Iterator<Item = &str> {
-        self.shown().flat_map(|shown| shown.metrics)
+        let sizes = self.claims.iter().flat_map(|claim| &claim.scale).map(|least| least.name.value.as_str());
+        self.shown().flat_map(|shown| shown.metrics).chain(sizes)
     }
 
     /// The effects that tables and figures show.
