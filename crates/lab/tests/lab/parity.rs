@@ -57,7 +57,7 @@ fn benches_choose_exactly_on_every_gpu() {
         // More weights than radix selection takes for the bracket.
         let run = |task: &str, more: Value| {
             let workload = json!({"n_layer": 3, "d_model": 160, "calls": 1});
-            run_on(backend, task, merged(workload, &more), Path::new("."))
+            run_on(backend, task, merged(workload, &more), tempfile::tempdir().unwrap().path())
         };
         for method in ["radix", "bracket"] {
             let found = run("bench/threshold", json!({"method": method})).unwrap().metrics;
@@ -88,7 +88,7 @@ fn benches_choose_exactly_on_every_gpu() {
 fn every_gpu_has_a_ceiling() {
     for backend in gpus() {
         let asked = json!({"iters": 3, "eval_batches": 1, "ceiling": true});
-        let outcome = run_on(backend, "train", merged(tiny(&json!({})), &asked), Path::new("."));
+        let outcome = run_on(backend, "train", merged(tiny(&json!({})), &asked), tempfile::tempdir().unwrap().path());
         let metrics = outcome.unwrap_or_else(|failure| panic!("{backend}: {}", failure.message)).metrics;
         for name in ["peak.compute", "peak.bandwidth", "compute.mfu"] {
             assert!(metrics[name].value > 0.0, "{backend}: {name}");
