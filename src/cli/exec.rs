@@ -39,7 +39,7 @@ pub(super) struct ExecRemoteArgs {
     /// The name of all jobs of the submitting results folder.
     #[arg(long, value_parser = plain_name)]
     jobs_name: String,
-    /// The how manieth submission of the job it is.
+    /// The number of this submission among those of the job.
     #[arg(long)]
     submission: u32,
     /// The job's key.

@@ -39,7 +39,7 @@ pub enum RunEvent {
         job: usize,
         /// Its name there.
         id: BatchId,
-        /// The how manieth submission it is, from 1.
+        /// The number of the submission, from 1.
         #[serde(default = "first", skip_serializing_if = "is_first")]
         submission: u32,
     },
@@ -52,7 +52,7 @@ pub enum RunEvent {
         /// The indices of the GPUs it has.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         gpus: Vec<usize>,
-        /// The how manieth attempt it is, from 1.
+        /// The number of the attempt, from 1.
         #[serde(default = "first", skip_serializing_if = "is_first")]
         attempt: u32,
         /// Its host, if it runs on another one than the sweep.

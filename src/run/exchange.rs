@@ -38,7 +38,7 @@ pub struct SentJob {
     pub run: String,
     /// The job.
     pub key: Key,
-    /// The how manieth submission it is.
+    /// The number of this submission among those of the job.
     pub submission: u32,
 }
 

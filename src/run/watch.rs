@@ -56,7 +56,7 @@ pub enum State {
     Running {
         /// Since when.
         since: Timestamp,
-        /// The how manieth attempt.
+        /// The number of the attempt.
         attempt: u32,
         /// Its GPUs.
         gpus: Vec<usize>,

@@ -12,7 +12,7 @@ pub(crate) struct JobTag {
     pub(crate) run: String,
     /// The job.
     pub(crate) key: Key,
-    /// The how manieth submission of that run it is, from 1.
+    /// The number of the submission in that run, from 1.
     pub(crate) submission: u32,
 }
 

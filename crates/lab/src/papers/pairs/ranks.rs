@@ -40,7 +40,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// The exit code of a rank whose neighbor is gone.
 const ALONE: u8 = 3;
 
-/// A word of the first rank.
+/// The words of the first rank: a step of the training, all weights, the memory, the end.
 const STEP: u8 = 1;
 const GATHER: u8 = 2;
 const MEASURE: u8 = 3;
@@ -301,10 +301,10 @@ impl Group {
         })
     }
 
-    /// Lets all ranks end, and waits for them; who does not in time is killed, and has no status.
+    /// Lets all ranks end, and waits for them; one that does not end in time is killed, and has no status.
     fn end(&mut self) -> Vec<(usize, Option<ExitStatus>)> {
         if let Some(mut ring) = self.ring.take() {
-            // Who is gone does not hear it, and the pipes end with the ring.
+            // A rank that is gone does not hear it, and the pipes end with the ring.
             let _ = ring.tell(END);
         }
         let until = Instant::now() + PATIENCE;
