@@ -9,6 +9,10 @@
 //! digests, the journal, and three syncs to the disk, without which a finished job could be lost; `a sync` is the time
 //! of one of them on this machine. `in memory` is the same overhead with the results on `/dev/shm`, where a sync costs
 //! nothing: the engine's own. ninja and make sync nothing; they are skipped if they are not installed.
+//!
+//! The second table has programs, each of which is `true` in a shell. `sh` is the time of as many bare shells, as many at once
+//! as there are cores. HyperQueue runs beside them if the virtual environment in `SWEEP_PYTHON_HYPERQUEUE` or
+//! `~/.cache/sweep/hyperqueue` has the package `hyperqueue`; that package keeps no journal, and `ratio` is the time of `sweep run` over its time.
 
 #![expect(clippy::unwrap_used, reason = "a benchmark that cannot run has nothing to say")]
 
@@ -16,7 +20,7 @@ use std::{
     fmt::Write as _,
     fs,
     io::Write as _,
-    path::Path,
+    path::{Path, PathBuf},
     process::{Command, Stdio},
     sync::atomic::{AtomicUsize, Ordering},
     thread,
@@ -29,7 +33,8 @@ fn main() {
     let titles = ["sweep run", "process", "overhead", "in memory", "ninja", "make"].map(|title| format!("{title:>12}"));
     println!("{:>8} {}", "jobs", titles.join(" "));
     let given: Vec<usize> = std::env::args().skip(1).filter_map(|argument| argument.parse().ok()).collect();
-    for jobs in if given.is_empty() { vec![100, 1_000, 10_000] } else { given } {
+    let sizes = if given.is_empty() { vec![100, 1_000, 10_000] } else { given };
+    for jobs in sizes.iter().copied() {
         let folder = tempfile::tempdir().unwrap();
         let recipe = format!(
             "name: scale\nsteps:\n  a:\n    uses: mock\n    matrix: {{ value: {{ range: [0, {}] }}, seed: {{ range: [0, 100] }} }}\n    resources: {{ cpus: 1 }}\n",
@@ -50,12 +55,58 @@ fn main() {
         let make = time(Command::new("make").args(["-s", "-j", &at_once]).current_dir(folder.path()));
         let beyond = |time: Duration| time.saturating_sub(process);
         let times = [Some(run), Some(process), Some(beyond(run)), in_memory.map(beyond), ninja, make];
-        let shown = times.map(|time| match time {
-            Some(time) => format!("{:>9.2} ms", time.as_secs_f64() * 1e3 / jobs as f64),
-            None => format!("{:>12}", "–"),
-        });
-        println!("{jobs:>8} {}", shown.join(" "));
+        println!("{jobs:>8} {}", times.map(|time| each(time, jobs)).join(" "));
     }
+    println!("programs, per job:");
+    let titles = ["sweep run", "in memory", "sh", "HyperQueue", "ratio"].map(|title| format!("{title:>12}"));
+    println!("{:>8} {}", "jobs", titles.join(" "));
+    for jobs in sizes {
+        programs(jobs, cores);
+    }
+}
+
+/// Time for each of some jobs, for a column.
+fn each(time: Option<Duration>, jobs: usize) -> String {
+    time.map_or_else(|| format!("{:>12}", "–"), |time| format!("{:>9.3} ms", time.as_secs_f64() * 1e3 / jobs as f64))
+}
+
+/// Prints the time of programs that do nothing, and that of HyperQueue with the same.
+fn programs(jobs: usize, cores: usize) {
+    let folder = tempfile::tempdir().unwrap();
+    let recipe = format!(
+        "name: scale\nsteps:\n  a:\n    uses: command\n    with: {{ run: 'true' }}\n    matrix: {{ value: {{ range: [0, {}] }}, seed: {{ range: [0, 100] }} }}\n    resources: {{ cpus: 1 }}\n",
+        jobs / 100
+    );
+    fs::write(folder.path().join("recipe.yaml"), recipe).unwrap();
+    let sweep = env!("CARGO_BIN_EXE_sweep");
+    let at_once = cores.to_string();
+    let arguments = ["run", "recipe.yaml", "--jobs", &at_once, "--results"];
+    let run = |results: &Path| time(Command::new(sweep).args(arguments).arg(results).current_dir(folder.path()));
+    let on_disk = run(Path::new("results")).unwrap();
+    let in_memory = tempfile::tempdir_in("/dev/shm").ok().and_then(|results| run(results.path()));
+    let shells = in_turns(jobs, cores, || {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "true"]);
+        shell
+    });
+    let peer = hyperqueue(jobs, cores);
+    let ratio = peer.map_or("–".to_owned(), |peer| format!("{:.2}", on_disk.as_secs_f64() / peer.as_secs_f64()));
+    let times = [Some(on_disk), in_memory, Some(shells), peer].map(|time| each(time, jobs));
+    println!("{jobs:>8} {} {ratio:>12}", times.join(" "));
+}
+
+/// Run time of as many tasks in HyperQueue; `None` if it is not installed.
+fn hyperqueue(tasks: usize, cores: usize) -> Option<Duration> {
+    let given = std::env::var_os("SWEEP_PYTHON_HYPERQUEUE").map(PathBuf::from);
+    let environment =
+        given.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache/sweep/hyperqueue")))?;
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/peers/hyperqueue_true.py");
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = Command::new(environment.join("bin/python"));
+    command.arg(script).args([tasks.to_string(), cores.to_string()]).arg(folder.path().join("server"));
+    let output = command.current_dir(folder.path()).stderr(Stdio::null()).output().ok()?;
+    let seconds: f64 = String::from_utf8(output.stdout).ok()?.trim().parse().ok()?;
+    Some(Duration::from_secs_f64(seconds))
 }
 
 /// Time to write a small file to the disk durably.
@@ -81,16 +132,24 @@ fn time(command: &mut Command) -> Option<Duration> {
 
 /// Run time of as many bare workers, with the given number at once.
 fn processes(sweep: &str, count: usize, at_once: usize) -> Duration {
+    in_turns(count, at_once, || {
+        let mut worker = Command::new(sweep);
+        worker.args(["worker", "--engine", &std::process::id().to_string()]);
+        worker
+    })
+}
+
+/// Run time of as many processes, with the given number at once.
+fn in_turns(count: usize, at_once: usize, make: impl Fn() -> Command + Sync) -> Duration {
     let next = AtomicUsize::new(0);
     let begun = Instant::now();
     thread::scope(|scope| {
         for _ in 0..at_once {
             scope.spawn(|| {
                 while next.fetch_add(1, Ordering::Relaxed) < count {
-                    let mut worker = Command::new(sweep);
-                    worker.args(["worker", "--engine", &std::process::id().to_string()]);
-                    worker.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-                    worker.status().unwrap();
+                    let mut process = make();
+                    process.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+                    process.status().unwrap();
                 }
             });
         }
