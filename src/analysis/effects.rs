@@ -50,7 +50,7 @@ pub(crate) fn table(table: &recipe::Table, effects: &Effects, source: Source<'_>
         let traits = recipe.traits(step, metric);
         let mut outcome = experiment.measure(metric, traits.precision);
         let unit = traits.unit;
-        if unit.is_timing() && !table.rules.any_conditions {
+        if traits.depends_on_load && !table.rules.any_conditions {
             experiment.block_unlike(&mut outcome, source);
         }
         let cells: Vec<Cell> = outcome.effects.iter().map(EffectOf::cell).collect();

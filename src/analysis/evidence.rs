@@ -442,9 +442,9 @@ fn error(sample: Sample, precision: Precision) -> (Option<f64>, Doubt) {
     (precision.spread(sd).map(|sd| sd / (sample.n as f64).sqrt()), Doubt::Equal)
 }
 
-/// Checks the conditions of times and rates; returns footnotes.
+/// Checks the conditions of times, rates and utilizations; returns footnotes.
 pub(super) fn like(sides: &[&Side<'_>], question: &Question<'_>) -> Result<Vec<String>, Silence> {
-    if !question.traits.unit.is_timing() {
+    if !question.traits.depends_on_load {
         return Ok(Vec::new());
     }
     if question.rules.any_conditions {

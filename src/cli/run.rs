@@ -33,7 +33,7 @@ use super::{
 use crate::{
     analysis::search::{DecidedJobs, Searches},
     error::{Error, Exit},
-    format::say,
+    format::{count, say},
     host,
     plan::{Digests, JobId, Plan},
     progress::{Bars, Lines},
@@ -76,6 +76,9 @@ pub(super) struct RunArgs {
     /// After a failure, run the jobs that do not need the failed job (the default).
     #[arg(long, overrides_with = "fail_fast")]
     keep_going: bool,
+    /// Take again the times of exclusive jobs, and of jobs in rounds, that other processes disturbed, as the verdicts say.
+    #[arg(long)]
+    remeasure: bool,
     #[command(flatten)]
     remote: RemoteArgs,
     /// With a batch system: exit as soon as the jobs are submitted. Run the same command again to wait for them.
@@ -161,6 +164,11 @@ fn round(
     let mut looked = look(args, store, plan, selected, batch.is_some())?;
     if looked.puller.is_none() && looked.has_other_code(plan, store) {
         return Ok(None);
+    }
+    if args.remeasure && past.rounds == 0 {
+        let again = looked.standing.measure_again(plan, store, selected)?;
+        let jobs = count(again, "job");
+        say(format_args!("other processes disturbed {jobs}{}", if again > 0 { ", measured again now" } else { "" }));
     }
     if past.rounds == 0 {
         warn_of_damage(&looked.standing);

@@ -108,14 +108,17 @@ impl Scratch {
         if attempts.is_possible() { attempts } else { Attempts::default() }
     }
 
-    /// Replaces the state of the attempts; after a crash either the old or the new one is there.
+    /// Replaces the state of the attempts; after a crash either the old or the new one is there. Without a checkpoint the state
+    /// may be lost with the power, which is the same as none.
     pub(crate) fn save(&self, attempts: &Attempts) -> io::Result<()> {
         fs::create_dir_all(&self.folder)?;
         let text = serde_json::to_vec(attempts)?;
         let new = self.folder.join(format!("{STATE}.new"));
         let mut file = fs::File::create(&new)?;
         file.write_all(&text)?;
-        file.sync_all()?;
+        if attempts.has_checkpoints() {
+            file.sync_all()?;
+        }
         fs::rename(new, self.folder.join(STATE))
     }
 

@@ -21,6 +21,8 @@ pub struct Standing {
     pub warnings: Vec<String>,
     /// Damaged artifacts that a job uses.
     damaged: Vec<Artifact>,
+    /// Whole records of measurements that other processes disturbed, which are to be taken again.
+    disturbed: Vec<(Key, Stamp)>,
 }
 
 impl Standing {
@@ -29,11 +31,38 @@ impl Standing {
         let keys: Vec<Key> = plan.jobs().map(|(_, job)| job.key).collect();
         let looked = store.look(&keys)?;
         let warnings = looked.damaged.iter().map(ToString::to_string).collect();
-        let mut standing = Self { cached: looked.whole, stamps: looked.stamps, warnings, damaged: Vec::new() };
+        let mut standing = Self { cached: looked.whole, stamps: looked.stamps, warnings, damaged: Vec::new(), disturbed: Vec::new() };
         if selected.iter().any(|id| !standing.cached[id.index()]) {
             standing.look_at_artifacts(plan, store, selected);
         }
         Ok(standing)
+    }
+
+    /// Counts the measurements that other processes disturbed as not done. Returns how many they are.
+    ///
+    /// A job measures if it has the machine for itself or takes turns with others.
+    pub fn measure_again(
+        &mut self,
+        plan: &Plan,
+        store: &Store,
+        selected: &HashSet<JobId>,
+    ) -> Result<usize, StoreError> {
+        let measures = |id: JobId| {
+            let job = plan.job(id);
+            job.resources.exclusive || job.turn.is_some()
+        };
+        let done = plan.jobs().filter(|(id, _)| selected.contains(id) && self.cached[id.index()] && measures(*id));
+        let done: HashMap<Key, (JobId, Stamp)> =
+            done.filter_map(|(id, job)| Some((job.key, (id, self.stamps[id.index()]?)))).collect();
+        let stamps: Vec<(Key, Stamp)> = done.iter().map(|(key, (_, stamp))| (*key, *stamp)).collect();
+        for measured in store.measured_by(&stamps, &HashSet::new())? {
+            let is_disturbed = measured.under.as_ref().is_some_and(|under| under.is_disturbed());
+            if let Some((id, stamp)) = done.get(&measured.key).filter(|_| is_disturbed) {
+                self.cached[id.index()] = false;
+                self.disturbed.push((measured.key, *stamp));
+            }
+        }
+        Ok(self.disturbed.len())
     }
 
     fn look_at_artifacts(&mut self, plan: &Plan, store: &Store, selected: &HashSet<JobId>) {
@@ -66,14 +95,18 @@ impl Standing {
         digests.keep();
     }
 
-    /// Takes back the records whose artifacts are damaged, so that every process sees that their jobs are to run. The store must
-    /// be held.
+    /// Takes back the records whose artifacts are damaged and those of disturbed measurements, so that every process sees that
+    /// their jobs are to run. The store must be held.
     pub fn take_back(&self, store: &Store) -> std::io::Result<()> {
         for artifact in &self.damaged {
             // Another sweep may have made it again since it was checked.
             let now = |key| Artifact::new(store, key, artifact.name().to_owned());
             let damaged = || now(artifact.key()).is_some_and(|now| now.check(&mut Digests::default()).is_err());
             store.condemn(artifact.key(), damaged)?;
+        }
+        for (key, stamp) in &self.disturbed {
+            // Another sweep may have measured it again meanwhile.
+            store.condemn(*key, || store.stamp(*key) == Some(*stamp))?;
         }
         Ok(())
     }

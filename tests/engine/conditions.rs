@@ -265,6 +265,50 @@ fn times_of_other_hosts_and_of_a_busy_machine_decide_nothing() {
 }
 
 #[test]
+fn disturbed_times_are_taken_again_on_request() {
+    let sandbox = Sandbox::with(TIMES);
+    done(&sandbox, &[]);
+    let labels: Vec<String> = sandbox.records().into_keys().collect();
+    let load = |label: &str, foreign: f64| {
+        change(&sandbox, label, |record| {
+            let conditions = &mut record["provenance"]["conditions"];
+            conditions["machine"]["cores"] = json!(2);
+            (conditions["own"], conditions["foreign"]) = (json!(0.1), json!(foreign));
+        });
+    };
+    for label in &labels {
+        load(label, 0.02);
+    }
+    let disturbed = "train/a=2,seed=1";
+    load(disturbed, 1.3);
+    let (state, because) = verdict(&sandbox);
+    assert!(state == "undecided" && because.contains("`sweep run --remeasure` takes the times again"), "{because}");
+    let before = sandbox.records();
+    let remeasured = |args: &[&str]| {
+        let ended = sandbox.sweep(&[&["run", "recipe.yaml", "--remeasure"], args].concat());
+        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+        ended.stderr
+    };
+
+    // Another part of the recipe has none.
+    let said = remeasured(&["--only", "train/a=1"]);
+    assert!(said.contains("other processes disturbed 0 jobs\n"), "{said}");
+    assert_eq!((sandbox.runs().len(), sandbox.records()), (1, before.clone()));
+
+    let said = remeasured(&[]);
+    assert!(said.contains("other processes disturbed 1 job, measured again now\n"), "{said}");
+    let after = sandbox.records();
+    let changed: Vec<&String> = after.iter().filter(|(label, now)| before[*label] != **now).map(|(label, _)| label).collect();
+    assert_eq!((sandbox.runs().len(), changed), (2, vec![&disturbed.to_owned()]));
+    assert_eq!(after[disturbed]["provenance"]["conditions"]["run"]["name"], json!(sandbox.runs()[1]));
+
+    load(disturbed, 0.02);
+    assert_eq!(verdict(&sandbox).0, "supported");
+    assert!(remeasured(&[]).contains("other processes disturbed 0 jobs\n"));
+    assert_eq!(sandbox.runs().len(), 2, "nothing ran again");
+}
+
+#[test]
 fn a_rerun_without_a_metric_to_compare_does_not_agree() {
     let sandbox = Sandbox::with(
         "name: study\nsteps:\n  timed: { uses: command, with: { run: 'true' } }\n  counted: { uses: command, with: { run: 'echo n=1' } }\n",

@@ -36,6 +36,8 @@ pub struct MetricTraits {
     pub better: Option<Better>,
     /// The precision of its values.
     pub precision: Precision,
+    /// True if it depends on what else the machine does: times, rates and utilizations.
+    pub depends_on_load: bool,
 }
 
 /// Rules of a table or a claim.
@@ -152,6 +154,7 @@ pub(super) fn traits_of(rules: &[MetricRule], step: &Step, metric: &str) -> Metr
             .and_then(|rule| rule.precision)
             .or_else(|| declared.map(|metric| metric.precision))
             .unwrap_or(Precision::Measured),
+        depends_on_load: unit.is_timing() || metric.starts_with("utilization."),
     }
 }
 
