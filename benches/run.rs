@@ -11,7 +11,7 @@
 //! nothing: the engine's own. ninja and make sync nothing; they are skipped if they are not installed.
 //!
 //! The second table has programs, each of which is `true` in a shell. `sh` is the time of as many bare shells, as many at once
-//! as there are cores. HyperQueue runs beside them if the virtual environment in `SWEEP_PYTHON_HYPERQUEUE` or
+//! as there are cores. `HyperQueue` runs beside them if the virtual environment in `SWEEP_PYTHON_HYPERQUEUE` or
 //! `~/.cache/sweep/hyperqueue` has the package `hyperqueue`; that package keeps no journal, and `ratio` is the time of `sweep run` over its time.
 
 #![expect(clippy::unwrap_used, reason = "a benchmark that cannot run has nothing to say")]
@@ -70,7 +70,7 @@ fn each(time: Option<Duration>, jobs: usize) -> String {
     time.map_or_else(|| format!("{:>12}", "–"), |time| format!("{:>9.3} ms", time.as_secs_f64() * 1e3 / jobs as f64))
 }
 
-/// Prints the time of programs that do nothing, and that of HyperQueue with the same.
+/// Prints the time of programs that do nothing, and that of `HyperQueue` with the same.
 fn programs(jobs: usize, cores: usize) {
     let folder = tempfile::tempdir().unwrap();
     let recipe = format!(
@@ -95,7 +95,7 @@ fn programs(jobs: usize, cores: usize) {
     println!("{jobs:>8} {} {ratio:>12}", times.join(" "));
 }
 
-/// Run time of as many tasks in HyperQueue; `None` if it is not installed.
+/// Run time of as many tasks in `HyperQueue`; `None` if it is not installed.
 fn hyperqueue(tasks: usize, cores: usize) -> Option<Duration> {
     let given = std::env::var_os("SWEEP_PYTHON_HYPERQUEUE").map(PathBuf::from);
     let environment =

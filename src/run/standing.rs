@@ -31,7 +31,8 @@ impl Standing {
         let keys: Vec<Key> = plan.jobs().map(|(_, job)| job.key).collect();
         let looked = store.look(&keys)?;
         let warnings = looked.damaged.iter().map(ToString::to_string).collect();
-        let mut standing = Self { cached: looked.whole, stamps: looked.stamps, warnings, damaged: Vec::new(), disturbed: Vec::new() };
+        let mut standing =
+            Self { cached: looked.whole, stamps: looked.stamps, warnings, damaged: Vec::new(), disturbed: Vec::new() };
         if selected.iter().any(|id| !standing.cached[id.index()]) {
             standing.look_at_artifacts(plan, store, selected);
         }

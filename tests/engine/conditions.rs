@@ -298,7 +298,8 @@ fn disturbed_times_are_taken_again_on_request() {
     let said = remeasured(&[]);
     assert!(said.contains("other processes disturbed 1 job, measured again now\n"), "{said}");
     let after = sandbox.records();
-    let changed: Vec<&String> = after.iter().filter(|(label, now)| before[*label] != **now).map(|(label, _)| label).collect();
+    let changed: Vec<&String> =
+        after.iter().filter(|(label, now)| before[*label] != **now).map(|(label, _)| label).collect();
     assert_eq!((sandbox.runs().len(), changed), (2, vec![&disturbed.to_owned()]));
     assert_eq!(after[disturbed]["provenance"]["conditions"]["run"]["name"], json!(sandbox.runs()[1]));
 
