@@ -12,7 +12,8 @@
 //!
 //! The second table has programs, each of which is `true` in a shell. `sh` is the time of as many bare shells, as many at once
 //! as there are cores. `HyperQueue` runs beside them if the virtual environment in `SWEEP_PYTHON_HYPERQUEUE` or
-//! `~/.cache/sweep/hyperqueue` has the package `hyperqueue`; that package keeps no journal, and `ratio` is the time of `sweep run` over its time.
+//! `~/.cache/sweep/hyperqueue` has the package `hyperqueue`; that package keeps no
+//! journal, and `ratio` is the time of `sweep run` over its time.
 
 #![expect(clippy::unwrap_used, reason = "a benchmark that cannot run has nothing to say")]
 

@@ -76,7 +76,7 @@ pub(super) struct RunArgs {
     /// After a failure, run the jobs that do not need the failed job (the default).
     #[arg(long, overrides_with = "fail_fast")]
     keep_going: bool,
-    /// Take again the times of exclusive jobs, and of jobs in rounds, that other processes disturbed, as the verdicts say.
+    /// Run exclusive jobs, and jobs that take turns, again if other processes disturbed their times.
     #[arg(long)]
     remeasure: bool,
     #[command(flatten)]

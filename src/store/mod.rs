@@ -341,17 +341,16 @@ impl Store {
         }
     }
 
-    /// Remains of a record whose files were found damaged.
+    /// Remains of a record that was taken back.
     fn condemned(&self, key: Key) -> PathBuf {
         self.folder(key).join("record.damaged.json")
     }
 
-    /// Removes a record whose files have changed, so that its job runs again. `damaged` is evaluated once no other
-    /// process can have claimed the job.
-    pub fn condemn(&self, key: Key, damaged: impl FnOnce() -> bool) -> io::Result<()> {
+    /// Takes a record back, so that its job runs again. `unfit` is evaluated once no other process can have claimed the job.
+    pub fn condemn(&self, key: Key, unfit: impl FnOnce() -> bool) -> io::Result<()> {
         // The holder of the lock is making the record again.
         let Some(_lock) = Lock::try_take(&self.locks(), &key.to_string(), self.is_shared())? else { return Ok(()) };
-        if damaged() {
+        if unfit() {
             host::failpoints::point("store: before a record is taken back")?;
             fs::rename(self.record(key), self.condemned(key))?;
         }

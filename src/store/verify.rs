@@ -48,7 +48,7 @@ impl Store {
         let text = match self.text(key) {
             Ok(Some(text)) => text,
             Ok(None) if self.condemned(key).exists() => {
-                return Ok(vec!["its files were found damaged; its job will run again".into()]);
+                return Ok(vec!["its record was taken back, because its files were damaged or its times disturbed; its job will run again".into()]);
             }
             Ok(None) => return Ok(vec!["it has no record.json".into()]),
             Err(error) => return Ok(vec![error.to_string()]),
