@@ -67,7 +67,7 @@ impl Identity {
         Self {
             format: FORMAT,
             task: task.name.to_owned(),
-            revision: task.revision,
+            revision: task.revision_of(values, backend),
             backend,
             params,
             inputs,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::{MetricInfo, Param, Value, current_name, tasks};
+use crate::{Backend, MetricInfo, Param, Value, current_name, tasks};
 
 /// Parameters by name.
 pub type Values = BTreeMap<String, Value>;
@@ -233,6 +233,15 @@ impl TaskInfo {
     pub fn metric(&self, name: &str) -> Option<&'static MetricInfo> {
         let find = |name: &str| self.metrics().find(|metric| metric.name == name);
         find(name).or_else(|| find(current_name(name)))
+    }
+
+    /// The revision of a job: a later one where the computation changed for some parameters only.
+    ///
+    /// On the CPU mixed precision has had its own kernels since the revision that follows the task's.
+    pub fn revision_of(&self, values: &Values, backend: Option<Backend>) -> u32 {
+        let precision = values.get("precision").and_then(Value::as_text);
+        let rounds = backend == Some(Backend::Cpu) && matches!(precision, Some("mixed" | "mixed_bf16"));
+        self.revision + u32::from(rounds && self.param("precision").is_some())
     }
 
     /// The typed task, if every parameter is there and has passed [`Param::check`].

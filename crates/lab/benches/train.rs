@@ -8,7 +8,8 @@
 //! processes; the output has the median of these ratios and their range. PyTorch is measured if `TORCH_PYTHON`, or else
 //! `python3`, can import it. Run it on an otherwise idle machine: PyTorch's threads spin, and suffer most from other
 //! load. `SWEEP_BENCH_STEPS` sets the number of timed steps of a process (10), `SWEEP_BENCH_ROUNDS` that of processes
-//! of each kind (3), and `SWEEP_BENCH_PEERS` the kinds besides the kernels (`eager,compiled,plain`).
+//! of each kind (3), and `SWEEP_BENCH_PEERS` the kinds besides the kernels (`eager,compiled,plain`). With
+//! `SWEEP_BENCH_PRECISION=mixed` matrix products are in bfloat16, PyTorch's by autocast.
 
 #![expect(clippy::unwrap_used, reason = "a benchmark that cannot run has nothing to say")]
 
@@ -21,13 +22,13 @@ use std::{
 
 use burn::{
     backend::{Autodiff, Flex, flex::FlexDevice},
-    tensor::{Int, Tensor, TensorData},
+    tensor::{DType, Int, Tensor, TensorData},
 };
 use rand::Rng;
 use sweep_job::tasks::{Ablation, Activation, Architecture, Model, Optimizer};
 use sweep_lab::{
     model::{self, Gpt, GptDims, Network},
-    ops,
+    ops::{self, autocast},
     optim::{self, AdamW},
     rng,
 };
@@ -130,8 +131,16 @@ impl Kind {
         let mut peer = Command::new(python);
         peer.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../benches/peers/train_gpt2.py"));
         peer.args(numbers.map(|number| number.to_string())).arg(self.name());
+        if mixed() {
+            peer.args(["cpu", "bf16"]);
+        }
         peer
     }
+}
+
+/// True if products are in bfloat16.
+fn mixed() -> bool {
+    env::var("SWEEP_BENCH_PRECISION").is_ok_and(|precision| precision == "mixed")
 }
 
 /// Runs all processes, those of one shape in turn, and prints what they found.
@@ -145,8 +154,9 @@ fn compare(only: Option<&str>) {
     for shape in shapes().iter().filter(|shape| only.is_none_or(|only| only == shape.name)) {
         let GptDims { n_layer, n_head, d_model, block_size, vocab_size, .. } = shape.dims;
         println!(
-            "\n{}: {n_layer} layers, {n_head} heads, d {d_model}, {} x {block_size} tokens, vocab {vocab_size}; {} threads, load {}",
+            "\n{}{}: {n_layer} layers, {n_head} heads, d {d_model}, {} x {block_size} tokens, vocab {vocab_size}; {} threads, load {}",
             shape.name,
+            if mixed() { ", products in bfloat16" } else { "" },
             shape.batch,
             std::thread::available_parallelism().map_or(1, usize::from),
             std::fs::read_to_string("/proc/loadavg").map_or_else(|_| "?".into(), |load| load[..4].to_owned()),
@@ -219,12 +229,13 @@ fn measure(shape: &str, kernels: bool) {
     let settings = Optimizer::default();
     let mut optimizer = AdamW::<Flex>::new(&settings, &model::infos(&network));
     let steps = number("SWEEP_BENCH_STEPS", 10);
+    let products = mixed().then_some(DType::BF16);
     let mut total = Vec::new();
     let mut phases = [Vec::new(), Vec::new(), Vec::new()];
     for step in 0..steps + 2 {
         let [inputs, targets] = ["inputs", "targets"].map(|name| tokens(name, step, &dims, batch));
         let begun = Instant::now();
-        let loss = network.loss(inputs, targets, 0.0);
+        let loss = autocast::with(products, || network.loss(inputs, targets, 0.0));
         let lost = Instant::now();
         let mut gradients = loss.backward();
         let gradients = model::gradients(&network, &mut gradients);

@@ -4,7 +4,7 @@ use rayon::prelude::*;
 
 use super::{
     math::{exp, maximum, sum_of, versions},
-    matrix::{Into, Matrix, MatrixMut, multiply_on_all},
+    matrix::{Into, Matrix, MatrixMut, Products, Right},
     memory::Buffer,
 };
 
@@ -14,8 +14,8 @@ const LOGITS: usize = 4 << 20;
 const LEAST_ROWS: usize = 128;
 
 /// The mean cross-entropy of `hidden` `[rows, d] * table^T` `[d, vocab]` against `targets`, in nats.
-pub fn cross_entropy(hidden: &[f32], table: &[f32], targets: &[usize], d: usize) -> f32 {
-    in_chunks(hidden, table, targets, d, None)
+pub fn cross_entropy(hidden: &[f32], table: &[f32], targets: &[usize], d: usize, products: Products) -> f32 {
+    in_chunks(hidden, table, targets, d, products, None)
 }
 
 /// The same, and its gradients with respect to `hidden` and `table`.
@@ -24,9 +24,10 @@ pub fn cross_entropy_with_gradients(
     table: &[f32],
     targets: &[usize],
     d: usize,
+    products: Products,
 ) -> (f32, Buffer, Buffer) {
     let (mut d_hidden, mut d_table) = (Buffer::new(hidden.len()), Buffer::new(table.len()));
-    let mean = in_chunks(hidden, table, targets, d, Some((&mut d_hidden, &mut d_table)));
+    let mean = in_chunks(hidden, table, targets, d, products, Some((&mut d_hidden, &mut d_table)));
     (mean, d_hidden, d_table)
 }
 
@@ -35,11 +36,14 @@ fn in_chunks(
     table: &[f32],
     targets: &[usize],
     d: usize,
+    products: Products,
     mut gradients: Option<(&mut [f32], &mut [f32])>,
 ) -> f32 {
     let (rows, vocab) = (targets.len(), table.len() / d);
     let table = Matrix::new(table, vocab, d);
     let chunk = (LOGITS / vocab).max(LEAST_ROWS).min(rows);
+    let columns = Right::new(table.transposed(), products);
+    let lines = gradients.is_some().then(|| Right::new(table, products));
     let mut logits = Buffer::new(chunk * vocab);
     let mut losses = vec![0.0_f32; rows];
     let weight = gradients.is_some().then_some(1.0 / rows as f32);
@@ -47,15 +51,15 @@ fn in_chunks(
         let count = losses.len();
         let logits = &mut logits[..count * vocab];
         let states = Matrix::new(&hidden[first * d..], count, d);
-        multiply_on_all(states, table.transposed(), &mut MatrixMut::new(logits, count, vocab), Into::Overwrite);
+        columns.multiply(states, &mut MatrixMut::new(logits, count, vocab), Into::Overwrite);
         let rows = logits.par_chunks_mut(vocab).zip(losses).zip(&targets[first..first + count]).with_min_len(8);
         rows.for_each(|((logits, loss), target)| *loss = row(logits, *target, weight));
-        if let Some((d_hidden, d_table)) = &mut gradients {
+        if let (Some((d_hidden, d_table)), Some(lines)) = (&mut gradients, &lines) {
             let d_logits = Matrix::new(logits, count, vocab);
             let mut d_states = MatrixMut::new(&mut d_hidden[first * d..(first + count) * d], count, d);
-            multiply_on_all(d_logits, table, &mut d_states, Into::Overwrite);
+            lines.multiply(d_logits, &mut d_states, Into::Overwrite);
             let into = if first == 0 { Into::Overwrite } else { Into::Sum };
-            multiply_on_all(d_logits.transposed(), states, &mut MatrixMut::new(d_table, vocab, d), into);
+            products.multiply(d_logits.transposed(), states, &mut MatrixMut::new(d_table, vocab, d), into);
         }
     }
     let sum: f64 = losses.into_iter().map(f64::from).sum();

@@ -1,6 +1,10 @@
-//! Matrix products of slices, through the `gemm` crate.
+//! Matrix products of slices: through the `gemm` crate, and of rounded numbers.
 
 use std::marker::PhantomData;
+
+mod short;
+#[cfg(target_arch = "x86_64")]
+mod tiles;
 
 /// A matrix that is read: any two distances between neighbors in a slice.
 #[derive(Debug, Clone, Copy)]
@@ -108,13 +112,55 @@ pub enum Into {
     Sum,
 }
 
+/// The format that the factors of a product are rounded to; sums are in single precision.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Products {
+    /// Single precision: they are not rounded.
+    Single,
+    /// bfloat16.
+    Short,
+}
+
+impl Products {
+    /// Writes `left * right` to `out`, on all threads of the pool.
+    pub fn multiply(self, left: Matrix<'_>, right: Matrix<'_>, out: &mut MatrixMut<'_>, into: Into) {
+        Right::new(right, self).multiply(left, out, into);
+    }
+}
+
+/// The right factor of several products, which is rounded once.
+pub(super) struct Right<'a>(Factor<'a>);
+
+enum Factor<'a> {
+    Single(Matrix<'a>),
+    Short(short::Right<'a>),
+}
+
+impl<'a> Right<'a> {
+    /// `matrix`, in the format of `products`.
+    pub(super) fn new(matrix: Matrix<'a>, products: Products) -> Self {
+        Self(match products {
+            Products::Single => Factor::Single(matrix),
+            Products::Short => Factor::Short(short::Right::new(matrix)),
+        })
+    }
+
+    /// Writes `left * self` to `out`, on all threads of the pool.
+    pub(super) fn multiply(&self, left: Matrix<'_>, out: &mut MatrixMut<'_>, into: Into) {
+        match &self.0 {
+            Factor::Single(right) => multiply_on_all(left, *right, out, into),
+            Factor::Short(right) => right.multiply(left, out, into),
+        }
+    }
+}
+
 /// Writes `left * right` to `out`, on this thread.
 pub(super) fn multiply(left: Matrix<'_>, right: Matrix<'_>, out: &mut MatrixMut<'_>, into: Into) {
     product(left, right, out, into, gemm::Parallelism::None);
 }
 
 /// Writes `left * right` to `out`, on all threads of the pool.
-pub fn multiply_on_all(left: Matrix<'_>, right: Matrix<'_>, out: &mut MatrixMut<'_>, into: Into) {
+fn multiply_on_all(left: Matrix<'_>, right: Matrix<'_>, out: &mut MatrixMut<'_>, into: Into) {
     product(left, right, out, into, gemm::Parallelism::Rayon(0));
 }
 

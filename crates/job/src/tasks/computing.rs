@@ -89,7 +89,8 @@ choice! {
         Bf16 = "bf16",
         /// Activations and gradients in half precision; the loss in single precision, with loss scaling.
         F16 = "f16",
-        /// Matrix products and attention in bfloat16, everything else in single precision.
+        /// Matrix products and attention in bfloat16, everything else in single precision. On the CPU attention is in
+        /// single precision, too.
         Mixed = "mixed",
     }
 }

@@ -114,7 +114,7 @@ impl<B: Ops> TokenMixer<B> {
     }
 }
 
-impl<B: Backend> FoldedAttention<B> {
+impl<B: Ops> FoldedAttention<B> {
     fn project(&self, x: Tensor<B, 2>, batch: usize, coupling: f64) -> Heads<B> {
         let [rows, d_model] = x.dims();
         let (heads, length, width) = (self.n_head, rows / batch, d_model / self.n_head);
@@ -141,7 +141,7 @@ impl<B: Backend> FoldedAttention<B> {
     }
 }
 
-impl<B: Backend> LatentAttention<B> {
+impl<B: Ops> LatentAttention<B> {
     fn project(&self, x: &Tensor<B, 2>, batch: usize) -> Heads<B> {
         let [heads, width, latent] = self.q_latent.dims();
         let length = x.dims()[0] / batch;

@@ -10,7 +10,6 @@ use sweep_job::tasks::Mechanism;
 
 use super::{
     attention_masks::{AttentionMasks, Rows},
-    autocast,
     block::{Block, Flow, Handed},
     build::Builder,
     cache::{BlockCache, Cache},
@@ -23,7 +22,7 @@ use super::{
 };
 use crate::{
     LabError,
-    ops::{Ops, plain::dropout},
+    ops::{Ops, autocast, plain::dropout},
 };
 
 /// A language model, as the training loop and the checks see it.
@@ -203,7 +202,7 @@ impl<B: Ops> Gpt<B> {
 
     /// The loss of what the output layer gets, in single precision whatever the format of `hidden` is.
     fn loss_of(&self, hidden: Tensor<B, 2>, targets: Tensor<B, 2, Int>) -> Tensor<B, 1> {
-        let low = if hidden.dtype() == DType::F32 { autocast::format() } else { Some(hidden.dtype()) };
+        let low = if hidden.dtype() == DType::F32 { autocast::cast_format::<B>() } else { Some(hidden.dtype()) };
         let Some(low) = low else { return B::tied_cross_entropy(hidden, self.wte.weight.val(), targets) };
         let logits = hidden.cast(low).matmul(self.wte.weight.val().cast(low).transpose()).cast(DType::F32);
         let [batch, length] = targets.dims();

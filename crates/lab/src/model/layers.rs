@@ -6,8 +6,8 @@ use burn::{
 };
 use sweep_job::tasks::Activation;
 
-use super::{autocast, inputs};
-use crate::ops::{Ops, plain::dropout};
+use super::inputs;
+use crate::ops::{Ops, autocast, plain::dropout};
 
 /// Added to the variance in a LayerNorm.
 pub const LAYER_NORM_EPSILON: f64 = 1e-5;
@@ -39,17 +39,11 @@ impl<B: Ops> Linear<B> {
     /// `[rows, in]` to `[rows, out]`.
     pub fn forward(&self, x: Tensor<B, 2>) -> Tensor<B, 2> {
         inputs::saw(&self.weight, &x);
-        if autocast::format().is_some() {
-            return autocast::product(x, self.weight.val()) + self.bias.val().unsqueeze();
-        }
         Ops::linear(x, self.weight.val(), self.bias.val())
     }
 
     /// The GELU of [`forward`](Self::forward).
     pub(crate) fn forward_gelu(&self, x: Tensor<B, 2>, activation: Activation) -> Tensor<B, 2> {
-        if autocast::format().is_some() {
-            return Ops::gelu(self.forward(x), activation);
-        }
         inputs::saw(&self.weight, &x);
         B::linear_gelu(x, self.weight.val(), self.bias.val(), activation)
     }
@@ -62,7 +56,7 @@ pub struct Unbiased<B: Backend> {
     pub weight: Param<Tensor<B, 2>>,
 }
 
-impl<B: Backend> Unbiased<B> {
+impl<B: Ops> Unbiased<B> {
     /// `[rows, in]` to `[rows, out]`.
     pub fn forward(&self, x: Tensor<B, 2>) -> Tensor<B, 2> {
         inputs::saw(&self.weight, &x);
@@ -104,7 +98,7 @@ impl<B: Ops> Attention<B> {
     /// it may not. `dropout` applies to the probabilities and to the output.
     pub fn forward(&self, x: Tensor<B, 2>, batch: usize, mask: &Tensor<B, 2>, dropout_p: f64) -> Tensor<B, 2> {
         let qkv = self.c_attn.forward(x);
-        let context = match autocast::format() {
+        let context = match autocast::cast_format::<B>() {
             None => B::causal_attention(qkv, batch, self.n_head, mask, dropout_p),
             // Scores and probabilities are the largest tensors of a block, so they stay short as well.
             Some(low) => {

@@ -38,7 +38,7 @@ pub struct Reciprocal<B: Backend> {
     pub(crate) spec: ReciprocalSpec,
 }
 
-impl<B: Backend> Reciprocal<B> {
+impl<B: Ops> Reciprocal<B> {
     /// `raw` scores with the `reverse` ones added, both `[batch, heads, length, seen]`.
     pub(crate) fn add(&self, raw: Tensor<B, 4>, reverse: Tensor<B, 4>, coupling: f64) -> Tensor<B, 4> {
         if mutants::active(Mutant::ReverseSkipped) {
@@ -177,7 +177,7 @@ pub struct LatentReciprocity<B: Backend> {
     pub enrich: Option<Unbiased<B>>,
 }
 
-impl<B: Backend> LatentReciprocity<B> {
+impl<B: Ops> LatentReciprocity<B> {
     /// `keys` `[batch, 1, length, latent]` with what the MLP before gives back, `[batch * length, latent]`.
     pub(crate) fn add_to_keys(&self, keys: Tensor<B, 4>, back: Tensor<B, 2>, coupling: f64) -> Tensor<B, 4> {
         let dims = keys.dims();

@@ -6,7 +6,6 @@
 
 mod attention;
 mod attention_masks;
-pub(crate) mod autocast;
 mod block;
 mod build;
 mod cache;

@@ -10,7 +10,7 @@ use sweep_cpu_kernels::training::{
     adamw,
     attention::{self, Shape},
     elementwise, embedding, loss,
-    matrix::{Into, Matrix, MatrixMut, multiply_on_all},
+    matrix::{Into, Matrix, MatrixMut, Products},
     memory::Buffer,
     norm, softmax,
 };
@@ -24,9 +24,9 @@ use super::{AdamWState, AdamWStep, Gradients3, Kernels, Parameter, float, wrap};
 pub(super) struct Cpu;
 
 impl Kernels<Flex> for Cpu {
-    fn linear(&self, x: &FlexTensor, weight: &FlexTensor, bias: &FlexTensor) -> FlexTensor {
+    fn linear(&self, x: &FlexTensor, weight: &FlexTensor, bias: &FlexTensor, products: Products) -> FlexTensor {
         let [rows, columns] = [size(x, 0), size(weight, 1)];
-        let mut out = product(x, weight);
+        let mut out = product(x, weight, products);
         elementwise::add_bias(&mut out, numbers(&dense(bias)));
         out.into_tensor([rows, columns])
     }
@@ -37,6 +37,7 @@ impl Kernels<Flex> for Cpu {
         weight: &FlexTensor,
         gradient: &FlexTensor,
         wanted: [bool; 3],
+        products: Products,
     ) -> Gradients3<Flex> {
         let (x, weight, gradient) = (dense(x), dense(weight), dense(gradient));
         let [rows, inputs, outputs] = [size(&x, 0), size(&x, 1), size(&weight, 1)];
@@ -44,19 +45,15 @@ impl Kernels<Flex> for Cpu {
         let d_x = || {
             let mut d_x = Buffer::new(rows * inputs);
             let weight = Matrix::new(numbers(&weight), inputs, outputs);
-            multiply_on_all(
-                upstream,
-                weight.transposed(),
-                &mut MatrixMut::new(&mut d_x, rows, inputs),
-                Into::Overwrite,
-            );
+            let mut out = MatrixMut::new(&mut d_x, rows, inputs);
+            products.multiply(upstream, weight.transposed(), &mut out, Into::Overwrite);
             d_x.into_tensor([rows, inputs])
         };
         let d_weight = || {
             let mut d_weight = Buffer::new(inputs * outputs);
             let x = Matrix::new(numbers(&x), rows, inputs);
             let mut out = MatrixMut::new(&mut d_weight, inputs, outputs);
-            multiply_on_all(x.transposed(), upstream, &mut out, Into::Overwrite);
+            products.multiply(x.transposed(), upstream, &mut out, Into::Overwrite);
             d_weight.into_tensor([inputs, outputs])
         };
         let d_bias = || elementwise::column_sums(numbers(&gradient), outputs).into_tensor([outputs]);
@@ -69,9 +66,10 @@ impl Kernels<Flex> for Cpu {
         weight: &FlexTensor,
         bias: &FlexTensor,
         kind: Activation,
+        products: Products,
     ) -> (FlexTensor, FlexTensor) {
         let shape = [size(x, 0), size(weight, 1)];
-        let mut before = product(x, weight);
+        let mut before = product(x, weight, products);
         let out = elementwise::bias_gelu(&mut before, numbers(&dense(bias)), kind);
         (before.into_tensor(shape), out.into_tensor(shape))
     }
@@ -152,10 +150,16 @@ impl Kernels<Flex> for Cpu {
         embedding::backward(rows, &indices(ids, rows), numbers(&dense(gradient)), d).into_tensor([rows, d])
     }
 
-    fn tied_cross_entropy(&self, hidden: &FlexTensor, table: &FlexTensor, targets: &FlexTensor) -> FlexTensor {
+    fn tied_cross_entropy(
+        &self,
+        hidden: &FlexTensor,
+        table: &FlexTensor,
+        targets: &FlexTensor,
+        products: Products,
+    ) -> FlexTensor {
         let [vocab, d] = [size(table, 0), size(table, 1)];
         let targets = indices(targets, vocab);
-        number(loss::cross_entropy(numbers(&dense(hidden)), numbers(&dense(table)), &targets, d))
+        number(loss::cross_entropy(numbers(&dense(hidden)), numbers(&dense(table)), &targets, d, products))
     }
 
     fn tied_cross_entropy_with_gradients(
@@ -163,11 +167,13 @@ impl Kernels<Flex> for Cpu {
         hidden: &FlexTensor,
         table: &FlexTensor,
         targets: &FlexTensor,
+        products: Products,
     ) -> [FlexTensor; 3] {
         let [vocab, d] = [size(table, 0), size(table, 1)];
         let targets = indices(targets, vocab);
+        let (hidden, table) = (dense(hidden), dense(table));
         let (mean, d_hidden, d_table) =
-            loss::cross_entropy_with_gradients(numbers(&dense(hidden)), numbers(&dense(table)), &targets, d);
+            loss::cross_entropy_with_gradients(numbers(&hidden), numbers(&table), &targets, d, products);
         [number(mean), d_hidden.into_tensor([targets.len(), d]), d_table.into_tensor([vocab, d])]
     }
 
@@ -284,12 +290,12 @@ fn factors(step: &AdamWStep<Flex>, decay: f64) -> adamw::Factors {
 }
 
 /// `left * right`.
-fn product(left: &FlexTensor, right: &FlexTensor) -> Buffer {
+fn product(left: &FlexTensor, right: &FlexTensor, products: Products) -> Buffer {
     let (left, right) = (dense(left), dense(right));
     let [rows, inner, columns] = [size(&left, 0), size(&left, 1), size(&right, 1)];
     let mut out = Buffer::new(rows * columns);
     let (left, right) = (Matrix::new(numbers(&left), rows, inner), Matrix::new(numbers(&right), inner, columns));
-    multiply_on_all(left, right, &mut MatrixMut::new(&mut out, rows, columns), Into::Overwrite);
+    products.multiply(left, right, &mut MatrixMut::new(&mut out, rows, columns), Into::Overwrite);
     out
 }
 

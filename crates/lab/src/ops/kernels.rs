@@ -7,6 +7,7 @@ use burn::tensor::{
     backend::Backend as BurnBackend,
     ops::{FloatTensor, IntTensor},
 };
+use sweep_cpu_kernels::training::matrix::Products;
 use sweep_job::tasks::Activation;
 
 use super::{AdamWState, AdamWStep, Parameter};
@@ -16,10 +17,18 @@ pub type Gradients3<B> = [Option<FloatTensor<B>>; 3];
 
 /// Forward and backward passes in single precision; shapes are those of [`Ops`](super::Ops).
 ///
+/// The factors of a layer's and of the output layer's matrix products are rounded as [`Products`] says, in both passes.
+///
 /// A backward pass gets the gradient with respect to the output by value, so that it can use its memory.
 pub trait Kernels<B: BurnBackend>: Debug + Sync {
     /// `x W + b`.
-    fn linear(&self, x: &FloatTensor<B>, weight: &FloatTensor<B>, bias: &FloatTensor<B>) -> FloatTensor<B>;
+    fn linear(
+        &self,
+        x: &FloatTensor<B>,
+        weight: &FloatTensor<B>,
+        bias: &FloatTensor<B>,
+        products: Products,
+    ) -> FloatTensor<B>;
 
     /// The gradients with respect to `x`, `weight` and the bias, of which those that are `wanted`.
     fn linear_backward(
@@ -28,6 +37,7 @@ pub trait Kernels<B: BurnBackend>: Debug + Sync {
         weight: &FloatTensor<B>,
         gradient: &FloatTensor<B>,
         wanted: [bool; 3],
+        products: Products,
     ) -> Gradients3<B>;
 
     /// `x W + b`, and the GELU of it.
@@ -37,6 +47,7 @@ pub trait Kernels<B: BurnBackend>: Debug + Sync {
         weight: &FloatTensor<B>,
         bias: &FloatTensor<B>,
         kind: Activation,
+        products: Products,
     ) -> (FloatTensor<B>, FloatTensor<B>);
 
     /// The GELU of `x`.
@@ -87,6 +98,7 @@ pub trait Kernels<B: BurnBackend>: Debug + Sync {
         hidden: &FloatTensor<B>,
         table: &FloatTensor<B>,
         targets: &IntTensor<B>,
+        products: Products,
     ) -> FloatTensor<B>;
 
     /// The loss `[1]`, and its gradients with respect to `hidden` and `table`.
@@ -95,6 +107,7 @@ pub trait Kernels<B: BurnBackend>: Debug + Sync {
         hidden: &FloatTensor<B>,
         table: &FloatTensor<B>,
         targets: &IntTensor<B>,
+        products: Products,
     ) -> [FloatTensor<B>; 3];
 
     /// `left + right`, of one shape.

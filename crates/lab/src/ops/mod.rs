@@ -10,6 +10,7 @@
 //! The kernels compute in single precision; other numbers use Burn's operations. The same inputs give the same bits
 //! with the same number of threads.
 
+pub mod autocast;
 mod cpu;
 #[cfg(all(any(feature = "cuda", feature = "wgpu"), not(test)))]
 pub(crate) mod cube;
@@ -24,6 +25,7 @@ use burn::{
     tensor::{DType, Int, Tensor, TensorPrimitive, backend::Backend as BurnBackend, ops::FloatTensor},
 };
 pub use kernels::{Gradients3, Kernels};
+use sweep_cpu_kernels::training::matrix::Products;
 use sweep_job::tasks::{Activation, AdamWFactors};
 
 /// Frees the memory that the CPU's kernels keep for reuse, so that measurements begin without any.
@@ -113,10 +115,15 @@ pub trait Ops: BurnBackend {
         None
     }
 
+    /// True if kernels round the factors of matrix products to `format` themselves, and sum in single precision.
+    fn rounds_products(_format: DType) -> bool {
+        false
+    }
+
     /// `x W + b` for `x` `[rows, in]`, `W` `[in, out]`, `b` `[out]`.
     fn linear(x: Tensor<Self, 2>, weight: Tensor<Self, 2>, bias: Tensor<Self, 1>) -> Tensor<Self, 2> {
-        match kernels_for::<Self>(&[x.dtype(), weight.dtype(), bias.dtype()]) {
-            Some(kernels) => wrap(kernels.linear(&float(x), &float(weight), &float(bias))),
+        match products_for::<Self>(&[x.dtype(), weight.dtype(), bias.dtype()]) {
+            Some((kernels, products)) => wrap(kernels.linear(&float(x), &float(weight), &float(bias), products)),
             None => plain::linear(x, weight, bias),
         }
     }
@@ -128,9 +135,11 @@ pub trait Ops: BurnBackend {
         bias: Tensor<Self, 1>,
         kind: Activation,
     ) -> Tensor<Self, 2> {
-        match kernels_for::<Self>(&[x.dtype(), weight.dtype(), bias.dtype()]) {
-            Some(kernels) => wrap(kernels.linear_gelu(&float(x), &float(weight), &float(bias), kind).1),
-            None => plain::linear_gelu(x, weight, bias, kind),
+        match products_for::<Self>(&[x.dtype(), weight.dtype(), bias.dtype()]) {
+            Some((kernels, products)) => {
+                wrap(kernels.linear_gelu(&float(x), &float(weight), &float(bias), kind, products).1)
+            }
+            None => <Self as Ops>::gelu(<Self as Ops>::linear(x, weight, bias), kind),
         }
     }
 
@@ -188,8 +197,11 @@ pub trait Ops: BurnBackend {
         table: Tensor<Self, 2>,
         targets: Tensor<Self, 2, Int>,
     ) -> Tensor<Self, 1> {
-        match kernels_for::<Self>(&[hidden.dtype(), table.dtype()]) {
-            Some(kernels) => wrap(kernels.tied_cross_entropy(&float(hidden), &float(table), &targets.into_primitive())),
+        match products_for::<Self>(&[hidden.dtype(), table.dtype()]) {
+            Some((kernels, products)) => {
+                let targets = targets.into_primitive();
+                wrap(kernels.tied_cross_entropy(&float(hidden), &float(table), &targets, products))
+            }
             None => plain::tied_cross_entropy(hidden, table, targets),
         }
     }
@@ -299,6 +311,10 @@ impl Ops for Flex {
         in_use().then_some(&cpu::Cpu)
     }
 
+    fn rounds_products(format: DType) -> bool {
+        in_use() && format == DType::BF16
+    }
+
     fn put_token(kept: Tensor<Self, 4>, place: usize, new: Tensor<Self, 4>) -> Tensor<Self, 4> {
         // Flex copies the whole tensor to assign to a part of it.
         match kernels_for::<Self>(&[kept.dtype(), new.dtype()]) {
@@ -309,9 +325,15 @@ impl Ops for Flex {
 }
 
 impl<B: Ops, C: CheckpointStrategy> Ops for Autodiff<B, C> {
+    fn rounds_products(format: DType) -> bool {
+        B::rounds_products(format)
+    }
+
     fn linear(x: Tensor<Self, 2>, weight: Tensor<Self, 2>, bias: Tensor<Self, 1>) -> Tensor<Self, 2> {
-        match kernels_for::<B>(&[x.dtype(), weight.dtype(), bias.dtype()]) {
-            Some(kernels) => wrap(tracked::linear::<B, C>(kernels, float(x), float(weight), float(bias))),
+        match products_for::<B>(&[x.dtype(), weight.dtype(), bias.dtype()]) {
+            Some((kernels, products)) => {
+                wrap(tracked::linear::<B, C>(kernels, float(x), float(weight), float(bias), products))
+            }
             None => plain::linear(x, weight, bias),
         }
     }
@@ -322,9 +344,12 @@ impl<B: Ops, C: CheckpointStrategy> Ops for Autodiff<B, C> {
         bias: Tensor<Self, 1>,
         kind: Activation,
     ) -> Tensor<Self, 2> {
-        match kernels_for::<B>(&[x.dtype(), weight.dtype(), bias.dtype()]) {
-            Some(kernels) => wrap(tracked::linear_gelu::<B, C>(kernels, float(x), float(weight), float(bias), kind)),
-            None => plain::linear_gelu(x, weight, bias, kind),
+        match products_for::<B>(&[x.dtype(), weight.dtype(), bias.dtype()]) {
+            Some((kernels, products)) => {
+                let inputs = [float(x), float(weight), float(bias)];
+                wrap(tracked::linear_gelu::<B, C>(kernels, inputs, kind, products))
+            }
+            None => <Self as Ops>::gelu(<Self as Ops>::linear(x, weight, bias), kind),
         }
     }
 
@@ -369,10 +394,10 @@ impl<B: Ops, C: CheckpointStrategy> Ops for Autodiff<B, C> {
         table: Tensor<Self, 2>,
         targets: Tensor<Self, 2, Int>,
     ) -> Tensor<Self, 1> {
-        match kernels_for::<B>(&[hidden.dtype(), table.dtype()]) {
-            Some(kernels) => {
+        match products_for::<B>(&[hidden.dtype(), table.dtype()]) {
+            Some((kernels, products)) => {
                 let targets = targets.into_primitive();
-                wrap(tracked::tied_cross_entropy::<B, C>(kernels, float(hidden), float(table), &targets))
+                wrap(tracked::tied_cross_entropy::<B, C>(kernels, float(hidden), float(table), &targets, products))
             }
             None => plain::tied_cross_entropy(hidden, table, targets),
         }
@@ -410,6 +435,16 @@ impl<B: Ops, C: CheckpointStrategy> Ops for Autodiff<B, C> {
 /// The kernels of `B`, if all numbers are in single precision.
 fn kernels_for<B: Ops>(dtypes: &[DType]) -> Option<&'static dyn Kernels<B>> {
     B::kernels().filter(|_| dtypes.iter().all(|dtype| *dtype == DType::F32))
+}
+
+/// The same, with the format of their products, if they know that of this thread.
+fn products_for<B: Ops>(dtypes: &[DType]) -> Option<(&'static dyn Kernels<B>, Products)> {
+    let products = match autocast::format() {
+        None => Products::Single,
+        Some(format) if B::rounds_products(format) => Products::Short,
+        Some(_) => return None,
+    };
+    Some((kernels_for::<B>(dtypes)?, products))
 }
 
 /// Primitive of a tensor.

@@ -3,15 +3,18 @@
 use burn::tensor::{Distribution, Int, Tensor, activation, backend::Backend, module};
 use sweep_job::tasks::Activation;
 
-use super::{AdamWState, AdamWStep, Mask, Parameter};
+use super::{AdamWState, AdamWStep, Mask, Ops, Parameter, autocast};
 
-/// See [`Ops::linear`](super::Ops::linear).
-pub fn linear<B: Backend>(x: Tensor<B, 2>, weight: Tensor<B, 2>, bias: Tensor<B, 1>) -> Tensor<B, 2> {
-    module::linear(x, weight, Some(bias))
+/// See [`Ops::linear`].
+pub fn linear<B: Ops>(x: Tensor<B, 2>, weight: Tensor<B, 2>, bias: Tensor<B, 1>) -> Tensor<B, 2> {
+    match autocast::format() {
+        None => module::linear(x, weight, Some(bias)),
+        Some(_) => autocast::product(x, weight) + bias.unsqueeze(),
+    }
 }
 
-/// See [`Ops::linear_gelu`](super::Ops::linear_gelu).
-pub fn linear_gelu<B: Backend>(
+/// See [`Ops::linear_gelu`].
+pub fn linear_gelu<B: Ops>(
     x: Tensor<B, 2>,
     weight: Tensor<B, 2>,
     bias: Tensor<B, 1>,
@@ -20,7 +23,7 @@ pub fn linear_gelu<B: Backend>(
     gelu(linear(x, weight, bias), kind)
 }
 
-/// See [`Ops::gelu`](super::Ops::gelu). Burn's own is not used: on some backends it differentiates the approximation.
+/// See [`Ops::gelu`]. Burn's own is not used: on some backends it differentiates the approximation.
 pub fn gelu<B: Backend>(x: Tensor<B, 2>, kind: Activation) -> Tensor<B, 2> {
     let doubled_cdf = match kind {
         Activation::Gelu => (x.clone() * std::f64::consts::FRAC_1_SQRT_2).erf() + 1.0,
@@ -33,7 +36,7 @@ pub fn gelu<B: Backend>(x: Tensor<B, 2>, kind: Activation) -> Tensor<B, 2> {
     x * doubled_cdf * 0.5
 }
 
-/// See [`Ops::layer_norm`](super::Ops::layer_norm).
+/// See [`Ops::layer_norm`].
 pub fn layer_norm<B: Backend>(x: Tensor<B, 2>, gain: Tensor<B, 1>, bias: Tensor<B, 1>, epsilon: f64) -> Tensor<B, 2> {
     let centered = x.clone() - x.mean_dim(1);
     let variance = (centered.clone() * centered.clone()).mean_dim(1);
@@ -41,7 +44,7 @@ pub fn layer_norm<B: Backend>(x: Tensor<B, 2>, gain: Tensor<B, 1>, bias: Tensor<
     (centered / deviation) * gain.unsqueeze::<2>() + bias.unsqueeze::<2>()
 }
 
-/// See [`Ops::causal_attention`](super::Ops::causal_attention).
+/// See [`Ops::causal_attention`].
 pub fn causal_attention<B: Backend>(
     qkv: &Tensor<B, 2>,
     batch: usize,
@@ -79,12 +82,12 @@ pub fn dropout<B: Backend>(x: Tensor<B, 2>, p: f64) -> Tensor<B, 2> {
     x * mask
 }
 
-/// See [`Ops::embedding`](super::Ops::embedding).
+/// See [`Ops::embedding`].
 pub fn embedding<B: Backend>(table: Tensor<B, 2>, ids: Tensor<B, 2, Int>) -> Tensor<B, 3> {
     module::embedding(table, ids)
 }
 
-/// See [`Ops::tied_cross_entropy`](super::Ops::tied_cross_entropy).
+/// See [`Ops::tied_cross_entropy`].
 pub fn tied_cross_entropy<B: Backend>(
     hidden: Tensor<B, 2>,
     table: Tensor<B, 2>,
@@ -99,7 +102,7 @@ pub fn tied_cross_entropy<B: Backend>(
     (log_normalizer - chosen).mean()
 }
 
-/// See [`Ops::softmax_rows`](super::Ops::softmax_rows).
+/// See [`Ops::softmax_rows`].
 pub fn softmax_rows<B: Backend>(logits: Tensor<B, 2>, mask: Option<&Tensor<B, 2>>, columns: usize) -> Tensor<B, 2> {
     let rows = logits.shape().num_elements() / columns;
     let logits = match mask {
@@ -109,7 +112,7 @@ pub fn softmax_rows<B: Backend>(logits: Tensor<B, 2>, mask: Option<&Tensor<B, 2>
     activation::softmax(logits.reshape([rows, columns]), 1)
 }
 
-/// See [`Ops::largest`](super::Ops::largest). The largest is taken `k` times, because sorting leaves the device on some
+/// See [`Ops::largest`]. The largest is taken `k` times, because sorting leaves the device on some
 /// backends.
 pub fn largest<B: Backend>(x: &Tensor<B, 2>, k: usize) -> Tensor<B, 2> {
     let [rows, columns] = x.dims();
@@ -129,13 +132,13 @@ pub fn largest<B: Backend>(x: &Tensor<B, 2>, k: usize) -> Tensor<B, 2> {
     kept
 }
 
-/// See [`Ops::put_token`](super::Ops::put_token).
+/// See [`Ops::put_token`].
 pub fn put_token<B: Backend>(kept: Tensor<B, 4>, place: usize, new: Tensor<B, 4>) -> Tensor<B, 4> {
     let [batch, heads, _, width] = kept.dims();
     kept.slice_assign([0..batch, 0..heads, place..place + 1, 0..width], new)
 }
 
-/// See [`Ops::adamw_step`](super::Ops::adamw_step).
+/// See [`Ops::adamw_step`].
 pub fn adamw_step<B: Backend>(step: &AdamWStep<B>, parameter: Parameter<'_, B>) -> (Tensor<B, 1>, AdamWState<B>) {
     let Parameter { weights, gradient, state, decay, mask } = parameter;
     let gradient = match &step.gradient_factor {

@@ -18,6 +18,7 @@ use burn::{
         ops::{FloatTensor, IntTensor},
     },
 };
+use sweep_cpu_kernels::training::matrix::Products;
 use sweep_job::tasks::Activation;
 
 use super::Kernels;
@@ -61,9 +62,14 @@ macro_rules! record {
     };
 }
 
-backward!(LinearBackward, 3, (FloatTensor<B>, FloatTensor<B>), |kernels, (x, weight), gradient, wanted| {
-    kernels.linear_backward(&x, &weight, &gradient, wanted)
-});
+backward!(
+    LinearBackward,
+    3,
+    (FloatTensor<B>, FloatTensor<B>, Products),
+    |kernels, (x, weight, products), gradient, wanted| {
+        kernels.linear_backward(&x, &weight, &gradient, wanted, products)
+    }
+);
 
 /// See [`Ops::linear`](super::Ops::linear).
 pub(super) fn linear<B: Backend, C: CheckpointStrategy>(
@@ -71,32 +77,33 @@ pub(super) fn linear<B: Backend, C: CheckpointStrategy>(
     x: Tracked<B, C>,
     weight: Tracked<B, C>,
     bias: Tracked<B, C>,
+    products: Products,
 ) -> Tracked<B, C> {
-    let out = kernels.linear(&x.primitive, &weight.primitive, &bias.primitive);
-    record!(LinearBackward(kernels), [x, weight, bias], out, (x.primitive, weight.primitive))
+    let out = kernels.linear(&x.primitive, &weight.primitive, &bias.primitive, products);
+    record!(LinearBackward(kernels), [x, weight, bias], out, (x.primitive, weight.primitive, products))
 }
 
 backward!(
     LinearGeluBackward,
     3,
-    (FloatTensor<B>, FloatTensor<B>, FloatTensor<B>, Activation),
-    |kernels, (x, weight, before, kind), gradient, wanted| {
+    (FloatTensor<B>, FloatTensor<B>, FloatTensor<B>, Activation, Products),
+    |kernels, (x, weight, before, kind, products), gradient, wanted| {
         let gradient = kernels.gelu_backward(&before, gradient, kind);
         drop(before);
-        kernels.linear_backward(&x, &weight, &gradient, wanted)
+        kernels.linear_backward(&x, &weight, &gradient, wanted, products)
     }
 );
 
 /// See [`Ops::linear_gelu`](super::Ops::linear_gelu).
 pub(super) fn linear_gelu<B: Backend, C: CheckpointStrategy>(
     kernels: &'static dyn Kernels<B>,
-    x: Tracked<B, C>,
-    weight: Tracked<B, C>,
-    bias: Tracked<B, C>,
+    [x, weight, bias]: [Tracked<B, C>; 3],
     kind: Activation,
+    products: Products,
 ) -> Tracked<B, C> {
-    let (before, out) = kernels.linear_gelu(&x.primitive, &weight.primitive, &bias.primitive, kind);
-    record!(LinearGeluBackward(kernels), [x, weight, bias], out, (x.primitive, weight.primitive, before, kind))
+    let (before, out) = kernels.linear_gelu(&x.primitive, &weight.primitive, &bias.primitive, kind, products);
+    let kept = (x.primitive, weight.primitive, before, kind, products);
+    record!(LinearGeluBackward(kernels), [x, weight, bias], out, kept)
 }
 
 backward!(GeluBackward, 1, (FloatTensor<B>, Activation), |kernels, (x, kind), gradient, _| {
@@ -180,15 +187,16 @@ pub(super) fn tied_cross_entropy<B: Backend, C: CheckpointStrategy>(
     hidden: Tracked<B, C>,
     table: Tracked<B, C>,
     targets: &IntTensor<B>,
+    products: Products,
 ) -> Tracked<B, C> {
     match LossBackward(kernels).prepare::<C>([hidden.node.clone(), table.node.clone()]).compute_bound().stateful() {
         OpsKind::Tracked(step) => {
             let [loss, d_hidden, d_table] =
-                kernels.tied_cross_entropy_with_gradients(&hidden.primitive, &table.primitive, targets);
+                kernels.tied_cross_entropy_with_gradients(&hidden.primitive, &table.primitive, targets, products);
             step.finish((d_hidden, d_table), loss)
         }
         OpsKind::UnTracked(step) => {
-            step.finish(kernels.tied_cross_entropy(&hidden.primitive, &table.primitive, targets))
+            step.finish(kernels.tied_cross_entropy(&hidden.primitive, &table.primitive, targets, products))
         }
     }
 }

@@ -23,8 +23,8 @@ use crate::{
     LabError, StateError,
     device::read::number,
     files::Snapshot,
-    model::{self, Gpt, Handed, Network, autocast},
-    ops::Ops,
+    model::{self, Gpt, Handed, Network},
+    ops::{Ops, autocast},
     optim::{Gradients, add_gradients},
     rng,
 };

@@ -122,7 +122,8 @@ choice! {
         /// Matrix products and attention in half precision, forward and backward, with scaling of the loss: the
         /// original's autocast and `GradScaler`.
         MixedF16 = "mixed_f16",
-        /// Matrix products and attention in bfloat16, whose range needs no scaling.
+        /// Matrix products and attention in bfloat16, whose range needs no scaling. On the CPU attention is in single
+        /// precision.
         MixedBf16 = "mixed_bf16",
     }
 }

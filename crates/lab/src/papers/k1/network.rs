@@ -12,9 +12,9 @@ use rand::Rng;
 use sweep_job::tasks::{Activation, AttentionForm, CausalMask, K1Model, Shift};
 
 use crate::{
-    model::{Attention, Embedding, LayerNorm, Linear, Mlp, ParamInfo, autocast, cross_entropy},
+    model::{Attention, Embedding, LayerNorm, Linear, Mlp, ParamInfo, cross_entropy},
     ops::{
-        Ops,
+        Ops, autocast,
         plain::{self, dropout},
     },
     rng,
@@ -208,7 +208,7 @@ impl<B: Ops> Node<B> {
                 let attend = |qkv: &Tensor<B, 2>, mask: &Tensor<B, 2>| {
                     plain::causal_attention(qkv, *batch, self.attn.n_head, mask, *p)
                 };
-                let context = match autocast::format() {
+                let context = match autocast::cast_format::<B>() {
                     None => attend(&qkv, mask),
                     Some(low) => attend(&qkv.clone().cast(low), &mask.clone().cast(low)).cast(qkv.dtype()),
                 };

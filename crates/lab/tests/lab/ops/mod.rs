@@ -3,6 +3,7 @@
 
 mod adamw;
 mod cases;
+mod rounded;
 mod weights;
 
 use crate::common::relative_error;

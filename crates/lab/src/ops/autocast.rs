@@ -1,11 +1,14 @@
 //! Matrix products in a shorter format than the numbers around them (`precision: mixed`).
 //!
 //! A thread has at most one such format. Weights and activations are cast before a product, and the result after it; a
-//! cast is differentiated like any other operation, so gradients are cast in the same places.
+//! cast is differentiated like any other operation, so gradients are cast in the same places. Kernels that know the format
+//! round the factors themselves and keep the result in single precision.
 
 use std::cell::Cell;
 
-use burn::tensor::{DType, Tensor, backend::Backend};
+use burn::tensor::{DType, Tensor};
+
+use super::Ops;
 
 thread_local! {
     static FORMAT: Cell<Option<DType>> = const { Cell::new(None) };
@@ -17,7 +20,7 @@ pub(crate) fn format() -> Option<DType> {
 }
 
 /// Does `work` with products in `format`.
-pub(crate) fn with<T>(format: Option<DType>, work: impl FnOnce() -> T) -> T {
+pub fn with<T>(format: Option<DType>, work: impl FnOnce() -> T) -> T {
     /// Sets the format back, also when `work` panics.
     struct Back(Option<DType>);
 
@@ -31,10 +34,22 @@ pub(crate) fn with<T>(format: Option<DType>, work: impl FnOnce() -> T) -> T {
     work()
 }
 
+/// The format that tensors are cast to for products; `None` also if the kernels of `B` round the factors of theirs.
+pub(crate) fn cast_format<B: Ops>() -> Option<DType> {
+    format().filter(|format| !B::rounds_products(*format))
+}
+
 /// `left * right`, in the format of products.
-pub(super) fn product<B: Backend, const D: usize>(left: Tensor<B, D>, right: Tensor<B, D>) -> Tensor<B, D> {
+pub(crate) fn product<B: Ops, const D: usize>(left: Tensor<B, D>, right: Tensor<B, D>) -> Tensor<B, D> {
     match format() {
         None => left.matmul(right),
+        Some(low) if B::rounds_products(low) => {
+            let rounded = |tensor: Tensor<B, D>| {
+                let wide = tensor.dtype();
+                tensor.cast(low).cast(wide)
+            };
+            rounded(left).matmul(rounded(right))
+        }
         Some(low) => {
             let wide = left.dtype();
             left.cast(low).matmul(right.cast(low)).cast(wide)
