@@ -17,7 +17,7 @@ use crate::{
         pairs::apart,
         units::SEED,
     },
-    format::{Scale, clean},
+    format::{Scale, clean, readable},
     plan::{JobId, Point, Study, resolved, selected},
     recipe::{self, MetricTraits, Metrics, PaperRow},
     stats::{Estimate, Quartiles, Sample},
@@ -141,6 +141,15 @@ impl Table {
 
     /// The headings, row axes first: `fusion=off · memory.peak (MiB)`.
     pub(crate) fn headings(&self) -> Vec<String> {
+        self.named(str::to_owned)
+    }
+
+    /// The headings with the names of metrics as people read them: `fusion=off · Memory: peak (MiB)`.
+    pub(crate) fn titles(&self) -> Vec<String> {
+        self.named(readable)
+    }
+
+    fn named(&self, name: impl Fn(&str) -> String) -> Vec<String> {
         let columns = self.columns.iter().map(|column| {
             let point: Vec<String> = column.point.iter().map(|(axis, value)| format!("{axis}={value}")).collect();
             let unit = match (column.show, column.scale.suffix) {
@@ -150,19 +159,20 @@ impl Table {
             };
             let unit = if unit.is_empty() { String::new() } else { format!(" ({unit})") };
             let separator = if point.is_empty() { "" } else { " · " };
+            let metric = name(&column.metric);
             let what = match column.show {
                 // The paper's columns and shares follow the column that they belong to.
                 Show::Paper => return format!("paper{unit}"),
                 Show::Delta => return format!("Δ{unit}"),
                 Show::Share => return format!("share{unit}"),
                 Show::Ratio => " · ratio",
-                Show::Improvement => return clean(&format!("{} · better", column.metric)).into_owned(),
+                Show::Improvement => return clean(&format!("{metric} · better")).into_owned(),
                 Show::Odds => {
-                    return clean(&format!("{}{separator}{} · odds", point.join(", "), column.metric)).into_owned();
+                    return clean(&format!("{}{separator}{metric} · odds", point.join(", "))).into_owned();
                 }
                 Show::Mean | Show::Interval | Show::Difference => "",
             };
-            clean(&format!("{}{separator}{}{what}{unit}", point.join(", "), column.metric)).into_owned()
+            clean(&format!("{}{separator}{metric}{what}{unit}", point.join(", "))).into_owned()
         });
         self.axes.iter().cloned().chain(columns).collect()
     }

@@ -1,15 +1,17 @@
 //! Text for people: numbers with units, counts, and text that is safe to print.
 
+mod arguments;
 mod progress;
 mod quantity;
 mod text;
 
+pub(crate) use self::{
+    arguments::{is_secret, masked},
+    quantity::{decimals, number},
+    text::{clean_in_place, readable, say},
+};
 pub use self::{
     progress::{latest, steps},
     quantity::{Scale, duration, quantity, speeds},
     text::{clean, clean_lines, count},
-};
-pub(crate) use self::{
-    quantity::{decimals, number},
-    text::{clean_in_place, say},
 };

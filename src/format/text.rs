@@ -56,6 +56,23 @@ fn is_hostile(char: char) -> bool {
     char.is_control() || matches!(char, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
+/// The name of a metric as people read it: `memory.peak` is `Memory: peak`, and `throughput.tokens_per_s`, whose unit is beside it,
+/// is `Throughput`.
+pub(crate) fn readable(name: &str) -> String {
+    let mut parts: Vec<&str> = name.split('.').collect();
+    if parts.len() > 1 && parts.last().is_some_and(|last| last.ends_with("_per_s")) {
+        parts.pop();
+    }
+    let text = parts.join(": ").replace('_', " ");
+    let text = text.strip_suffix(" per s").unwrap_or(&text);
+    let mut chars = text.chars();
+    // Names with capitals of their own, `mAP`, are written as they are.
+    match chars.next() {
+        Some(first) if !text.chars().any(char::is_uppercase) => first.to_uppercase().chain(chars).collect(),
+        _ => text.to_owned(),
+    }
+}
+
 /// Writes a line to standard error. A closed stream is not an error.
 pub(crate) fn say(line: Arguments<'_>) {
     let _ = writeln!(io::stderr(), "{line}");
@@ -70,6 +87,13 @@ mod tests {
         assert_eq!(clean("plain é"), "plain é");
         assert_eq!(clean("\u{1b}[2Jgone\r\n"), "\\u{1b}[2Jgone\\r\\n");
         assert_eq!(clean("a\u{202e}b"), "a\\u{202e}b");
+    }
+
+    #[test]
+    fn names_of_metrics_are_words() {
+        let shown = ["loss", "memory.peak", "throughput.tokens_per_s", "tokens_per_s", "val.top_1", "mAP", ""];
+        let words = ["Loss", "Memory: peak", "Throughput", "Tokens", "Val: top 1", "mAP", ""];
+        assert_eq!(shown.map(readable), words);
     }
 
     #[test]

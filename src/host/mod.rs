@@ -23,6 +23,19 @@ pub(crate) use self::{
     program::program,
 };
 
+/// Name of the user of this process: that of the system's accounts, else that of the environment.
+pub(crate) fn user() -> Option<String> {
+    let id = rustix::process::getuid().as_raw().to_string();
+    let accounts = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let account = accounts.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let name = fields.next()?;
+        (fields.nth(1)? == id).then(|| name.to_owned())
+    });
+    let named = || ["USER", "LOGNAME"].into_iter().find_map(|name| std::env::var(name).ok());
+    account.or_else(named).filter(|name| !name.is_empty())
+}
+
 /// The machine's name.
 pub(crate) fn name() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()

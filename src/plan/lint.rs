@@ -5,6 +5,7 @@ use std::path::Path;
 use sweep_job::{Part, Unit, Value, tasks::Tracks};
 
 use super::{Label, Point};
+use crate::format::is_secret;
 use crate::recipe::{Collector, Names, Problem, Recipe, Scope, Spanned, Statement, Step, TableKind, Template};
 
 /// The task that runs programs.
@@ -14,20 +15,6 @@ const SPECIAL: &[char] =
     &['$', '`', '"', '\'', '\\', ';', '&', '|', '<', '>', '(', ')', '*', '?', '[', ']', '{', '}', '~', '#', '!', '\n'];
 /// Extensions of the names of scripts.
 const SCRIPTS: &[&str] = &["R", "jl", "js", "lua", "pl", "py", "rb", "sh"];
-/// Parts of the names of variables with confidential values.
-const SECRETS: &[&str] = &[
-    "TOKEN",
-    "SECRET",
-    "PASSWORD",
-    "PASSWD",
-    "PASSPHRASE",
-    "CREDENTIAL",
-    "CREDENTIALS",
-    "APIKEY",
-    "API_KEY",
-    "ACCESS_KEY",
-    "PRIVATE_KEY",
-];
 
 /// Checks one point of a step.
 pub(super) fn point(recipe: &Recipe, step: &Step, point: &Point, label: &Label, problems: &mut Collector) {
@@ -280,30 +267,9 @@ fn judged(recipe: &Recipe) -> Vec<Judged<'_>> {
     found
 }
 
-/// True if a name looks like that of a secret: it contains one of the words, whole.
-pub(crate) fn is_secret(name: &str) -> bool {
-    let name = format!("_{}_", name.to_uppercase().replace('-', "_"));
-    SECRETS.iter().any(|word| name.contains(&format!("_{word}_")))
-}
-
 /// True if a value may be confidential: numbers, words for yes and no, and empty values are not.
 fn is_written_out(value: &Value) -> bool {
     value
         .as_text()
         .is_some_and(|text| !text.is_empty() && text.parse::<f64>().is_err() && !["true", "false"].contains(&text))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn secrets_have_names() {
-        for name in ["HF_TOKEN", "token", "wandb-api-key", "DB_PASSWORD", "AWS_SECRET_ACCESS_KEY", "CREDENTIALS"] {
-            assert!(is_secret(name), "{name}");
-        }
-        for name in ["MAX_TOKENS", "TOKENIZER", "KEY", "API", "SECRETARY", "lr"] {
-            assert!(!is_secret(name), "{name}");
-        }
-    }
 }

@@ -56,7 +56,6 @@ pub(crate) use self::{
     code::{digest_now, project_of, set_file},
     digest::normal,
     effects::{Layout, LayoutError},
-    lint::is_secret,
     selection::{resolved, selected},
 };
 use crate::host::log;

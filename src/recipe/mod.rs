@@ -153,7 +153,7 @@ impl Request<'_> {
     /// The flags as command-line arguments, without the scale, which is in the names of reports.
     fn flags(&self) -> Vec<String> {
         let flag = |name: &'static str, values: &[String]| {
-            values.iter().flat_map(|value| [name.to_owned(), quoted(value)]).collect::<Vec<_>>()
+            values.iter().flat_map(|value| [name.to_owned(), value.clone()]).collect::<Vec<_>>()
         };
         [flag("--set", self.set), flag("--axis", self.axes), flag("--only", self.only)].concat()
     }

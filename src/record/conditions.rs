@@ -155,6 +155,9 @@ pub struct RunConditions {
     /// BLAKE3 digest of the `sweep` program, in hexadecimal.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub program: Option<String>,
+    /// Name of the user who started the run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
     /// State of the Git repository that contains the recipe.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub git: Option<GitState>,
@@ -218,6 +221,7 @@ impl Conditions {
             ("attempts", Some(self.attempts.to_string())),
             ("GPU", self.gpu.map(|gpu| gpu.describe())),
             ("run", run.name.clone()),
+            ("user", run.user.clone()),
             ("commit", git),
             ("Python", python),
         ];

@@ -1,16 +1,73 @@
 //! Tables and verdicts in LaTeX, for a document that loads the package `booktabs`.
 
-use crate::analysis::{Table, Verdict};
+use crate::analysis::{Column, Show, Table, Verdict};
+
+/// Characters that fit into a line of a page, upright and turned. Wider tables are made smaller, turned, and at last split.
+const UPRIGHT: usize = 66;
+const SHRUNK: usize = 100;
+const TURNED: usize = 180;
+/// Room between two columns, in characters.
+const GAP: usize = 2;
 
 pub(super) fn render(table: &Table) -> String {
-    let columns = "l".repeat(table.axes.len()) + &"r".repeat(table.columns.len());
-    let headings: Vec<String> = table.headings().iter().map(|heading| escape(heading)).collect();
+    let labels = table.axes.len();
+    let titles = table.titles();
+    let headings: Vec<String> = titles.iter().map(|heading| escape(heading)).collect();
     let rows = table.rows.iter().map(|row| {
         let labels = row.labels.iter().map(|label| escape(label));
         labels.chain(table.cells(row).map(|cell| cell.styled(numbers, ("\\textbf{", "}"), "$\\approx$"))).collect()
     });
+    let rows: Vec<Vec<String>> = rows.collect();
+    let mut widths: Vec<usize> = titles.iter().map(|title| title.chars().count() + GAP).collect();
+    for row in &table.rows {
+        for (width, text) in widths.iter_mut().zip(table.texts(row)) {
+            *width = (*width).max(text.chars().count() + GAP);
+        }
+    }
+    let all: usize = widths.iter().sum();
+    let follows: Vec<bool> = table.columns.iter().map(follows).collect();
+    let parts = parts(&widths, &follows, if all > TURNED { TURNED } else { all });
+    let setting = match all {
+        ..=UPRIGHT => Setting::Plain,
+        ..=SHRUNK => Setting::Shrunk,
+        _ => Setting::Turned,
+    };
+    let tabulars = parts.iter().map(|columns| {
+        let kinds = "l".repeat(labels) + &"r".repeat(columns.len() - labels);
+        let of = |cells: &[String]| columns.iter().map(|column| cells[*column].clone()).collect::<Vec<_>>();
+        tabular(&kinds, &of(&headings), rows.iter().map(|row| of(row)))
+    });
     let notes = table.notes.iter().map(|note| escape(&note.replace('◀', "bold:")));
-    float(&escape(&table.title), &table.name, &columns, &headings, rows, notes)
+    float(&escape(&table.title), &table.name, setting, tabulars, notes)
+}
+
+/// True for a column that says something about the one before it.
+fn follows(column: &Column) -> bool {
+    matches!(column.show, Show::Paper | Show::Delta | Show::Share)
+}
+
+/// Columns of each part of a table that is split into parts of about the same width, none wider than `most` if that can be. Every
+/// part begins with the labels, which are the columns before those of `follows`; columns for which that is true stay with the one
+/// before them.
+fn parts(widths: &[usize], follows: &[bool], most: usize) -> Vec<Vec<usize>> {
+    let labels = widths.len() - follows.len();
+    let own: usize = widths[..labels].iter().sum();
+    let rest: usize = widths[labels..].iter().sum();
+    let number = rest.div_ceil(most.saturating_sub(own).max(1)).max(1);
+    let widest = widths[labels..].iter().max().copied().unwrap_or(0);
+    let most = most.min(own + rest.div_ceil(number) + widest);
+    let begin = || ((0..labels).collect::<Vec<_>>(), own);
+    let (mut parts, (mut part, mut width)) = (Vec::new(), begin());
+    for (column, (wide, follows)) in widths[labels..].iter().zip(follows).enumerate() {
+        if width + wide > most && part.len() > labels && !follows {
+            parts.push(part);
+            (part, width) = begin();
+        }
+        part.push(labels + column);
+        width += wide;
+    }
+    parts.push(part);
+    parts
 }
 
 /// A cell has numbers: what looks like a hyphen is a minus.
@@ -21,40 +78,61 @@ fn numbers(text: &str) -> String {
 pub(super) fn verdicts(verdicts: &[Verdict], note: Option<String>) -> String {
     let headings = ["claim", "verdict", "why", "paper"].map(str::to_owned);
     let rows = verdicts.iter().map(|verdict| verdict.row().iter().map(|cell| escape(cell)).collect());
-    float(
-        "Claims",
-        "claims",
-        "p{0.35\\linewidth}lp{0.35\\linewidth}r",
-        &headings,
-        rows,
-        note.into_iter().map(|note| escape(&note)),
-    )
+    let tabular = tabular("p{0.35\\linewidth}lp{0.35\\linewidth}r", &headings, rows);
+    let notes = note.into_iter().map(|note| escape(&note));
+    float("Claims", "claims", Setting::Plain, std::iter::once(tabular), notes)
+}
+
+/// Way in which a table is put on a page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Setting {
+    Plain,
+    /// Made as small as the line, if it is wider.
+    Shrunk,
+    /// On its side, and made as small as the page is high.
+    Turned,
 }
 
 /// A table that finds its place on its own.
 fn float(
     title: &str,
     name: &str,
-    columns: &str,
-    headings: &[String],
-    rows: impl Iterator<Item = Vec<String>>,
+    setting: Setting,
+    tabulars: impl Iterator<Item = String>,
     notes: impl Iterator<Item = String>,
 ) -> String {
+    let (packages, float) = match setting {
+        Setting::Plain => ("booktabs", "table"),
+        Setting::Shrunk => ("booktabs,graphicx", "table"),
+        Setting::Turned => ("booktabs,graphicx,rotating", "sidewaystable"),
+    };
     let mut text = format!(
-        "% \\usepackage{{booktabs}}; with labels in other than Latin letters, XeLaTeX or LuaLaTeX\n\
-         \\begin{{table}}\n\\centering\n\\caption{{{title}}}\n\\label{{tab:{name}}}\n\
-         \\begin{{tabular}}{{{columns}}}\n\\toprule\n"
+        "% \\usepackage{{{packages}}}; with labels in other than Latin letters, XeLaTeX or LuaLaTeX\n\
+         \\begin{{{float}}}\n\\centering\n\\caption{{{title}}}\n\\label{{tab:{name}}}\n"
     );
-    text += &line(headings);
-    text += "\\midrule\n";
-    for row in rows {
-        text += &line(&row);
+    for (index, tabular) in tabulars.enumerate() {
+        if index > 0 {
+            text += "\\par\\medskip\n";
+        }
+        if setting == Setting::Plain {
+            text += &tabular;
+        } else {
+            let width = "\\ifdim\\width>\\linewidth\\linewidth\\else\\width\\fi";
+            text.extend(["\\resizebox{", width, "}{!}{%\n", tabular.trim_end(), "}\n"]);
+        }
     }
-    text += "\\bottomrule\n\\end{tabular}\n";
     for note in notes {
         text.extend(["\\par\\smallskip{\\footnotesize ", &note, "}\n"]);
     }
-    text + "\\end{table}\n"
+    text + &format!("\\end{{{float}}}\n")
+}
+
+fn tabular(columns: &str, headings: &[String], rows: impl Iterator<Item = Vec<String>>) -> String {
+    let mut text = format!("\\begin{{tabular}}{{{columns}}}\n\\toprule\n");
+    text += &line(headings);
+    text += "\\midrule\n";
+    text.extend(rows.map(|row| line(&row)));
+    text + "\\bottomrule\n\\end{tabular}\n"
 }
 
 fn line(cells: &[String]) -> String {
@@ -115,6 +193,18 @@ const LETTERS: [(char, &str); 12] = [
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_wide_table_is_split_and_every_part_has_the_labels() {
+        let split = |widths: &[usize], most| parts(widths, &vec![false; widths.len() - 1], most);
+        assert_eq!(split(&[10, 20, 20], 50), [[0, 1, 2]]);
+        assert_eq!(split(&[10, 20, 20, 30], 50), [vec![0, 1, 2], vec![0, 3]]);
+        // A column that is too wide alone is a part of its own.
+        assert_eq!(split(&[10, 90, 90], 50), [[0, 1], [0, 2]]);
+        assert_eq!(split(&[10], 50), [[0]]);
+        // The paper's value stays with ours.
+        assert_eq!(parts(&[10, 20, 20, 30], &[false, false, true], 50), [[0, 1, 2, 3]]);
+    }
 
     #[test]
     fn labels_are_text() {

@@ -244,7 +244,7 @@ impl Report<'_> {
 /// The scale of a recipe's report, and the part that it covers if flags select something else than the whole study.
 fn part(recipe: &Recipe) -> Option<String> {
     let flags = &recipe.flags;
-    let part = format!("This is not the report of the whole study: it was asked for with {flags}");
+    let part = format!("Part or variant of the study {}, not its whole report: {flags}", recipe.name);
     let part = Some(part).filter(|_| !flags.is_empty());
     let scale = recipe.scale.as_ref().map(|scale| match recipe.about_scale() {
         Some(about) => format!("At the scale `{scale}`: {}", about.trim()),

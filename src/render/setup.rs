@@ -1,6 +1,7 @@
 //! Experimental setup of a study: a paragraph of plain sentences and a checklist, made from the plan, the records and the
 //! journals. What cannot be determined is said.
 
+mod byline;
 mod environment;
 mod spent;
 
@@ -9,6 +10,7 @@ use std::{
     path::Path,
 };
 
+pub(super) use self::byline::Byline;
 use self::spent::Spent;
 use super::{markdown, page::Records};
 use crate::{
@@ -28,7 +30,11 @@ const DIGITS: usize = 12;
 
 /// Experimental setup of a study.
 #[derive(Debug)]
-pub(super) struct Setup(Vec<Topic>);
+pub(super) struct Setup {
+    topics: Vec<Topic>,
+    /// Particulars of the study, for the head of its page.
+    pub(super) byline: Byline,
+}
 
 /// A topic of the setup: a line of the checklist.
 #[derive(Debug, Default)]
@@ -80,7 +86,7 @@ impl Setup {
         let records: Vec<&Record> = records.values().map(AsRef::as_ref).collect();
         let spent = Spent::new(store.results(), &keys, records.iter().copied());
         let sources = Sources { plan, study, verdicts, records, spent };
-        Self(vec![
+        let topics = vec![
             sources.results(),
             sources.hardware(),
             sources.software(),
@@ -91,20 +97,21 @@ impl Setup {
             sources.times(),
             sources.compute(),
             sources.data(),
-        ])
+        ];
+        Self { topics, byline: sources.byline() }
     }
 
     /// The setup in Markdown.
     pub(super) fn markdown(&self) -> String {
         let paragraph: Vec<String> =
-            self.0.iter().flat_map(|topic| &topic.sentences).map(|text| markdown::escape(text)).collect();
+            self.topics.iter().flat_map(|topic| &topic.sentences).map(|text| markdown::escape(text)).collect();
         let mut text = format!("## Experimental setup\n\n{}\n\n", paragraph.join(" "));
         text += "### Checklist\n\n| stated | answer | not determined |\n| --- | --- | --- |\n";
         let row = |topic: &Topic| {
             let unknown = markdown::escape(&topic.unknown.join("; "));
             ["| ", topic.name, " | ", topic.answer(), " | ", &unknown, " |\n"].concat()
         };
-        text.extend(self.0.iter().map(row));
+        text.extend(self.topics.iter().map(row));
         text
     }
 
@@ -113,11 +120,11 @@ impl Setup {
         html! {
             section id="setup" {
                 h2 { "Experimental setup" }
-                p { @for sentence in self.0.iter().flat_map(|topic| &topic.sentences) { (sentence) " " } }
+                p { @for sentence in self.topics.iter().flat_map(|topic| &topic.sentences) { (sentence) " " } }
                 div .scroll tabindex="0" role="region" aria-label="Checklist of the experimental setup" {
                     table .checklist {
                         thead { tr { th scope="col" { "Stated" } th scope="col" { "Answer" } th scope="col" { "Not determined" } } }
-                        tbody { @for topic in &self.0 {
+                        tbody { @for topic in &self.topics {
                             tr { th scope="row" { (topic.name) } td .text { (topic.answer()) } td .text { (topic.unknown.join("; ")) } }
                         } }
                     }

@@ -1,7 +1,6 @@
 //! Provenance of a run: the program, its arguments, and the state of the Git repository that contains the recipe. It is
 //! determined once, before the first job starts, and kept in the run's folder, from which every engine of the run reads it.
 
-mod arguments;
 mod git;
 
 use std::{
@@ -15,6 +14,7 @@ use fs_err as fs;
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    format::masked,
     host,
     plan::Plan,
     record::{GitState, RunConditions},
@@ -41,6 +41,9 @@ pub struct RunProvenance {
     /// BLAKE3 digest of the program's file, in hexadecimal.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub program: Option<String>,
+    /// Name of the user who started the run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
     /// State of the Git repository.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub git: Option<GitState>,
@@ -81,8 +84,9 @@ impl RunProvenance {
         let own = Self {
             sweep: env!("CARGO_PKG_VERSION").to_owned(),
             program: program_digest().ok(),
+            user: host::user(),
             git,
-            arguments: arguments::masked(std::env::args_os().skip(1)),
+            arguments: masked(std::env::args_os().skip(1)),
         };
         FoundProvenance { own, diff }
     }
@@ -103,8 +107,8 @@ impl RunProvenance {
     /// The part that the records of the run's jobs have, except for the places of the jobs in the run.
     pub(super) fn of_jobs(self, folder: &Path) -> RunConditions {
         let name = folder.file_name().map(|name| name.to_string_lossy().into_owned());
-        let Self { program, git, arguments, .. } = self;
-        RunConditions { name, round: None, position: None, program, git, arguments }
+        let Self { program, user, git, arguments, .. } = self;
+        RunConditions { name, round: None, position: None, program, user, git, arguments }
     }
 }
 

@@ -1,4 +1,4 @@
-//! Comparison of two runs: environments, parameters and metrics, as `sweep diff` has them.
+//! Comparison of runs: environments, curves, parameters and metrics, as `sweep diff` has them for two.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use axum::{
     response::Response,
 };
 use maud::{Markup, html};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::{Site, crumbs, not_found, page as site_page, read, runs};
 use crate::{
@@ -17,67 +17,148 @@ use crate::{
     store::Store,
 };
 
+/// So many runs are compared.
+pub(super) const MOST: usize = 6;
 /// So many rows are shown.
-const MOST: usize = 500;
+const MOST_ROWS: usize = 500;
 /// So many names of a kind are listed.
 const MOST_NAMES: usize = 50;
+/// So many jobs with curves are offered.
+const MOST_JOBS: usize = 2000;
+/// The runs' letters on the page.
+const LETTERS: [&str; MOST] = ["A", "B", "C", "D", "E", "F"];
 
 #[derive(Debug, Deserialize)]
 pub(super) struct Asked {
-    a: String,
-    b: String,
+    /// Names of runs, with commas between them.
+    runs: String,
 }
 
-/// One of the two.
+/// One of the runs.
 struct Side {
     name: String,
     snapshot: Snapshot,
 }
 
+/// Data of the page: the jobs that have curves.
+#[derive(Debug, Serialize)]
+struct Data<'a> {
+    /// The runs, each with its letter and recipe.
+    runs: Vec<(&'a str, String)>,
+    /// Names of jobs, with the key of each run's, if it has the job with curves.
+    jobs: Vec<(String, Vec<Option<String>>)>,
+}
+
 pub(super) async fn page(State(site): State<Arc<Site>>, query: Result<Query<Asked>, QueryRejection>) -> Response {
-    let Ok(Query(asked)) = query else { return not_found("Choose two runs in the list of runs.") };
-    match read(move || render(&site, &asked)).await {
+    let choose = || not_found(&format!("Choose 2 to {MOST} runs in the list of runs."));
+    let Ok(Query(asked)) = query else { return choose() };
+    let mut names: Vec<String> = Vec::new();
+    for name in asked.runs.split(',') {
+        if !names.iter().any(|known| known == name) {
+            names.push(name.to_owned());
+        }
+    }
+    if !(2..=MOST).contains(&names.len()) {
+        return choose();
+    }
+    match read(move || render(&site, &names)).await {
         Ok(Some(page)) => page,
         Ok(None) => not_found("One of the runs does not exist."),
         Err(response) => response,
     }
 }
 
-fn render(site: &Site, asked: &Asked) -> Option<Response> {
-    let side = |name: &str| {
+fn render(site: &Site, names: &[String]) -> Option<Response> {
+    let side = |name: &String| {
         let folder = runs::find(&site.results, name)?;
         Some(Side { name: folder.name(), snapshot: Snapshot::read(&folder).ok()? })
     };
-    let (a, b) = (side(&asked.a)?, side(&asked.b)?);
+    let sides: Vec<Side> = names.iter().map(side).collect::<Option<_>>()?;
     let store = Store::new(&site.results);
     let results = |side: &Side| diff::Side::of_run(side.name.clone(), side.snapshot.manifest.clone(), &store).ok();
-    let (of_a, of_b) = (results(&a)?, results(&b)?);
-    let difference = Difference::new(&of_a, &of_b);
-    let open = of_a.jobs.iter().filter(|(label, job)| {
-        let other = of_b.jobs.get(*label);
+    let results: Vec<diff::Side> = sides.iter().map(results).collect::<Option<_>>()?;
+    let (first, others) = results.split_first()?;
+    let jobs = jobs(&results);
+    let title = format!("{} runs", if sides.len() == 2 { "Two".to_owned() } else { sides.len().to_string() });
+    let header = html! {
+        (crumbs())
+        h1 { (title) }
+        ol .about.letters { @for (side, letter) in sides.iter().zip(LETTERS) {
+            li { (letter) ": " a href={ "/runs/" (side.name) } { (clean(&side.snapshot.manifest.recipe)) " · " (side.name) } }
+        } }
+    };
+    let main = html! {
+        section id="runs" { h2 { "Environment" } div .panel { div .scroll tabindex="0" role="region" aria-label="Environment" { (environment(&sides)) } } }
+        @if !jobs.is_empty() { (curves()) }
+        @for (index, other) in others.iter().enumerate() {
+            @let difference = Difference::new(first, other);
+            @let pair = Pair { letters: [LETTERS[0], LETTERS[index + 1]], alone: others.len() == 1 };
+            (params(&difference, open(first, other), pair))
+            (metrics(&difference, pair))
+        }
+    };
+    let runs = sides.iter().zip(LETTERS).map(|(side, letter)| (side.name.as_str(), letter.to_owned())).collect();
+    let data = serde_json::to_string(&Data { runs, jobs }).ok()?;
+    Some(site_page(&title, header, main, &data, include_str!("compare.js")))
+}
+
+/// The jobs that have curves in some run.
+fn jobs(results: &[diff::Side]) -> Vec<(String, Vec<Option<String>>)> {
+    let drawn = |job: &diff::SideJob| job.record.as_ref().is_some_and(|record| !record.outcome.curves.is_empty());
+    let names: std::collections::BTreeSet<&String> =
+        results.iter().flat_map(|side| side.jobs.iter().filter(|(_, job)| drawn(job)).map(|(name, _)| name)).collect();
+    let job = |name: &String| {
+        let key = |side: &diff::Side| side.jobs.get(name).filter(|job| drawn(job)).map(|job| job.key.short());
+        (clean(name).into_owned(), results.iter().map(key).collect())
+    };
+    names.into_iter().take(MOST_JOBS).map(job).collect()
+}
+
+/// Number of jobs of both that have no result in one of them.
+fn open(first: &diff::Side, other: &diff::Side) -> usize {
+    let open = first.jobs.iter().filter(|(label, job)| {
+        let other = other.jobs.get(*label);
         other.is_some_and(|other| job.record.is_none() || other.record.is_none())
     });
-    let open = open.count();
-    let header = html! { (crumbs()) h1 { "Two runs" } p .about { (title(&a)) " and " (title(&b)) } };
-    let main = html! {
-        section id="runs" { h2 { "Environment" } div .panel { div .scroll tabindex="0" role="region" aria-label="Environment" { (environment(&a, &b)) } } }
-        (params(&difference, open))
-        (metrics(&difference))
-    };
-    Some(site_page(
-        "Two runs",
-        header,
-        main,
-        "{}",
-        "document.querySelectorAll(\"table.sortable\").forEach((table) => sortable(table));\n",
-    ))
+    open.count()
 }
 
-fn title(side: &Side) -> Markup {
-    html! { a href={ "/runs/" (side.name) } { (clean(&side.snapshot.manifest.recipe)) " · " (side.name) } }
+/// Two of the runs, as their sections name them.
+#[derive(Debug, Clone, Copy)]
+struct Pair {
+    letters: [&'static str; 2],
+    /// True if there are no other runs.
+    alone: bool,
 }
 
-fn environment(a: &Side, b: &Side) -> Markup {
+impl Pair {
+    /// Heading of a section about them.
+    fn heading(self, what: &str) -> String {
+        let [first, second] = self.letters;
+        if self.alone { what.to_owned() } else { format!("{what}: {first} and {second}") }
+    }
+
+    /// Identifier of such a section.
+    fn id(self, what: &str) -> String {
+        if self.alone { what.to_owned() } else { format!("{what}-{}", self.letters[1]) }
+    }
+}
+
+fn curves() -> Markup {
+    html! {
+        section id="curves" {
+            h2 { "Curves" }
+            div .filter {
+                label for="job" { "Job" }
+                select id="job" autocomplete="off" {}
+            }
+            p .note #curves-note role="status" {}
+            div .panel { div .curves #curves-body {} }
+        }
+    }
+}
+
+fn environment(sides: &[Side]) -> Markup {
     let facts = |side: &Side| {
         let Snapshot { manifest, summary, .. } = &side.snapshot;
         let limits = &manifest.limits;
@@ -91,23 +172,25 @@ fn environment(a: &Side, b: &Side) -> Markup {
             ("has", format!("{}, {}", count(limits.cpus, "core"), count(limits.gpus, "GPU"))),
         ]
     };
+    let of_sides: Vec<_> = sides.iter().map(facts).collect();
+    let names = of_sides.first().map(|facts| facts.clone().map(|(name, _)| name)).unwrap_or_default();
     html! {
         table .sides {
-            thead { tr { td {} th scope="col" { "First" } th scope="col" { "Second" } } }
+            thead { tr { td {} @for letter in LETTERS.iter().take(sides.len()) { th scope="col" { (letter) } } } }
             tbody {
-                @for ((name, a), (_, b)) in facts(a).into_iter().zip(facts(b)) {
-                    tr { th scope="row" { (name) } td { (a) } td { (b) } }
+                @for (row, name) in names.into_iter().enumerate() {
+                    tr { th scope="row" { (name) } @for facts in &of_sides { td { (facts[row].1) } } }
                 }
             }
         }
     }
 }
 
-fn params(difference: &Difference, open: usize) -> Markup {
+fn params(difference: &Difference, open: usize, pair: Pair) -> Markup {
     let Difference { same, only, params, environment, .. } = difference;
     html! {
-        section id="params" {
-            h2 { "Parameters" }
+        section id=(pair.id("params")) {
+            h2 { (pair.heading("Parameters")) }
             @if params.is_empty() { p { "No parameter differs in the jobs that both have." } }
             @else {
                 ul { @for Change { what, values: [before, after], jobs } in params.iter().take(MOST_NAMES) {
@@ -120,39 +203,38 @@ fn params(difference: &Difference, open: usize) -> Markup {
             @for (what, [before, after]) in environment {
                 p { (what) ": " (clean(&before.join(", "))) " → " (clean(&after.join(", "))) }
             }
-            (names("Only in the first", &only[0]))
-            (names("Only in the second", &only[1]))
+            @for (letter, only) in pair.letters.iter().zip(only) { (names(&format!("Only in {letter}"), only)) }
         }
     }
 }
 
 /// Important differences, and significant ones among the others.
-fn metrics(difference: &Difference) -> Markup {
+fn metrics(difference: &Difference, pair: Pair) -> Markup {
     let shown = |change: &&MetricChange| change.headline || change.significant == Some(true);
     let changes: Vec<&MetricChange> = difference.metrics.iter().filter(shown).collect();
     let hidden = difference.metrics.len() - changes.len();
     html! {
         @if difference.metrics.is_empty() {
-            section id="metrics" { h2 { "Metrics" } p { "No metric differs in the jobs that both have." } }
+            section id=(pair.id("metrics")) { h2 { (pair.heading("Metrics")) } p { "No metric differs in the jobs that both have." } }
         } @else {
-            section id="metrics" {
-                h2 { "Metrics" }
+            section id=(pair.id("metrics")) {
+                h2 { (pair.heading("Metrics")) }
                 p .note {
                     "Jobs that differ only in " code { "seed" } " are one row: the mean difference of pairs of equal seeds, "
                     "with its 95 % confidence interval and its p-value, adjusted for all comparisons "
                     "(Holm). ≈ marks differences that are not significant."
                 }
-                div .panel { div .scroll tabindex="0" role="region" aria-label="Metrics" {
+                div .panel { div .scroll tabindex="0" role="region" aria-label=(pair.heading("Metrics")) {
                     table .sortable {
                         thead { tr {
-                            @for heading in ["Jobs", "Metric", "First", "Second", "Difference", "%", "Chance"] {
+                            @for heading in ["Jobs", "Metric", pair.letters[0], pair.letters[1], "Difference", "%", "Chance"] {
                                 th scope="col" { button type="button" { (heading) } }
                             }
                         } }
-                        tbody { @for change in changes.iter().take(MOST) { (row(change)) } }
+                        tbody { @for change in changes.iter().take(MOST_ROWS) { (row(change)) } }
                     }
                 } }
-                @if changes.len() > MOST { p .note { "The first " (MOST) " of " (changes.len()) " rows." } }
+                @if changes.len() > MOST_ROWS { p .note { "The first " (MOST_ROWS) " of " (changes.len()) " rows." } }
                 @if hidden > 0 { p .note { (count(hidden, "difference")) " more that are not significant." } }
             }
         }

@@ -32,7 +32,7 @@ const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; sandbox";
 pub(super) async fn report(State(site): State<Arc<Site>>, UrlPath(path): UrlPath<String>) -> Response {
     let Some(kind) = kind(&path) else {
         // A folder is its page.
-        let plain = path.chars().all(|char| char.is_ascii_alphanumeric() || "_-./".contains(char));
+        let plain = path.chars().all(|char| char.is_ascii_alphanumeric() || "_-./=,+".contains(char));
         return if plain && !path.contains("..") && !path.contains("//") && !path.starts_with('/') {
             Redirect::temporary(&format!("/reports/{}/index.html", path.trim_end_matches('/'))).into_response()
         } else {

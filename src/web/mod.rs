@@ -87,6 +87,7 @@ fn router(site: Arc<Site>, names: Names) -> Router {
         .route("/runs/{run}", get(view::page))
         .route("/runs/{run}/events", get(view::events))
         .route("/runs/{run}/jobs/{key}", get(view::job))
+        .route("/runs/{run}/jobs/{key}/log", get(view::log))
         .route("/compare", get(compare::page))
         .route("/reports/{*path}", get(files::report))
         .route("/favicon.ico", get(|| async { StatusCode::NO_CONTENT }))

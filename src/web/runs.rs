@@ -10,7 +10,7 @@ use axum::{extract::State, response::Response};
 use maud::html;
 use serde::Serialize;
 
-use super::{Site, page as site_page, read, stream};
+use super::{Site, compare::MOST as MOST_COMPARED, page as site_page, read, stream};
 use crate::{
     format::{clean, duration},
     host,
@@ -23,7 +23,7 @@ use crate::{
 };
 
 /// So many runs are listed.
-const MOST: usize = 200;
+const MOST: usize = 500;
 /// So many reports are listed.
 const MOST_REPORTS: usize = 200;
 
@@ -45,6 +45,8 @@ struct Line {
     recipe: String,
     state: &'static str,
     begun: String,
+    /// The machine of its engine.
+    host: String,
     took: String,
     words: String,
     /// Class, beginning and end of the parts of a bar of 1000.
@@ -68,6 +70,13 @@ pub(super) async fn page(State(site): State<Arc<Site>>) -> Response {
     let main = html! {
         section id="runs" {
             h2 { "Runs" }
+            div .filter {
+                label for="filter" { "Show runs whose recipe, name or machine has" }
+                input id="filter" type="search" autocomplete="off" spellcheck="false" placeholder="Filter: recipe, date, machine";
+                label for="state" { "State" }
+                select id="state" autocomplete="off" { option value="" { "any state" } @for state in STATES { option value=(state) { (state) } } }
+            }
+            p .note #shown role="status" {}
             form action="/compare" method="get" {
                 div .panel {
                     div .scroll tabindex="0" role="region" aria-label="Runs" {
@@ -78,6 +87,7 @@ pub(super) async fn page(State(site): State<Arc<Site>>) -> Response {
                                 th scope="col" { "Recipe" }
                                 th scope="col" { "Jobs" }
                                 th scope="col" .extra { "Begun" }
+                                th scope="col" .extra { "Machine" }
                                 th scope="col" .extra { "Took" }
                             } }
                             tbody #runs-body {}
@@ -86,7 +96,12 @@ pub(super) async fn page(State(site): State<Arc<Site>>) -> Response {
                     p .note #none hidden { "There are no runs yet: " code { "sweep run RECIPE" } " starts one." }
                 }
                 p .note #more {}
-                p .pages { button .plain #compare type="submit" disabled { "Compare two runs" } }
+                p .pages {
+                    button .plain #compare type="submit" disabled { "Compare runs" }
+                    button .plain #earlier type="button" hidden { "Earlier" }
+                    button .plain #later type="button" hidden { "Later" }
+                }
+                p .note { "Choose 2 to " (MOST_COMPARED) " runs to compare them." }
             }
         }
         section id="reports" { h2 { "Reports" } ul .links #reports-body {} }
@@ -166,11 +181,15 @@ fn line(name: &str, snapshot: &Snapshot) -> Line {
         recipe: clean(&snapshot.manifest.recipe).into_owned(),
         state: word(snapshot),
         begun: snapshot.manifest.at.strftime("%Y-%m-%d %H:%M UTC").to_string(),
+        host: clean(&snapshot.manifest.host).into_owned(),
         took,
         words: tally.words(),
         bar: tally.parts(1000),
     }
 }
+
+/// The words for states of runs.
+const STATES: [&str; 6] = ["live", "stopping", "done", "failed", "interrupted", "killed"];
 
 /// State of a run, in a word for which there is a color.
 pub(super) fn word(snapshot: &Snapshot) -> &'static str {

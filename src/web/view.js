@@ -5,20 +5,10 @@ const of = (name) => document.getElementById(name);
 const base = `/runs/${encodeURIComponent(data.run)}`;
 const load = async (row) => {
   const answer = await fetch(`${base}/jobs/${row.key}`);
-  return answer.ok ? answer.json() : {};
+  const detail = answer.ok ? await answer.json() : {};
+  return { ...detail, wholeLog: async () => (await fetch(`${base}/jobs/${row.key}/log`)).json() };
 };
 const list = jobList(of("jobs"), data, load);
-const spark = ({ name, points }) => {
-  const [wide, high] = [120, 28];
-  const values = points.map(([, value]) => value);
-  const [first, last] = [points[0], points[points.length - 1]];
-  const image = draw("svg", { viewBox: `0 0 ${wide} ${high}`, class: "spark", role: "img", "aria-label": `${name} from ${short(first[1])} to ${short(last[1])}` });
-  const [low, most] = [Math.min(...values), Math.max(...values)];
-  const x = (step) => 2 + ((step - first[0]) / (last[0] - first[0] || 1)) * (wide - 4);
-  const y = (value) => (most > low ? 3 + (1 - (value - low) / (most - low)) * (high - 6) : high / 2);
-  image.append(draw("path", { d: points.map(([step, value], index) => `${index ? "L" : "M"}${x(step).toFixed(1)} ${y(value).toFixed(1)}`).join("") }));
-  return image;
-};
 const card = (job) => {
   const card = make("article", undefined, "card");
   card.append(make("h3", job.label));
@@ -29,11 +19,12 @@ const card = (job) => {
     card.append(bar);
   }
   card.append(make("p", job.says, "note"));
-  for (const curve of job.curves) {
-    const line = make("p", curve.says, "note");
-    if (curve.points.length > 1) line.prepend(spark(curve));
-    card.append(line);
+  const curves = make("div", undefined, "curves");
+  for (const { name, says, points } of job.curves) {
+    const line = { name, at: points.map(([step]) => step), values: points.map(([, value]) => value) };
+    curves.append(points.length > 1 ? chart(says, [line], name) : make("p", says, "note"));
   }
+  card.append(curves);
   return card;
 };
 let steps = "";

@@ -3,7 +3,7 @@
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
     fmt::Write as _,
-    path::Path,
+    path::{Path, PathBuf},
     sync::Arc,
 };
 
@@ -22,7 +22,7 @@ use crate::{
     host,
     progress::describe,
     record::Key,
-    render::page::{Columns, Detail, Head, Line, Node, STATES, Tally, draw, list_section, state},
+    render::page::{Columns, Detail, Head, Line, Node, STATES, Tally, WHOLE, draw, end_of, list_section, state},
     run::{
         Manifest, RunEvent, RunFolder,
         watch::{Snapshot, State as JobState, Watch},
@@ -50,7 +50,7 @@ struct View {
     curves: HashMap<usize, Vec<Curve>>,
     /// The lines that the page has, as JSON, and what stands above them.
     lines: Vec<String>,
-    columns: Vec<String>,
+    columns: Vec<(String, String)>,
     /// Other data.
     rest: serde_json::Value,
     /// Number of consecutive looks without an engine.
@@ -60,9 +60,9 @@ struct View {
 /// Update for a page.
 #[derive(Debug, Serialize)]
 struct News {
-    /// The columns' names, if they are others; all lines follow then.
+    /// The columns' headings and names, if they are others; all lines follow then.
     #[serde(skip_serializing_if = "Option::is_none")]
-    columns: Option<Vec<String>>,
+    columns: Option<Vec<(String, String)>>,
     /// Index and line of the jobs that changed, each a text of JSON.
     jobs: Vec<(usize, String)>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -386,14 +386,38 @@ pub(super) async fn job(State(site): State<Arc<Site>>, UrlPath((run, key)): UrlP
 }
 
 fn detail(site: &Site, run: &str, key: &str) -> Option<String> {
-    let folder = runs::find(&site.results, run)?;
-    let manifest = folder.manifest().ok()?;
-    let key: Key = manifest.jobs.iter().map(|job| job.key).find(|known| known.short() == key)?;
-    let log = RunFolder::all(&site.results).iter().rev().map(|folder| folder.log(key)).find(|log| log.is_file());
-    let own = Some(folder.log(key)).filter(|log| log.is_file()).or(log);
+    let (folder, key) = job_of(site, run, key)?;
     let detail = match Store::new(&site.results).get(key).ok().flatten() {
         Some(record) => Detail::default().params(record.identity.params.iter()).record(&record),
         None => Detail::default().fact("key", &key.to_string()),
     };
-    serde_json::to_string(&detail.log(own.as_deref())).ok()
+    serde_json::to_string(&detail.log(log_of(site, &folder, key).as_deref())).ok()
+}
+
+/// The log of a job, as far as it is written.
+pub(super) async fn log(State(site): State<Arc<Site>>, UrlPath((run, key)): UrlPath<(String, String)>) -> Response {
+    let found = read(move || {
+        let (folder, key) = job_of(&site, &run, &key)?;
+        serde_json::to_string(&end_of(&log_of(&site, &folder, key)?, WHOLE)?).ok()
+    });
+    match found.await {
+        Ok(Some(text)) => {
+            ([(header::CACHE_CONTROL, "no-store"), (header::CONTENT_TYPE, "application/json")], text).into_response()
+        }
+        Ok(None) => StatusCode::NOT_FOUND.into_response(),
+        Err(response) => response,
+    }
+}
+
+/// The folder of a run, and the key of one of its jobs by its short form.
+fn job_of(site: &Site, run: &str, key: &str) -> Option<(RunFolder, Key)> {
+    let folder = runs::find(&site.results, run)?;
+    let key = folder.manifest().ok()?.jobs.iter().map(|job| job.key).find(|known| known.short() == key)?;
+    Some((folder, key))
+}
+
+/// The log of a job in this run, or in the latest one that has one.
+fn log_of(site: &Site, folder: &RunFolder, key: Key) -> Option<PathBuf> {
+    let others = || RunFolder::all(&site.results).iter().rev().map(|folder| folder.log(key)).find(|log| log.is_file());
+    Some(folder.log(key)).filter(|log| log.is_file()).or_else(others)
 }

@@ -22,6 +22,7 @@ steps:
   listing: { uses: command, needs: [evaluate], with: { run: "true", env: { NOTE: "</script><script>alert(2)</script>" } } }
 tables:
   quality: { title: "Held-out loss <b>after</b> training", from: train, rows: [prune], cells: [loss, memory.peak] }
+  wide: { title: Every seed, from: train, rows: [prune], columns: [seed], cells: [loss, memory.peak, throughput.tokens_per_s] }
 figures:
   loss: { title: Loss, from: train, kind: line, x: iteration, y: loss, color: prune, band: ci95 }
   memory: { title: Peak memory, from: train, kind: bar, x: prune, y: memory.peak }
@@ -49,11 +50,18 @@ fn study() -> Sandbox {
         if label == "train/prune=none,seed=0" {
             metrics[HOSTILE] = json!({ "value": 1.0, "unit": "1" });
         }
+        let mut facts = json!({ "note": HOSTILE });
+        // As many and as long as those of a training.
+        for number in 0..40 {
+            facts[format!("allocator.reserved_in_segment_{number}.peak_of_all_streams")] =
+                format!("{} bytes at sha256:{}", number * 4096, "0123456789abcdef".repeat(4)).into();
+        }
         let record = json!({
             "format": 1, "key": key, "label": label, "params": {},
             "identity": { "format": 1, "task": if task == "train" { "train" } else { "check" }, "revision": 1 },
-            "outcome": { "metrics": metrics, "curves": { "loss": { "unit": "nats", "at": at, "values": curve } }, "facts": { "note": HOSTILE } },
-            "provenance": { "sweep": "0", "started": "2026-01-01T00:00:00Z", "seconds": 12.0 + own, "threads": 2, "host": "here" },
+            "outcome": { "metrics": metrics, "curves": { "loss": { "unit": "nats", "at": at, "values": curve } }, "facts": facts },
+            "provenance": { "sweep": "0", "started": "2026-01-01T00:00:00Z", "seconds": 12.0 + own, "threads": 2, "host": "here",
+                "conditions": { "run": { "user": "ada", "git": { "commit": "0123456789abcdef", "dirty": true } } } },
         });
         let folder = format!("results/store/{}/{key}", &key[..2]);
         fs_err::create_dir_all(sandbox.path(&folder)).unwrap();
@@ -73,16 +81,25 @@ fn a_report_is_read_sorted_and_followed_from_the_steps_to_a_job() {
     browser.open_file(&sandbox.path("results/reports/pruning/index.html"));
     assert_eq!(browser.text("h1"), "pruning");
     assert_eq!(browser.text(".status .summary"), "10 of 20 jobs done");
+    let byline = browser.text(".byline");
+    for known in ["Run by", "ada", "2026-01-01", "0123456789 (uncommitted changes)", "here", "sweep 0", "core-hours"] {
+        assert!(byline.contains(known), "{known}: {byline}");
+    }
+    let summary = "The study makes 2 claims: 1 supported, 1 refuted. Supported: Half of the weights can go. Refuted: It costs nothing.";
+    assert_eq!(browser.text(".abstract"), summary);
+    assert_eq!(browser.texts(".contents > ul > li > a")[..3], ["Claims", "Tables", "Figures"]);
+    assert_eq!(browser.texts("#table-quality thead th"), ["prune", "Loss (nats)", "Memory: peak (MiB)"]);
+    assert_eq!(browser.eval("document.querySelector('#table-quality th:nth-child(3)').title"), "memory.peak (MiB)");
     assert_eq!(browser.texts("#claims .pill"), ["✓ supported", "✗ refuted"]);
 
     // A table is sorted by what its numbers are, both ways.
-    let rows = "figure.table tbody th";
+    let rows = "#table-quality tbody th";
     assert_eq!(browser.texts(rows), ["none", "magnitude", "bitter7"]);
-    let heading = "figure.table thead th:nth-child(3) button";
+    let heading = "#table-quality thead th:nth-child(3) button";
     browser.click(heading);
     browser.click(heading);
     assert_eq!(browser.texts(rows), ["bitter7", "magnitude", "none"]);
-    assert_eq!(browser.eval("document.querySelector('figure.table [aria-sort]').ariaSort"), "descending");
+    assert_eq!(browser.eval("document.querySelector('#table-quality [aria-sort]').ariaSort"), "descending");
 
     // A step leads to its jobs.
     browser.click("a[data-step=train]");
@@ -98,6 +115,7 @@ fn a_report_is_read_sorted_and_followed_from_the_steps_to_a_job() {
     browser.write("PRUNE=none seed=0");
     assert_eq!(browser.texts("#jobs-body th button"), ["train/prune=none,seed=0"]);
     browser.eval("document.querySelector('#jobs-body th button').focus()");
+    let closed = browser.height();
     browser.press("Enter");
     browser.until("document.querySelector('.detail .curve svg path.line') !== null");
     let detail = browser.text(".detail");
@@ -113,7 +131,23 @@ fn a_report_is_read_sorted_and_followed_from_the_steps_to_a_job() {
         assert!(detail.to_lowercase().contains(&known.to_lowercase()), "{known}: {detail}");
     }
     assert_eq!(browser.eval("document.activeElement.ariaExpanded"), "true", "the focus stays where it was");
+    let opened = browser.height() - closed;
+    assert!(opened < 1600, "an open job is {opened} high");
     browser.inspect("report");
+    // A wide table scrolls below its first column.
+    browser.look(390, false);
+    let stays = browser.eval(
+        "(() => { const scroll = document.querySelector('#table-wide .scroll'); scroll.scrollLeft = 400;
+         const left = (element) => element.getBoundingClientRect().left;
+         return [scroll.scrollLeft > 0, left(scroll.querySelector('tbody th')) === left(scroll)]; })()",
+    );
+    assert_eq!(stays, json!([true, true]));
+    browser.look(1280, false);
+    browser.press("Escape");
+    assert_eq!(
+        browser.eval("document.querySelector('.detail') === null && document.activeElement.dataset.key !== undefined"),
+        true
+    );
 
     // What is written in names is text, and what is not the page's own does not run.
     assert_eq!(browser.eval("document.querySelectorAll('img, .detail script').length"), 0);
@@ -139,6 +173,17 @@ fn ten_thousand_jobs_are_a_page_that_opens_at_once() {
     assert_eq!(browser.text("#shown"), "10,000 jobs, 1 to 100 shown");
     browser.click("#later");
     assert_eq!(browser.text("#shown"), "10,000 jobs, 101 to 200 shown");
+    // By keyboard from job to job and from page to page.
+    browser.eval("document.querySelector('#jobs-body th button').focus()");
+    for (key, name) in [
+        ("ArrowDown", "value=1,seed=1"),
+        ("End", "value=1,seed=99"),
+        ("ArrowUp", "value=1,seed=98"),
+        ("PageDown", "value=2,seed=0"),
+    ] {
+        browser.press(key);
+        assert_eq!(browser.eval("document.activeElement.textContent"), format!("a/{name}"), "{key}");
+    }
     browser.eval("document.getElementById('filter').focus()");
     browser.write("value=99 seed=98");
     assert_eq!(browser.text("#shown"), "1 job");
@@ -149,8 +194,7 @@ fn ten_thousand_jobs_are_a_page_that_opens_at_once() {
     browser.until("document.querySelector('.detail') !== null");
     assert!(browser.text("h1").starts_with("many: jobs "));
     assert!(browser.text(".opened .detail").contains("--only a/value=99,seed=98"));
-    browser.look(400, true);
-    browser.picture("part-400-dark");
+    browser.inspect("part");
     browser.is_content();
 }
 

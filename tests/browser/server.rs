@@ -63,7 +63,7 @@ fn a_run_is_watched_compared_and_read() {
     browser.inspect("runs");
     browser.click("#runs-body tr:first-child th a");
     browser.until(
-        "document.querySelectorAll('#running progress').length > 0 && document.querySelector('.spark') !== null",
+        "document.querySelectorAll('#running progress').length > 0 && document.querySelector('#running .plot') !== null",
     );
     browser.inspect("run-live");
     let done = "Number(document.getElementById('words').textContent.split(' ')[0])";
@@ -78,7 +78,12 @@ fn a_run_is_watched_compared_and_read() {
     browser.until("document.getElementById('state').textContent.includes('failed')");
     browser.until(&format!("{done} === 11"));
     browser.click("#jobs-body th button");
-    browser.until("document.querySelector('.detail pre')?.textContent.includes('<script>alert(1)</script>') ?? false");
+    browser.until("document.querySelector('.log pre')?.textContent.includes('<script>alert(1)</script>') ?? false");
+    browser.click(".log button");
+    browser.eval("document.querySelector('.log input').focus()");
+    browser.write("SCRIPT");
+    browser.until("document.querySelector('.log mark')?.textContent === 'script'");
+    assert_eq!(browser.text(".log [role=status]"), "1 of 2 lines");
     browser.click("a[data-step=broken]");
     browser.until("document.querySelector('#jobs-body .why')?.textContent.includes('it was told to fail') ?? false");
     browser.inspect("run-over");
@@ -90,6 +95,14 @@ fn a_run_is_watched_compared_and_read() {
     );
     browser.open(&address);
     browser.until("document.querySelectorAll('#runs-body input').length === 2");
+    // Filters, by any word and by state.
+    browser.eval("document.getElementById('filter').focus()");
+    browser.write("watched nowhere");
+    assert_eq!(browser.text("#shown"), "0 runs");
+    browser.eval("{ const filter = document.getElementById('filter'); filter.value = 'watched'; filter.dispatchEvent(new Event('input')) }");
+    browser.eval("{ const state = document.getElementById('state'); state.value = 'failed'; state.dispatchEvent(new Event('input')) }");
+    assert_eq!(browser.texts("#runs-body .pill"), ["✗ failed"]);
+    browser.eval("document.getElementById('state').value = ''; document.getElementById('state').dispatchEvent(new Event('input'))");
     browser.click("#runs-body tr:nth-child(1) input");
     browser.click("#runs-body tr:nth-child(2) input");
     browser.click("#compare");
@@ -141,17 +154,89 @@ steps:
     browser.open(&address);
     browser.until("document.querySelector('#runs-body tr .pill.running') !== null");
     browser.click("#runs-body tr:first-child th a");
-    browser.until("document.querySelectorAll('#running .spark').length === 2");
+    browser.until("document.querySelectorAll('#running .plot').length === 2");
     browser.until("document.querySelector('#running progress')?.max === 100000");
     assert_eq!(browser.text("#running .card").matches("<b>acc</b> ").count(), 1, "{}", browser.text("#running"));
     browser.inspect("run-program");
-    let label = "document.querySelector('#running .spark').getAttribute('aria-label')";
+    let label = "document.querySelector('#running .plot').getAttribute('aria-label')";
     let before = browser.eval(label);
-    assert!(before.as_str().unwrap().starts_with("loss from "), "{before}");
+    assert!(before.as_str().unwrap().starts_with("loss: "), "{before}");
     browser.until(&format!("{label} !== {before}"));
     sandbox.write("go", "");
     let ended = run.wait();
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+}
+
+#[test]
+fn runs_are_laid_over_each_other() {
+    let _alone = alone();
+    let Some(mut browser) = Browser::start() else { return };
+    let sandbox = Sandbox::with(
+        r#"
+name: curves
+params: { slope: 1 }
+steps:
+  train:
+    uses: command
+    matrix: { seed: [0, 1] }
+    with:
+      run: |
+        for i in 1 2 3 4 5; do echo "{\"step\": $i, \"total\": 5, \"loss\": $((i * SLOPE))}" >> "$SWEEP_REPORT"; done; echo loss=1
+      env: { SLOPE: "${{ params.slope }}" }
+"#,
+    );
+    for slope in ["slope=1", "slope=2", "slope=3"] {
+        let ended = sandbox.sweep(&["run", "recipe.yaml", "--set", slope]);
+        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    }
+    let (_server, address) = serve(&sandbox);
+    browser.look(1280, false);
+    browser.open(&address);
+    browser.until("document.querySelectorAll('#runs-body input').length === 3");
+    for row in 1..=3 {
+        browser.click(&format!("#runs-body tr:nth-child({row}) input"));
+    }
+    browser.click("#compare");
+    browser.until("document.querySelector('h1')?.textContent === '3 runs'");
+    browser.until("document.querySelectorAll('#curves .plot').length > 0");
+    assert_eq!(browser.texts("#curves .curve:first-child .legend li"), ["A", "B", "C"]);
+    assert_eq!(
+        browser.eval("document.querySelectorAll('#curves .curve:first-child path.line[class*=dash]').length"),
+        6
+    );
+    assert_eq!(browser.texts("#job option"), ["train/seed=0", "train/seed=1"]);
+    assert!(
+        browser.text("#params-B").contains("SLOPE") && browser.text("#params-C").contains("→ {SLOPE: 3}"),
+        "{}",
+        browser.text("main")
+    );
+    browser.inspect("compare-three");
+    browser.is_content();
+}
+
+#[test]
+fn a_run_of_ten_thousand_jobs_can_be_searched() {
+    let _alone = alone();
+    let Some(mut browser) = Browser::start() else { return };
+    let sandbox = Sandbox::with(
+        "name: many\nsteps: { a: { uses: mock, matrix: { value: { range: [0, 100] }, seed: { range: [0, 100] } } } }\n",
+    );
+    let ended = sandbox.sweep(&["run", "recipe.yaml", "--only", "a/value=99,seed=98"]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let (_server, address) = serve(&sandbox);
+    browser.look(1280, false);
+    browser.open(&address);
+    browser.until("document.querySelectorAll('#runs-body tr').length === 1");
+    browser.click("#runs-body th a");
+    browser.until("document.getElementById('shown')?.textContent === '10,000 jobs, 1 to 100 shown'");
+    assert_eq!(browser.eval("document.querySelectorAll('#jobs-body tr').length"), 100);
+    browser.eval("document.getElementById('filter').focus()");
+    browser.write("value=99 seed=98");
+    assert_eq!(browser.text("#shown"), "1 job");
+    browser.click("#jobs-body th button");
+    browser.until("document.querySelector('.detail') !== null");
+    assert!(browser.text(".detail").contains("99"));
+    browser.is_content();
 }
 
 #[test]
@@ -163,7 +248,7 @@ fn the_pages_are_small_and_need_nobody_else() {
     let (_server, address) = serve(&sandbox);
     browser.look(1280, false);
     let run = fs_err::read_dir(sandbox.path("results/runs")).unwrap().next().unwrap().unwrap().file_name();
-    for path in ["/".to_owned(), format!("/runs/{}", run.to_string_lossy()), "/compare?a=x&b=y".to_owned()] {
+    for path in ["/".to_owned(), format!("/runs/{}", run.to_string_lossy()), "/compare?runs=x,y".to_owned()] {
         browser.open(&format!("{address}{path}"));
         let (own, others) = (
             browser.eval("new TextEncoder().encode(document.documentElement.outerHTML).length").as_u64().unwrap(),

@@ -98,10 +98,12 @@ fn secrets_of_the_command_line_and_of_the_environment_are_not_stored() {
     assert_eq!(record["provenance"]["conditions"]["run"]["arguments"], masked);
     let run = format!("results/runs/{}", sandbox.runs()[0]);
     let own = sandbox.read(&format!("{run}/provenance.json"));
+    let user: Value = serde_json::from_str(&own).unwrap();
+    assert!(user["user"].as_str().is_some_and(|user| !user.is_empty()), "{own}");
     assert!(own.contains("hf_token=***") && !own.contains(SECRET), "{own}");
     for report in list(&sandbox.path("results/reports")) {
         let setup = fs_err::read_to_string(report.join("setup.md")).unwrap();
-        assert!(!setup.contains(SECRET), "{setup}");
+        assert!(!setup.contains(SECRET) && !report.to_string_lossy().contains(SECRET), "{setup}");
     }
 }
 

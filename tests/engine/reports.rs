@@ -179,7 +179,8 @@ claims: { c: { value: { metric: value, of: { step: a } }, expect: { at_least: 0 
         assert!(finished.iter().all(|(path, content)| now.get(path) == Some(content)), "{flags:?}");
         let new: Vec<_> = crate::sandbox::list(&reports).into_iter().filter(|path| !before.contains(path)).collect();
         let [folder] = new.as_slice() else { panic!("{flags:?}: {new:?}") };
-        assert!(folder.file_name().unwrap().to_str().unwrap().starts_with("study."), "{folder:?}");
+        let (name, value) = (folder.file_name().unwrap().to_str().unwrap(), flags[1].replace('/', "-"));
+        assert!(name.starts_with(&format!("study.{value}")), "{folder:?}");
         assert!(ended.stderr.contains(folder.file_name().unwrap().to_str().unwrap()), "{}", ended.stderr);
         let remark = remark(&fs_err::read_to_string(folder.join("index.html")).unwrap()).unwrap();
         assert!(remark.ends_with(&flags.join(" ")), "{flags:?}: {remark}");

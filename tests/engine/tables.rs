@@ -161,26 +161,56 @@ fn no_spreadsheet_computes_a_label() {
 fn latex_compiles() {
     let sandbox = fixed();
     let tables = report(&sandbox, "latex");
-    for (open, close) in [("\\begin{table}", "\\end{table}"), ("\\toprule", "\\bottomrule")] {
-        assert_eq!(tables.matches(open).count(), 6, "{open}");
-        assert_eq!(tables.matches(close).count(), 6, "{close}");
+    assert_eq!(tables.matches("\\caption{").count(), 6);
+    for (open, close) in [("\\caption{", "\\label{"), ("\\toprule", "\\bottomrule")] {
+        assert_eq!(tables.matches(open).count(), tables.matches(close).count(), "{open}");
     }
     let bare = tables.replace("\\{", "").replace("\\}", "");
     assert_eq!(bare.matches('{').count(), bare.matches('}').count(), "braces go in pairs");
+    let _ = set(&sandbox, &tables);
+}
+
+/// Sets tables with LaTeX; answers what it says, or `None` where it is not installed.
+fn set(sandbox: &Sandbox, tables: &str) -> Option<String> {
+    let packages = "\\usepackage{booktabs,graphicx,rotating}";
     let document = format!(
-        "\\documentclass{{article}}\n\\usepackage[T1]{{fontenc}}\n\\usepackage{{booktabs}}\n\\begin{{document}}\n{tables}\\end{{document}}\n"
+        "\\documentclass{{article}}\n\\usepackage[T1]{{fontenc}}\n{packages}\n\\begin{{document}}\n{tables}\\end{{document}}\n"
     );
     sandbox.write("document.tex", &document);
-    let package = Command::new("kpsewhich").arg("booktabs.sty").output();
+    let package = Command::new("kpsewhich").args(["booktabs.sty", "graphicx.sty", "rotating.sty"]).output();
     if !package.is_ok_and(|output| output.status.success()) {
-        eprintln!("LaTeX was not asked: it is not installed, or not with the package booktabs");
-        return;
+        eprintln!("LaTeX was not asked: it is not installed, or not with the packages booktabs, graphicx and rotating");
+        return None;
     }
     let output = Command::new("pdflatex")
         .args(["-interaction=nonstopmode", "-halt-on-error", "document.tex"])
         .current_dir(sandbox.path("."))
         .output()
         .unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{said}");
     assert!(sandbox.path("document.pdf").is_file());
+    Some(said)
+}
+
+#[test]
+fn latex_has_room_for_every_column() {
+    for (columns, float) in [(5, "table"), (9, "sidewaystable"), (40, "sidewaystable")] {
+        let sandbox = Sandbox::with(&format!(
+            "name: wide\nsteps: {{ a: {{ uses: mock, matrix: {{ value: [1, 2], seed: {{ range: [0, {columns}] }} }} }} }}\n\
+             tables: {{ t: {{ from: a, rows: [value], columns: [seed], cells: [value] }} }}\n"
+        ));
+        assert_eq!(sandbox.sweep(&["run", "recipe.yaml"]).code, Some(0));
+        let table = sandbox.read("results/reports/wide/tables/t.tex");
+        assert!(table.contains(&format!("\\begin{{{float}}}")), "{table}");
+        for column in 0..columns {
+            assert_eq!(table.matches(&format!("seed={column} ")).count(), 1, "{table}");
+        }
+        let parts = table.matches("\\begin{tabular}").count();
+        assert_eq!(parts > 1, columns > 9, "{parts}: {table}");
+        assert_eq!(table.matches("value & ").count(), parts, "every part has the labels: {table}");
+        if let Some(said) = set(&sandbox, &table) {
+            assert!(!said.contains("Overfull"), "{columns}: {said}");
+        }
+    }
 }

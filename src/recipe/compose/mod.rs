@@ -11,6 +11,7 @@ mod scales;
 
 use std::{
     collections::HashMap,
+    ffi::OsString,
     io::{self, Read as _},
     path::{Path, PathBuf},
 };
@@ -23,8 +24,10 @@ use super::{
     lower::{Lower, PLAIN, Sweep},
     node::{Node, NodeKind},
     problem::{Collector, Problem, Problems},
+    quoted,
     source::{Sources, Span, Spanned},
 };
+use crate::format::masked;
 
 /// Maximum size of a recipe file, in bytes.
 const LARGEST_FILE: u64 = 32 << 20;
@@ -107,7 +110,7 @@ impl Loader {
                 .collect();
         }
         let mut draft = self.finish(wanted, only);
-        set_apart(&mut draft.recipes, &request.flags());
+        set_apart(&mut draft.recipes, request);
         draft.executor = executor;
         draft.check_executor_steps(&executor_steps);
         Ok(draft)
@@ -313,17 +316,29 @@ fn apart(recipes: &mut [(Recipe, Span)]) {
     }
 }
 
-/// Gives the reports of a request with flags a separate folder next to that of the whole study: `study.1a2b3c4d`.
-fn set_apart(recipes: &mut [Recipe], flags: &[String]) {
+/// Gives the reports of a request with flags a separate folder next to that of the whole study: `study.v=2.1a2b3c4d`. Values that
+/// look like secrets are neither in its name nor in the report.
+fn set_apart(recipes: &mut [Recipe], request: &Request<'_>) {
+    let flags = request.flags();
     if flags.is_empty() {
         return;
     }
-    let flags = flags.join(" ");
-    let digest = blake3::hash(flags.as_bytes()).to_hex();
+    let digest = blake3::hash(flags.iter().map(|flag| quoted(flag)).collect::<Vec<_>>().join(" ").as_bytes()).to_hex();
+    let shown = masked(flags.into_iter().map(OsString::from));
+    let suffix = format!(".{}.{}", in_a_name(&shown), &digest[..8]);
+    let shown = shown.iter().map(|flag| quoted(flag)).collect::<Vec<_>>().join(" ");
     for recipe in recipes {
-        recipe.report = with_suffix(&recipe.report, &format!(".{}", &digest[..8]));
-        recipe.flags.clone_from(&flags);
+        recipe.report = with_suffix(&recipe.report, &suffix);
+        recipe.flags.clone_from(&shown);
     }
+}
+
+/// The values of flags as a part of a folder's name, which has no blanks and no signs with a meaning in a shell or an address.
+fn in_a_name(flags: &[String]) -> String {
+    const LONGEST: usize = 40;
+    let plain = |char: char| if char.is_ascii_alphanumeric() || "_-.=,+".contains(char) { char } else { '-' };
+    let values: Vec<&str> = flags.iter().map(String::as_str).filter(|flag| !flag.starts_with("--")).collect();
+    values.join("+").chars().map(plain).take(LONGEST).collect()
 }
 
 /// The folder of a report with an addition to its first part.

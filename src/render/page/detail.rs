@@ -59,8 +59,11 @@ pub(crate) struct Tail {
 
 /// More points than a drawing of this size can show.
 const MOST_POINTS: usize = 150;
-/// Number of bytes of a log that are shown.
+/// Number of bytes of a log that are shown with a job.
 const TAIL: u64 = 4096;
+/// Number of bytes of a log that are shown if all of it is asked for.
+#[cfg(feature = "ui")]
+pub(crate) const WHOLE: u64 = 4 << 20;
 
 impl Detail {
     /// Adds parameters.
@@ -136,12 +139,17 @@ fn drawn(name: &str, curve: &Curve) -> Drawn {
 
 /// The end of a log; `None` if there is nothing in it.
 pub(crate) fn tail(path: &Path) -> Option<Tail> {
+    end_of(path, TAIL)
+}
+
+/// The same, of at most so many bytes.
+pub(crate) fn end_of(path: &Path, most: u64) -> Option<Tail> {
     let mut file = File::open(path).ok()?;
     let length = file.metadata().ok()?.len();
-    let begin = length.saturating_sub(TAIL);
+    let begin = length.saturating_sub(most);
     file.seek(SeekFrom::Start(begin)).ok()?;
     let mut bytes = Vec::new();
-    file.take(TAIL).read_to_end(&mut bytes).ok()?;
+    file.take(most).read_to_end(&mut bytes).ok()?;
     let text = String::from_utf8_lossy(&bytes);
     // A line, and a character, may have begun earlier.
     let text = if begin > 0 { text.split_once('\n').map_or("", |(_, rest)| rest) } else { &text };

@@ -32,32 +32,135 @@ const pill = (state) => {
   return element;
 };
 
-// A curve over iterations: its ends are written at its edges, so that it can be read without an axis of its own.
-const chart = ({ name, unit, at, values }) => {
-  const [wide, high, left, top] = [300, 96, 4, 8];
-  const figure = make("figure", undefined, "curve");
-  figure.append(make("figcaption", unit ? `${name} (${unit})` : name));
-  const [low, most] = [Math.min(...values), Math.max(...values)];
-  const [first, last] = [at[0], at[at.length - 1]];
-  const x = (value) => left + ((value - first) / (last - first || 1)) * (wide - 2 * left);
-  const y = (value) => (most > low ? top + (1 - (value - low) / (most - low)) * (high - 2 * top) : high / 2);
-  const words = `${name}: ${plural(values.length, "value")} from ${short(values[0])} at ${first} to ${short(values[values.length - 1])} at ${last}`;
-  const image = draw("svg", { viewBox: `0 0 ${wide} ${high}`, role: "img", "aria-label": words });
-  image.append(draw("path", { d: `M${left} ${high - top}H${wide - left}`, class: "axis" }));
-  const path = values.map((value, index) => `${index ? "L" : "M"}${x(at[index]).toFixed(1)} ${y(value).toFixed(1)}`).join("");
-  image.append(values.length > 1 ? draw("path", { d: path, class: "line" }) : draw("circle", { cx: x(first), cy: y(values[0]), r: 3, class: "dot" }));
-  const ends = make("p", undefined, "ends");
-  ends.append(make("span", `${first}: ${short(values[0])}`), make("span", `${last}: ${short(values[values.length - 1])}`));
-  figure.append(image, ends);
-  return figure;
+// Round numbers between two others.
+const ticks = (low, high) => {
+  const rough = (high - low) / 4;
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const step = [1, 2, 5, 10].map((factor) => factor * power).find((size) => size >= rough * 0.999);
+  const first = Math.ceil(low / step - 1e-6);
+  return Array.from({ length: Math.floor(high / step + 1e-6) - first + 1 }, (_, index) => Number(((first + index) * step).toPrecision(12)));
+};
+const compact = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 4 });
+const tick = (value) => (value !== 0 && Math.abs(value) < 1e-3 ? value.toExponential(1).replace("e-", "e−") : compact.format(value).replace("-", "−"));
+// The least and the largest of many numbers, set apart if they are the same.
+const range = (values) => {
+  const [low, high] = values.reduce(([low, high], value) => [Math.min(low, value), Math.max(high, value)], [Infinity, -Infinity]);
+  const pad = high > low ? 0 : Math.abs(high) / 10 || 1;
+  return [low - pad, high + pad];
 };
 
+// Lines over steps, with axes. Each has its own color and dashes, which a legend names if there are several.
+const plot = (title, lines) => {
+  const [wide, high, left, right, top, bottom] = [320, 150, 46, 8, 8, 20];
+  const [first, last] = range(lines.flatMap(({ at }) => at));
+  const [low, most] = range(lines.flatMap(({ values }) => values));
+  const x = (value) => left + ((value - first) / (last - first)) * (wide - left - right);
+  const y = (value) => top + (1 - (value - low) / (most - low)) * (high - top - bottom);
+  const words = lines.map(({ name, at, values }) => `${lines.length > 1 ? `${name}: ` : ""}${plural(values.length, "value")} from ${short(values[0])} at ${at[0]} to ${short(values[values.length - 1])} at ${at[at.length - 1]}`);
+  const image = draw("svg", { viewBox: `0 0 ${wide} ${high}`, class: "plot", role: "img", "aria-label": `${title}: ${words.join("; ")}` });
+  ticks(low, most).forEach((value) => image.append(
+    draw("path", { d: `M${left} ${y(value).toFixed(1)}H${wide - right}`, class: "grid" }),
+    draw("text", { x: left - 5, y: (y(value) + 4).toFixed(1), "text-anchor": "end" }, tick(value))));
+  const one = lines.every(({ at }) => at.length === 1 && at[0] === lines[0].at[0]);
+  (one ? [lines[0].at[0]] : ticks(first, last).filter(Number.isInteger)).forEach((value) => image.append(
+    draw("path", { d: `M${x(value).toFixed(1)} ${high - bottom}v4`, class: "grid" }),
+    draw("text", { x: x(value).toFixed(1), y: high - 4, "text-anchor": x(value) > wide - 24 ? "end" : "middle" }, tick(value))));
+  lines.forEach(({ at, values }, index) => {
+    const kind = `line-${index % 6} dash-${index % 6}`;
+    const path = values.map((value, place) => `${place ? "L" : "M"}${x(at[place]).toFixed(1)} ${y(value).toFixed(1)}`).join("");
+    image.append(values.length > 1 ? draw("path", { d: path, class: `line ${kind}` }) : draw("circle", { cx: x(at[0]), cy: y(values[0]), r: 3, class: `dot ${kind}` }));
+  });
+  return image;
+};
+const chart = (title, lines, heard = title) => {
+  const figure = make("figure", undefined, "curve");
+  figure.append(make("figcaption", title), plot(heard, lines));
+  if (lines.length > 1) {
+    const legend = make("ul", undefined, "legend");
+    legend.append(...lines.map(({ name }, index) => {
+      const item = make("li");
+      const sample = draw("svg", { viewBox: "0 0 28 10", "aria-hidden": "true" });
+      sample.append(draw("path", { d: "M0 5H28", class: `line line-${index % 6} dash-${index % 6}` }));
+      item.append(sample, name);
+      return item;
+    }));
+    figure.append(legend);
+  }
+  return figure;
+};
+const unitOf = ({ name, unit }) => (unit ? `${name} (${unit})` : name);
+
+// So many pairs of a kind are shown without scrolling.
+const MOST_FACTS = 24;
+const region = (element, label) => {
+  element.tabIndex = 0;
+  element.setAttribute("role", "region");
+  element.setAttribute("aria-label", label);
+  return element;
+};
+// A text that breaks between the parts of a name.
+const broken = (element, text) => {
+  text.split(/(?<=[,/._])/).forEach((part) => element.append(part, make("wbr")));
+  return element;
+};
 const facts = (title, pairs) => {
   const part = make("section");
   part.append(make("h3", title));
   const list = make("dl");
-  pairs.forEach(([name, value]) => list.append(make("dt", name), make("dd", value)));
-  part.append(list);
+  pairs.forEach(([name, value]) => list.append(broken(make("dt"), name), make("dd", value)));
+  if (pairs.length <= MOST_FACTS) {
+    part.append(list);
+  } else {
+    const scroll = region(make("div", undefined, "long"), title);
+    scroll.append(list);
+    part.append(scroll);
+  }
+  return part;
+};
+
+// The end of a log, in which one can search; `whole`, if there is one, fetches all of it.
+const MOST_HITS = 1000;
+const logBlock = (log, whole) => {
+  const part = make("section", undefined, "log");
+  const title = make("h3", log.whole ? "Log" : "End of the log");
+  const bar = make("p", undefined, "search");
+  const word = make("input");
+  Object.assign(word, { type: "search", placeholder: "Search the log", autocomplete: "off", spellcheck: false });
+  word.setAttribute("aria-label", "Search the log");
+  const found = make("span", "", "note");
+  found.setAttribute("role", "status");
+  const pre = region(make("pre", log.text), "Log");
+  let lines = log.text.split("\n");
+  const show = () => {
+    if (!word.value) {
+      pre.textContent = lines.join("\n");
+      found.textContent = "";
+      return;
+    }
+    const wanted = new RegExp(word.value.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"), "i");
+    const hits = lines.map((line, index) => [line, index + 1]).filter(([line]) => wanted.test(line));
+    found.textContent = `${hits.length.toLocaleString("en")} of ${plural(lines.length, "line")}${hits.length > MOST_HITS ? `, the first ${MOST_HITS} shown` : ""}`;
+    pre.replaceChildren(...hits.slice(0, MOST_HITS).flatMap(([line, number]) => {
+      const [hit] = line.match(wanted);
+      const at = line.search(wanted);
+      return [`${number}: ${line.slice(0, at)}`, make("mark", hit), `${line.slice(at + hit.length)}\n`];
+    }));
+  };
+  word.addEventListener("input", show);
+  bar.append(word);
+  if (whole) {
+    const more = make("button", "Whole log, as it is now", "plain");
+    more.type = "button";
+    more.addEventListener("click", async () => {
+      const { text, whole: all } = await whole();
+      lines = text.split("\n");
+      title.textContent = all ? "Log" : "End of the log";
+      show();
+    });
+    bar.append(more);
+  }
+  bar.append(found);
+  part.append(title, bar, pre, make("p", log.path, "note"));
   return part;
 };
 
@@ -72,19 +175,11 @@ const describe = (detail) => {
   box.append(parts);
   if (detail.curves?.length) {
     const curves = make("div", undefined, "curves");
-    curves.append(...detail.curves.filter((curve) => curve.values.length).map(chart));
+    curves.append(...detail.curves.filter((curve) => curve.values.length).map((curve) => chart(unitOf(curve), [curve])));
     box.append(make("h3", "Curves"), curves);
   }
-  const block = (title, text, label) => {
-    const pre = make("pre", text);
-    pre.tabIndex = 0;
-    pre.setAttribute("role", "region");
-    pre.setAttribute("aria-label", label ?? title);
-    box.append(make("h3", title), pre);
-  };
-  if (detail.command) block("To reproduce it", detail.command);
-  if (detail.log) block(detail.log.whole ? "Log" : "End of the log", detail.log.text, "Log");
-  if (detail.log) box.append(make("p", detail.log.path, "note"));
+  if (detail.command) box.append(make("h3", "To reproduce it"), region(make("pre", detail.command), "To reproduce it"));
+  if (detail.log) box.append(logBlock(detail.log, detail.wholeLog));
   return box;
 };
 
@@ -114,8 +209,9 @@ const jobList = (section, data, load, kept = {}) => {
   };
   const number = (cell) => (cell === undefined || cell === null || cell === "" ? -Infinity : Number(cell));
   const value = (name) => keys[name] ?? ((row) => number(row.cells[Number(name)]));
-  const heading = (name, words, kind) => {
+  const heading = (name, words, kind, title) => {
     const cell = make("th", undefined, kind);
+    if (title && title !== words) cell.title = title;
     cell.scope = "col";
     const button = make("button", words);
     button.type = "button";
@@ -167,17 +263,16 @@ const jobList = (section, data, load, kept = {}) => {
     }
     first = Math.max(0, Math.min(first, Math.floor((found.length - 1) / PAGE) * PAGE));
     const shown = found.slice(first, first + PAGE);
-    const columns = data.columns.map((name, index) => ({ name, index })).filter(({ index }) => found.some((row) => row.cells[index]));
+    const columns = data.columns.map(([name, title], index) => ({ name, title, index })).filter(({ index }) => found.some((row) => row.cells[index]));
     head.replaceChildren(heading("state", "State"), heading("job", "Job"),
-      ...columns.map(({ name, index }, place) => heading(String(index), name, place ? "number extra" : "number")), heading("time", "Time", "number"));
+      ...columns.map(({ name, title, index }, place) => heading(String(index), name, place ? "number extra" : "number", title)), heading("time", "Time", "number"));
     const focused = document.activeElement?.dataset?.key;
     body.replaceChildren(...shown.flatMap((row) => {
       const line = make("tr");
       const about = make("th");
       about.scope = "row";
       const button = make("button");
-      // A long name breaks between its axes.
-      label(row).split(/(?<=[,/])/).forEach((part) => button.append(part, make("wbr")));
+      broken(button, label(row));
       button.type = "button";
       button.dataset.key = row.key;
       button.setAttribute("aria-expanded", String(open === row.key));
@@ -202,6 +297,29 @@ const jobList = (section, data, load, kept = {}) => {
     of("earlier").disabled = first === 0;
     of("later").disabled = first + PAGE >= found.length;
   };
+  // From a job the arrows, Home and End lead to others, Page Up and Page Down to other pages, and Escape closes what is open.
+  body.addEventListener("keydown", (event) => {
+    const buttons = [...body.querySelectorAll("button[data-key]")];
+    const at = buttons.indexOf(event.target);
+    if (at < 0 || event.ctrlKey || event.altKey || event.metaKey) return;
+    const page = { PageDown: PAGE, PageUp: -PAGE }[event.key];
+    const to = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: buttons.length - 1 }[event.key];
+    if (page) {
+      first += page;
+      show();
+      body.querySelector("button[data-key]")?.focus();
+    } else if (to !== undefined) {
+      buttons[Math.max(0, Math.min(to, buttons.length - 1))].focus();
+    } else if (event.key === "Escape" && open) {
+      const key = open;
+      open = null;
+      show();
+      body.querySelector(`[data-key="${key}"]`)?.focus();
+    } else {
+      return;
+    }
+    event.preventDefault();
+  });
   const turn = (by) => () => { first += by; show(); of("shown").scrollIntoView(); };
   [text, step, state].forEach((control) => control.addEventListener("input", () => { first = 0; show(); }));
   text.form.addEventListener("submit", (event) => event.preventDefault());

@@ -68,8 +68,9 @@ pub(crate) fn list_section(more: &Markup) -> Markup {
                 select id="state" autocomplete="off" {}
             }
             p .note #shown role="status" {}
+            p .hidden #keys { "Arrow keys lead from job to job, Page Up and Page Down to other pages; Enter opens a job, Escape closes it." }
             div .panel {
-                div .scroll tabindex="0" role="region" aria-label="Jobs" {
+                div .scroll tabindex="0" role="region" aria-label="Jobs" aria-describedby="keys" {
                     table .jobs { thead { tr #jobs-head {} } tbody #jobs-body {} }
                 }
             }

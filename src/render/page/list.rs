@@ -11,7 +11,7 @@ use sweep_job::{Metric, Metrics, TaskInfo, Unit};
 
 use super::{Contents, Records, detail::Detail, tally::Tally};
 use crate::{
-    format::{Scale, clean},
+    format::{Scale, clean, readable},
     host,
     plan::Point,
     progress::describe,
@@ -76,8 +76,8 @@ pub(crate) struct Head<'a> {
     pub(crate) steps: &'a [String],
     /// The words for states.
     pub(crate) states: [&'static str; 13],
-    /// The names of the metrics, with units.
-    pub(crate) columns: &'a [String],
+    /// The headings of the metrics, with units, and the metrics' names.
+    pub(crate) columns: &'a [(String, String)],
     /// Locations of the details, each with its first job.
     pub(crate) parts: &'a [(usize, String)],
 }
@@ -104,7 +104,7 @@ struct Column {
 /// All jobs of a recipe.
 pub(super) struct Jobs {
     pub(super) steps: Vec<String>,
-    pub(super) columns: Vec<String>,
+    pub(super) columns: Vec<(String, String)>,
     pub(super) lines: Vec<Line>,
     /// A tally of each step.
     pub(super) tallies: Vec<Tally>,
@@ -227,20 +227,16 @@ impl Columns {
         let column = |(metric, unit, most): (String, Unit, f64)| {
             let scale = Scale::of(most, unit);
             let unit = if scale.suffix.is_empty() { unit.symbol() } else { scale.suffix };
-            let name = clean(metric.rsplit('.').next().unwrap_or(&metric)).into_owned();
-            let heading = match (unit, metric.ends_with("_per_s")) {
-                ("", _) => name,
-                (unit, true) => unit.to_owned(),
-                (unit, false) => format!("{name} ({unit})"),
-            };
+            let name = clean(&readable(&metric)).into_owned();
+            let heading = if unit.is_empty() { name } else { format!("{name} ({unit})") };
             Column { metric, scale, heading }
         };
         Self(found.into_iter().map(column).collect())
     }
 
-    /// Headings of the columns.
-    pub(crate) fn headings(&self) -> Vec<String> {
-        self.0.iter().map(|column| column.heading.clone()).collect()
+    /// Headings of the columns, each with the name of its metric.
+    pub(crate) fn headings(&self) -> Vec<(String, String)> {
+        self.0.iter().map(|column| (column.heading.clone(), clean(&column.metric).into_owned())).collect()
     }
 
     /// Values of a job, up to its last one.

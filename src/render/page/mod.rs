@@ -6,6 +6,7 @@
 
 mod detail;
 mod graph;
+mod header;
 mod layout;
 mod list;
 mod search;
@@ -23,17 +24,17 @@ use std::{
 use maud::{Markup, PreEscaped, html};
 
 use self::list::Jobs;
-#[cfg(feature = "ui")]
-pub(crate) use self::{
-    detail::Detail,
-    list::{Columns, Line, state},
-    tally::Tally,
-};
 pub(crate) use self::{
     detail::tail,
     graph::{Node, draw},
     layout::{Layout, list_section},
     list::{Head, STATES},
+};
+#[cfg(feature = "ui")]
+pub(crate) use self::{
+    detail::{Detail, WHOLE, end_of},
+    list::{Columns, Line, state},
+    tally::Tally,
 };
 use super::{Figure, setup::Setup};
 use crate::{
@@ -51,6 +52,8 @@ const LIMIT: usize = 1_900_000;
 const PART: usize = 1_000_000;
 /// Of more rows than this a table shows the first.
 const MOST_ROWS: usize = 300;
+/// A table with more columns than this is printed across.
+const WIDE: usize = 8;
 /// A longer drawing, in bytes, is not put into the page.
 const MOST_DRAWN: usize = 300_000;
 /// Of a longer recipe the beginning is shown, in bytes.
@@ -178,10 +181,8 @@ impl Laid<'_> {
     }
 
     fn index(&self, shown: usize, parts: &[(usize, String)]) -> String {
-        let Contents { study, tables, figures, verdicts, decisions, .. } = self.contents;
-        let recipe = &study.recipe;
+        let recipe = &self.contents.study.recipe;
         let name = clean(&recipe.name);
-        let tally = self.jobs.tally();
         let at = self.jobs.live.then(host::clock::now);
         let data = self.data(0..shown, parts.is_empty(), parts, at);
         let nodes = recipe.steps.iter().zip(&self.jobs.tallies).map(|(step, tally)| Node {
@@ -191,30 +192,6 @@ impl Laid<'_> {
             tally: *tally,
         });
         let nodes: Vec<Node> = nodes.collect();
-        let header = html! {
-            div .top { h1 { (name) } @if self.jobs.live { span .pill.running { "▸ live" } } }
-            @if let Some(about) = &recipe.about { p .about { (clean(about)) } }
-            @if let Some(part) = super::part(recipe) { p .note .part { (clean(&part)) } }
-            @if let Some(cite) = &recipe.cite { p .note { "about " cite { (clean(&cite.to_string())) } } }
-            div .status {
-                p .summary { (tally.words()) }
-                @if self.jobs.live {
-                    span .note #age { }
-                    button .plain #pause type="button" hidden { "Pause" }
-                }
-            }
-            (tally.bar())
-            nav aria-label="Sections" {
-                @if !verdicts.is_empty() { a href="#claims" { "Claims" } }
-                @if !tables.is_empty() { a href="#tables" { "Tables" } }
-                @if !figures.is_empty() { a href="#figures" { "Figures" } }
-                @if !decisions.is_empty() { a href="#search" { "Search" } }
-                a href="#steps" { "Steps" }
-                a href="#jobs" { "Jobs" }
-                @if self.setup.is_some() { a href="#setup" { "Setup" } }
-                a href="#asked" { "Recipe" }
-            }
-        };
         let more = html! {
             @if shown < self.jobs.lines.len() && !parts.is_empty() {
                 p .note { "The list has the first " (shown) " of " (count(self.jobs.lines.len(), "job")) "." }
@@ -239,7 +216,7 @@ impl Laid<'_> {
         Layout {
             title: &name,
             mark: self.mark,
-            header,
+            header: self.header(),
             main,
             data: &data,
             script: include_str!("page.js"),
@@ -345,14 +322,15 @@ fn sections(tables: &[Table]) -> Markup {
         section id="tables" {
             h2 { "Tables" }
             @for table in tables {
-                figure .table {
+                @let headings = table.headings();
+                figure .table .wide[headings.len() > WIDE] id={ "table-" (table.name) } {
                     figcaption { (table.title) }
                     div .scroll tabindex="0" role="region" aria-label=(table.title) {
                         table .sortable {
                             thead {
                                 tr {
-                                    @for heading in table.headings() {
-                                        th scope="col" { button type="button" { (clean(&heading)) } }
+                                    @for (title, name) in table.titles().iter().zip(&headings) {
+                                        th scope="col" title=[(title != name).then_some(name)] { button type="button" { (clean(title)) } }
                                     }
                                 }
                             }
@@ -391,7 +369,7 @@ fn pictures(figures: &[Figure]) -> Markup {
             h2 { "Figures" }
             div .figures {
                 @for figure in figures {
-                    figure {
+                    figure .figure id={ "figure-" (figure.name) } {
                         @match &figure.svg {
                             Some(svg) if svg.len() > MOST_DRAWN => p .note {
                                 a href={ "figures/" (figure.name) ".svg" } { (figure.title) } " has too much in it for this page."

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use crate::{format::clean, plan::is_secret};
+use super::clean;
 
 /// Text in the place of a secret.
 const MASK: &str = "***";
@@ -11,9 +11,24 @@ const MASK: &str = "***";
 const LONGEST: usize = 2000;
 const MOST: usize = 200;
 
+/// Parts of the names of variables with confidential values.
+const SECRETS: &[&str] = &[
+    "TOKEN",
+    "SECRET",
+    "PASSWORD",
+    "PASSWD",
+    "PASSPHRASE",
+    "CREDENTIAL",
+    "CREDENTIALS",
+    "APIKEY",
+    "API_KEY",
+    "ACCESS_KEY",
+    "PRIVATE_KEY",
+];
+
 /// Arguments as text. What follows a name that looks like that of a secret is masked, and so are the passwords and the
 /// queries of addresses.
-pub(super) fn masked(arguments: impl Iterator<Item = OsString>) -> Vec<String> {
+pub(crate) fn masked(arguments: impl Iterator<Item = OsString>) -> Vec<String> {
     let mut kept = Vec::new();
     let mut secret = false;
     for argument in arguments.take(MOST) {
@@ -30,6 +45,12 @@ pub(super) fn masked(arguments: impl Iterator<Item = OsString>) -> Vec<String> {
         kept.push(clean(&argument[..end]).into_owned());
     }
     kept
+}
+
+/// True if a name looks like that of a secret: it contains one of the words, whole.
+pub(crate) fn is_secret(name: &str) -> bool {
+    let name = format!("_{}_", name.to_uppercase().replace('-', "_"));
+    SECRETS.iter().any(|word| name.contains(&format!("_{word}_")))
 }
 
 /// The argument up to the first value of a secret: `env={HF_TOKEN: ***`.
@@ -63,6 +84,16 @@ fn without_queries(argument: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn secrets_have_names() {
+        for name in ["HF_TOKEN", "token", "wandb-api-key", "DB_PASSWORD", "AWS_SECRET_ACCESS_KEY", "CREDENTIALS"] {
+            assert!(is_secret(name), "{name}");
+        }
+        for name in ["MAX_TOKENS", "TOKENIZER", "KEY", "API", "SECRETARY", "lr"] {
+            assert!(!is_secret(name), "{name}");
+        }
+    }
 
     #[test]
     fn what_looks_like_a_secret_is_masked_and_all_else_stays() {
