@@ -7,6 +7,6 @@ case $libraries in
     *libcuda.so.1* | *libvulkan.so.1*) ;;
     *)
         echo 'no CUDA and no Vulkan library on this machine: building for the CPU only (all backends: make BACKENDS= …)' >&2
-        echo '--no-default-features --features cpu,remote,ui'
+        echo '--no-default-features --features cpu,mcp,remote,ui'
         ;;
 esac

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Installs the Python programs that tests hold against what `sweep` reads and writes, or run as jobs, into folders outside of the
 # clone: MLflow and TensorBoard, which read exports; pandas, polars and wandb, which the Python module is tested with, and its
-# linters; the parsers whose parameters `sweep init` reads; Optuna, whose samplers searches use; Ray, of which
+# linters; the parsers whose parameters `sweep init` reads; Optuna, whose samplers searches use; the SDK of
+# the Model Context Protocol, as a client of `sweep mcp`; Ray, of which
 # scripts/ray-test.sh starts a cluster; PyTorch as the distribution
 # packages it (the one of PyPI brings gigabytes of CUDA), and with it Hugging Face transformers, which also reads saved networks,
 # accelerate, which its Trainer needs, and Lightning.
@@ -55,6 +56,11 @@ fi
 optuna="${SWEEP_PYTHON_OPTUNA:-$HOME/.cache/sweep/optuna}"
 if ! { [ -x "$optuna/bin/python" ] && "$optuna/bin/python" -c 'import optuna, cmaes' 2>/dev/null; }; then
     (what='Optuna' options=() && environment "$optuna" 'import optuna, cmaes' 'optuna==5.0.0' 'cmaes==0.13.1')
+fi
+
+agents="${SWEEP_PYTHON_MCP:-$HOME/.cache/sweep/mcp}"
+if ! { [ -x "$agents/bin/python" ] && "$agents/bin/python" -c 'import mcp' 2>/dev/null; }; then
+    (what='the SDK of the Model Context Protocol' options=() && environment "$agents" 'import mcp' 'mcp==2.3.0')
 fi
 
 ray="${SWEEP_PYTHON_RAY:-$HOME/.cache/sweep/ray}"

@@ -3,14 +3,14 @@
 #
 #   scripts/wheel.sh                                               the lab on the CPU
 #   FEATURES= scripts/wheel.sh                                     all backends
-#   FEATURES='--no-default-features --features remote,ui' …        the engine alone
+#   FEATURES='--no-default-features --features mcp,remote,ui' …        the engine alone
 #
 # The wheel is built with Zig's linker against glibc 2.17 (manylinux2014); maturin, Zig and auditwheel come from PyPI. It is
 # written to the folder `wheels` of cargo's target folder.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-FEATURES=${FEATURES---no-default-features --features cpu,remote,ui}
+FEATURES=${FEATURES---no-default-features --features cpu,mcp,remote,ui}
 PYTHON=${PYTHON:-python3}
 # An absolute path: the wheel is installed from another folder.
 target=$(realpath -m "${CARGO_TARGET_DIR:-target}")

@@ -17,6 +17,8 @@ pub mod host;
 pub mod host_server;
 pub mod hosts;
 pub mod init;
+#[cfg(feature = "mcp")]
+pub mod mcp;
 pub mod plan;
 pub mod progress;
 pub mod query;

@@ -30,6 +30,7 @@ const ENGINE: &[&str] = &[
     "query",
     "export",
     "web",
+    "mcp",
     "worker",
     "init",
     "shipped",

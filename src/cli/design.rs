@@ -38,6 +38,12 @@ pub(super) struct DesignArgs {
 }
 
 impl DesignArgs {
+    /// The design for these differences, within a budget of time if there is one.
+    #[cfg(feature = "mcp")]
+    pub(super) fn of(detect: Vec<String>, budget: Option<String>) -> Self {
+        Self { detect, budget }
+    }
+
     /// True if a design was asked for.
     pub(super) fn is_wanted(&self) -> bool {
         !self.detect.is_empty()

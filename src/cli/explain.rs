@@ -35,12 +35,18 @@ pub(super) struct ExplainArgs {
 pub(super) fn explain_job(results: &Path, args: &ExplainArgs) -> Result<Exit, Error> {
     let Prepared { plan, .. } = args.changes.prepare(results, std::slice::from_ref(&args.recipe), &[], false)?;
     let store = Store::open(results)?;
-    let id = find(&plan, &args.job)?;
+    print(&explanation(&plan, &store, &args.job)?)?;
+    Ok(Exit::Done)
+}
+
+/// The reason why a job will run, or the origin of its record, in lines.
+pub(super) fn explanation(plan: &Plan, store: &Store, job: &str) -> Result<String, Error> {
+    let id = find(plan, job)?;
     let job = plan.job(id);
     let label = clean(&job.label.to_string()).into_owned();
     let arguments = arguments(&job.values).map(|arguments| format!("  it runs {}\n", clean(&arguments)));
-    let decided_jobs = DecidedJobs::read(&plan, &store).map_err(Error::io("cannot read the store"))?;
-    let chosen = chosen(&plan, id).map(|chosen| format!("  {chosen}\n"));
+    let decided_jobs = DecidedJobs::read(plan, store).map_err(Error::io("cannot read the store"))?;
+    let chosen = chosen(plan, id).map(|chosen| format!("  {chosen}\n"));
     if let Some(record) = store.get(job.key)? {
         let took = crate::format::duration(record.provenance.seconds);
         let host = clean(&record.provenance.host).into_owned();
@@ -52,40 +58,35 @@ pub(super) fn explain_job(results: &Path, args: &ExplainArgs) -> Result<Exit, Er
         let decided = decided_jobs.of(id).map(|(_, because)| format!("  {}\n", clean(because))).unwrap_or_default();
         let gpu = record.provenance.conditions.as_ref().and_then(|conditions| conditions.gpu);
         let gpu = gpu.map(|gpu| format!("  it had {}\n", gpu.describe())).unwrap_or_default();
-        print(
-            &(text
-                + chosen.as_deref().unwrap_or_default()
-                + &decided
-                + &gpu
-                + arguments.as_deref().unwrap_or_default()),
-        )?;
-        return Ok(Exit::Done);
+        return Ok(text
+            + chosen.as_deref().unwrap_or_default()
+            + &decided
+            + &gpu
+            + arguments.as_deref().unwrap_or_default());
     }
     let entries = store.index().map_err(Error::io("cannot read the store"))?;
-    let explainer = Explainer::new(&plan, &entries).with_manifests(store.manifests());
+    let explainer = Explainer::new(plan, &entries).with_manifests(store.manifests());
     let explanation = explainer.explain(id);
     let will = match decided_jobs.of(id) {
         Some((DecidedState::Stopped, because)) => {
-            print(&format!("{label} does not run: it {}\n{}", clean(because), chosen.unwrap_or_default()))?;
-            return Ok(Exit::Done);
+            return Ok(format!("{label} does not run: it {}\n{}", clean(because), chosen.unwrap_or_default()));
         }
         Some((DecidedState::Released, because)) => format!("will run, because {}", clean(because)),
         None if plan.is_reserve(id) => "is in reserve: it runs if results decide so".to_owned(),
         None => "will run".to_owned(),
     };
     let mut lines = vec![format!("{label} {will}: no record has its key {}", job.key.short())];
-    describe(&plan, &explanation, &mut lines);
+    describe(plan, &explanation, &mut lines);
     if job.shares_gpu() {
-        let history = History::read(&store, &plan).map_err(Error::io("cannot read the store"))?;
+        let history = History::read(store, plan).map_err(Error::io("cannot read the store"))?;
         lines.extend(describe_gpu(job, &history.gpus).map(|part| format!("  it shares a GPU: {part}")));
     }
-    let then = downstream(&plan, id, &store);
+    let then = downstream(plan, id, store);
     if !then.is_empty() {
         lines.push(format!("  then also: {}", then.join(", ")));
     }
     lines.extend(chosen.map(|chosen| chosen.trim_end().to_owned()));
-    print(&(lines.join("\n") + "\n" + arguments.as_deref().unwrap_or_default()))?;
-    Ok(Exit::Done)
+    Ok(lines.join("\n") + "\n" + arguments.as_deref().unwrap_or_default())
 }
 
 /// The decision by which the point of a job is in the plan, if a decision chose it.

@@ -15,6 +15,8 @@ mod hosts;
 mod init;
 mod log;
 mod logs;
+#[cfg(feature = "mcp")]
+mod mcp;
 mod plan;
 mod query;
 mod remote;
@@ -102,6 +104,9 @@ enum Command {
     /// Serve web pages with live runs, comparisons and reports.
     #[cfg(feature = "ui")]
     Ui(ui::UiArgs),
+    /// Serve tools for agents by the Model Context Protocol: recipes, plans, runs within limits, reports.
+    #[cfg(feature = "mcp")]
+    Mcp(mcp::McpArgs),
     /// Print the output of a job's process.
     Logs(logs::LogsArgs),
     /// Print a job's record: parameters, metrics, files and provenance; for a failed job, the failure.
@@ -146,6 +151,10 @@ enum Command {
     /// Run what is still to be done of a run, in an allocation of Slurm's.
     #[command(hide = true)]
     ExecPilot(exec::ExecPilotArgs),
+    /// Run a saved plan within limits, as told by `sweep mcp`.
+    #[cfg(feature = "mcp")]
+    #[command(hide = true)]
+    ExecBounded(mcp::ExecBoundedArgs),
     /// Run one job that comes and goes through the remote.
     #[command(hide = true)]
     ExecRemote(exec::ExecRemoteArgs),
@@ -275,6 +284,10 @@ fn execute(command: Command, results: &Path) -> Result<Exit, Error> {
         Command::Status(args) => status::status(results, &args),
         #[cfg(feature = "ui")]
         Command::Ui(args) => ui::ui(results, &args),
+        #[cfg(feature = "mcp")]
+        Command::Mcp(args) => mcp::mcp(results, &args),
+        #[cfg(feature = "mcp")]
+        Command::ExecBounded(args) => mcp::bounded(results, &args),
         Command::Logs(args) => logs::logs(results, &args),
         Command::Show(args) => show::show(results, &args),
         Command::Cache(args) => cache::cache(results, &args),
@@ -366,8 +379,15 @@ impl ChangeArgs {
         let _planning = span.enter();
         let request = Request { paths, set: &self.set, axes: &self.axes, scale: self.scale.as_deref(), only };
         let reading = debug_span!(target: host::log::PLAN, "read");
-        let mut draft = reading.in_scope(|| Draft::load(&request)).map_err(Error::recipe(name.clone()))?;
+        let draft = reading.in_scope(|| Draft::load(&request)).map_err(Error::recipe(name.clone()))?;
         drop(reading);
+        let prepared = self.plan(results, draft, name, must_exist)?;
+        span.record("jobs", prepared.plan.len());
+        Ok(prepared)
+    }
+
+    /// Plans recipes that have been read, as [`Self::prepare`] does.
+    fn plan(&self, results: &Path, mut draft: Draft, name: String, must_exist: bool) -> Result<Prepared, Error> {
         if let Some(word) = &self.executor {
             draft.executor.select(word);
         }
@@ -397,7 +417,6 @@ impl ChangeArgs {
         let store = Store::new(results);
         let planned = Batches::plan(draft, backend, &store);
         let (batches, plan) = planned.map_err(Error::search(name.clone()))?;
-        span.record("jobs", plan.len());
         Ok(Prepared { plan: ManuallyDrop::new(plan), device, batches, name })
     }
 }

@@ -1,6 +1,8 @@
 //! `sweep plan`.
 
 mod savings;
+#[cfg(feature = "mcp")]
+mod summary;
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
@@ -11,6 +13,8 @@ use clap::{Args, ValueEnum};
 use comfy_table::{CellAlignment, Table, presets::NOTHING};
 
 pub(super) use self::savings::StepSaving;
+#[cfg(feature = "mcp")]
+pub(super) use self::summary::{JobLine, PlanTally, StepLine};
 use super::{
     OnlyArgs, Prepared, RecipeArgs,
     design::{self, DesignArgs},
@@ -66,7 +70,7 @@ enum PlanFormat {
 }
 
 /// State of the jobs to print.
-struct View<'a> {
+pub(super) struct View<'a> {
     plan: &'a Plan,
     selected: HashSet<JobId>,
     cached: Vec<bool>,
@@ -87,12 +91,28 @@ struct View<'a> {
 pub(super) fn plan(results: &Path, args: &PlanArgs) -> Result<Exit, Error> {
     let Prepared { plan, .. } = args.recipe.prepare(results, &args.only.only, false)?;
     warn(&plan);
+    print(&viewed(results, args, &plan, |view, design| match args.format {
+        PlanFormat::Table => view.table(args) + &design.map(|design| design::text(&design)).unwrap_or_default(),
+        PlanFormat::Json => view.json(args, design),
+        PlanFormat::Dot => view.dot(),
+        PlanFormat::Mermaid => view.mermaid(),
+    })?)?;
+    Ok(Exit::Done)
+}
+
+/// Compares a plan with the store, and shows it.
+pub(super) fn viewed<T>(
+    results: &Path,
+    args: &PlanArgs,
+    plan: &Plan,
+    show: impl FnOnce(View<'_>, Option<Design>) -> T,
+) -> Result<T, Error> {
     let store = Store::open(results)?;
     let mut selected = plan.selection()?;
-    let standing = Standing::of(&plan, &store, &selected)?;
+    let standing = Standing::of(plan, &store, &selected)?;
     warn_of_damage(&standing);
     let cached = standing.cached;
-    share(&plan, &store, &mut selected, &cached);
+    share(plan, &store, &mut selected, &cached);
     let table = args.format == PlanFormat::Table;
     if !table && args.format != PlanFormat::Json && args.design.is_wanted() {
         return Err(DesignError::Format.into());
@@ -105,7 +125,7 @@ pub(super) fn plan(results: &Path, args: &PlanArgs) -> Result<Exit, Error> {
     } else {
         Vec::new()
     };
-    let blocked = blocked(&store, &plan, &cached);
+    let blocked = blocked(&store, plan, &cached);
     let open: Vec<JobId> = plan
         .jobs()
         .map(|(id, _)| id)
@@ -118,28 +138,21 @@ pub(super) fn plan(results: &Path, args: &PlanArgs) -> Result<Exit, Error> {
         memory: machine::memory(),
         jobs: machine::cpus(),
     };
-    let savings = savings::savings(&plan, &store, &entries, &open.iter().copied().collect())?;
+    let savings = savings::savings(plan, &store, &entries, &open.iter().copied().collect())?;
     let estimated = savings.iter().flat_map(|saving| &saving.of_jobs).map(|(id, seconds)| (*id, *seconds));
     let history = if entries.is_empty() {
         History::default()
     } else {
-        History::read(&store, &plan).map_err(Error::io("cannot read the store"))?.with(estimated)
+        History::read(&store, plan).map_err(Error::io("cannot read the store"))?.with(estimated)
     };
-    let about = history.duration(&plan, &open, &limits).filter(|_| !open.is_empty());
-    let design = args.design.design(&plan, &store, &cached)?;
-    let explainer = Explainer::new(&plan, &entries);
+    let about = history.duration(plan, &open, &limits).filter(|_| !open.is_empty());
+    let design = args.design.design(plan, &store, &cached)?;
+    let explainer = Explainer::new(plan, &entries);
     let explainer = if entries.is_empty() { explainer } else { explainer.with_manifests(store.manifests()) };
     let states = store.states().map_err(Error::io("cannot read the store"))?;
-    let decided_jobs = DecidedJobs::read(&plan, &store).map_err(Error::io("cannot read the store"))?;
-    let view =
-        View { plan: &plan, selected, cached, blocked, about, states, savings, history, explainer, decided_jobs };
-    print(&match args.format {
-        PlanFormat::Table => view.table(args) + &design.map(|design| design::text(&design)).unwrap_or_default(),
-        PlanFormat::Json => view.json(args, design),
-        PlanFormat::Dot => view.dot(),
-        PlanFormat::Mermaid => view.mermaid(),
-    })?;
-    Ok(Exit::Done)
+    let decided_jobs = DecidedJobs::read(plan, &store).map_err(Error::io("cannot read the store"))?;
+    let view = View { plan, selected, cached, blocked, about, states, savings, history, explainer, decided_jobs };
+    Ok(show(view, design))
 }
 
 impl<'a> View<'a> {

@@ -197,6 +197,12 @@ impl Draft {
         Loader::default().load(request)
     }
 
+    /// The same, without the files outside of a folder: those cannot be read.
+    pub fn load_inside(request: &Request<'_>, root: &Path) -> Result<Self, RecipeError> {
+        let loader = Loader::inside(root);
+        loader.map_err(|source| RecipeError::Read { path: root.to_owned(), source })?.load(request)
+    }
+
     /// Reads a recipe from the text of `path`. Fails only if the text is not YAML.
     pub fn parse(path: &Path, text: String, set: &[String]) -> Result<Self, Problems> {
         Loader::default().parse(path, text, set)

@@ -31,7 +31,7 @@ fn most() -> usize {
 }
 
 /// Answers on every connection until `closing` turns true, and then ends them all.
-pub(super) async fn serve(listener: TcpListener, router: Router, mut closing: watch::Receiver<bool>) {
+pub(crate) async fn serve(listener: TcpListener, router: Router, mut closing: watch::Receiver<bool>) {
     let most = most();
     let free = Arc::new(Semaphore::new(most));
     loop {

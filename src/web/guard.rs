@@ -15,7 +15,7 @@ use axum::{
 
 /// The names that the server answers to.
 #[derive(Debug)]
-pub(super) struct Names {
+pub(crate) struct Names {
     loopback: bool,
     machine: String,
 }
@@ -31,13 +31,13 @@ const HEADERS: [(header::HeaderName, &str); 5] = [
 
 impl Names {
     /// Of a server that listens on an address.
-    pub(super) fn new(host: IpAddr) -> Self {
+    pub(crate) fn new(host: IpAddr) -> Self {
         let machine = rustix::system::uname().nodename().to_string_lossy().to_lowercase();
         Self { loopback: host.is_loopback(), machine }
     }
 
     /// True if a `Host` header names this server. The port makes no difference: it may be forwarded.
-    fn answers(&self, host: &str) -> bool {
+    pub(crate) fn answers(&self, host: &str) -> bool {
         let (name, port) = match host.rfind(':') {
             Some(colon) if !host[colon..].contains(']') => (&host[..colon], &host[colon + 1..]),
             _ => (host, ""),

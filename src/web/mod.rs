@@ -5,7 +5,7 @@
 //! the results folder (`files.rs`), and the data of its pages.
 
 mod compare;
-mod connections;
+pub(crate) mod connections;
 mod files;
 mod guard;
 mod runs;
@@ -34,7 +34,7 @@ use tokio::{
     sync::watch,
 };
 
-use self::guard::Names;
+pub(crate) use self::guard::Names;
 use crate::render::page::Layout;
 
 /// So many requests read files at once; others wait, so that what is read for all of them is never in memory together.

@@ -35,6 +35,8 @@ const LARGEST_FILE: u64 = 32 << 20;
 /// Reads files and composes recipes from them.
 #[derive(Default)]
 pub(super) struct Loader {
+    /// The folder outside of which no file is read, canonical; `None` if all may be read.
+    root: Option<PathBuf>,
     sources: Sources,
     /// See [`Draft::typed`].
     typed: Vec<String>,
@@ -65,6 +67,11 @@ impl Disposition {
 }
 
 impl Loader {
+    /// Creates a loader that reads no file outside of a folder.
+    pub(super) fn inside(root: &Path) -> io::Result<Self> {
+        Ok(Self { root: Some(std::fs::canonicalize(root)?), ..Self::default() })
+    }
+
     /// Reads the files of a request.
     pub(super) fn load(mut self, request: &Request<'_>) -> Result<Draft, RecipeError> {
         self.typed = request.typed();
@@ -253,6 +260,9 @@ impl Loader {
 
     fn file(&mut self, path: &Path) -> io::Result<Option<Node>> {
         let canonical = std::fs::canonicalize(path)?;
+        if self.root.as_ref().is_some_and(|root| !canonical.starts_with(root)) {
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, "it is outside of the project's folder"));
+        }
         if let Some(node) = self.files.get(&canonical) {
             return Ok(node.clone());
         }

@@ -1,0 +1,35 @@
+//! `sweep exec-bounded`: the supervisor that the tool `run` starts.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+
+use crate::{
+    error::{Error, Exit},
+    mcp::{self, Bounds},
+};
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct ExecBoundedArgs {
+    /// The saved plan.
+    #[arg(long)]
+    plan: PathBuf,
+    /// The file for the account.
+    #[arg(long)]
+    account: PathBuf,
+    /// Most jobs.
+    #[arg(long)]
+    max_jobs: usize,
+    /// Longest duration, in seconds.
+    #[arg(long)]
+    max_seconds: f64,
+    /// Most time on GPUs, in hours.
+    #[arg(long)]
+    max_gpu_hours: f64,
+}
+
+pub(in crate::cli) fn bounded(results: &Path, args: &ExecBoundedArgs) -> Result<Exit, Error> {
+    let bounds = Bounds { jobs: args.max_jobs, seconds: args.max_seconds, gpu_hours: args.max_gpu_hours };
+    mcp::supervise(results, &args.plan, &args.account, bounds).map_err(Error::io("cannot supervise the run"))?;
+    Ok(Exit::Done)
+}

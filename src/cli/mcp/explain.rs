@@ -1,0 +1,40 @@
+//! The tool `explain`.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{fault, study::StudyInput};
+use crate::{
+    cli::explain::explanation,
+    mcp::{Effect, Fault, Session, Tool},
+    store::Store,
+};
+
+#[derive(Debug, Deserialize, JsonSchema)]
+struct Input {
+    #[serde(flatten)]
+    study: StudyInput,
+    /// The job: its step and point as `plan` lists them (`train/prune=none,seed=0`), or the beginning of its key.
+    job: String,
+}
+
+/// An explanation.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Output {
+    /// The difference to the nearest record and its place in the recipe, or the origin of the record.
+    lines: Vec<String>,
+}
+
+pub(super) fn tool() -> Tool {
+    const ABOUT: &str = "Explains why a job will run (the difference to the nearest record, with its place in the recipe, and what \
+        depends on the job), or where its record comes from.";
+    Tool::new(("explain", "Explain a job"), ABOUT, Effect::Reads, explain)
+}
+
+fn explain(session: &Session, input: Input) -> Result<Output, Fault> {
+    input.study.with_plan(session, |plan| {
+        let store = Store::open(&session.results).map_err(|error| fault(error.into()))?;
+        let text = explanation(plan, &store, &input.job).map_err(fault)?;
+        Ok(Output { lines: text.lines().map(str::to_owned).collect() })
+    })
+}

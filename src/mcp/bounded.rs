@@ -1,0 +1,201 @@
+//! The supervisor of a run: a process of its own, in a session of its own, that starts `sweep run`, accounts for it and stops
+//! it at its bounds. It does not need the server that started it.
+
+use std::{
+    collections::{BTreeMap, HashMap, HashSet},
+    io,
+    path::Path,
+    process::{Child, Command, Stdio},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use jiff::Timestamp;
+use rustix::process::{Pid, Signal, kill_process, setsid};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+use super::account::{Account, Bounds};
+use crate::{
+    host::{clock, program},
+    run::{Line, RunEvent, RunFolder, watch::Watch},
+};
+
+/// Interval between looks at the run.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Bytes of the run's standard error that the account keeps.
+const SAID: usize = 4096;
+
+/// The folders of a run, with what their journals say.
+#[derive(Default)]
+struct Meter {
+    /// The runs that were there before; one of them may be of an earlier process of the same number.
+    before: HashSet<String>,
+    folders: BTreeMap<String, Watch>,
+    /// Jobs that were started.
+    jobs: HashSet<(String, usize)>,
+    /// Jobs that have GPUs: since when, and how many.
+    open: HashMap<(String, usize), (Timestamp, usize)>,
+    /// Time on GPUs of jobs that have ended, in seconds.
+    closed: f64,
+}
+
+/// Runs a saved plan within bounds, and keeps its account in a file. Ends with the run.
+pub fn supervise(results: &Path, plan: &Path, path: &Path, bounds: Bounds) -> io::Result<()> {
+    // Signals to the group of the server are not meant for the run. It fails only where the process leads a session already.
+    let _ = setsid();
+    let asked = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        signal_hook::flag::register(signal, Arc::clone(&asked))?;
+    }
+    let log = path.with_extension("log");
+    let mut meter = Meter { before: names(results).collect(), ..Meter::default() };
+    let mut child = Command::new(program()?)
+        .arg("--results")
+        .arg(results)
+        .args(["run", "--plan"])
+        .arg(plan)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(fs_err::File::create(&log)?.into_file())
+        .spawn()?;
+    let begun = Instant::now();
+    let mut account = Account::default();
+    account.write(path)?;
+    let mut stopped = false;
+    loop {
+        let ended = child.try_wait()?;
+        let before = account.clone();
+        meter.look(results, child.id());
+        meter.enter(&mut account);
+        account.usage.seconds = begun.elapsed().as_secs_f64();
+        if let Some(status) = ended {
+            account.ended = true;
+            account.code = status.code();
+            account.says = tail(&log);
+            return account.write(path);
+        }
+        if !stopped {
+            account.stopped_by = bounds.exceeded(account.usage);
+            if account.stopped_by.is_some() || asked.load(Ordering::Relaxed) {
+                stop(&child);
+                stopped = true;
+            }
+        }
+        // The duration alone is known without the file.
+        if (account.usage.jobs, account.usage.gpu_hours, &account.runs, account.stopped_by)
+            != (before.usage.jobs, before.usage.gpu_hours, &before.runs, before.stopped_by)
+        {
+            account.write(path)?;
+        }
+        thread::sleep(PAUSE);
+    }
+}
+
+/// The names of all runs.
+fn names(results: &Path) -> impl Iterator<Item = String> {
+    let entries = std::fs::read_dir(results.join("runs")).into_iter().flatten().flatten();
+    entries.map(|entry| entry.file_name().to_string_lossy().into_owned())
+}
+
+/// Asks a run to end: its jobs have a short time to save their states.
+fn stop(child: &Child) {
+    if let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
+        // It may have ended by itself.
+        let _ = kill_process(pid, Signal::TERM);
+    }
+}
+
+/// The end of a text file.
+fn tail(path: &Path) -> String {
+    let bytes = fs_err::read(path).unwrap_or_default();
+    String::from_utf8_lossy(&bytes[bytes.len().saturating_sub(SAID)..]).trim().to_owned()
+}
+
+impl Meter {
+    /// Reads what the journals of a process's runs have added.
+    fn look(&mut self, results: &Path, pid: u32) {
+        let mark = format!("-{pid}");
+        let new =
+            |name: &String| name.contains(&mark) && !self.before.contains(name) && !self.folders.contains_key(name);
+        let new: Vec<String> = names(results).filter(new).collect();
+        for name in new {
+            let folder = RunFolder::named(results, &name);
+            // A folder that is being made is read the next time.
+            let own = folder.manifest().is_ok_and(|manifest| manifest.pid == pid);
+            if let Some(watch) = own.then(|| Watch::new(folder).ok()).flatten() {
+                self.folders.insert(name, watch);
+            }
+        }
+        let mut seen = Vec::new();
+        for (name, watch) in &mut self.folders {
+            if let Ok((_, lines)) = watch.look() {
+                seen.extend(lines.into_iter().map(|line| (name.clone(), line)));
+            }
+        }
+        for (name, line) in seen {
+            self.add(&name, &line);
+        }
+    }
+
+    fn add(&mut self, run: &str, line: &Line) {
+        let Some(job) = line.event.job() else { return };
+        let job = (run.to_owned(), job);
+        match &line.event {
+            RunEvent::Started { gpus, .. } => {
+                self.jobs.insert(job.clone());
+                self.open.insert(job, (line.at, gpus.len()));
+            }
+            RunEvent::Done { .. }
+            | RunEvent::Failed { .. }
+            | RunEvent::Stopped { .. }
+            | RunEvent::Retrying { .. }
+            | RunEvent::Skipped { .. } => {
+                if let Some((since, gpus)) = self.open.remove(&job) {
+                    self.closed += gpu_seconds(since, line.at, gpus);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn enter(&self, account: &mut Account) {
+        let now = clock::now();
+        let open: f64 = self.open.values().map(|(since, gpus)| gpu_seconds(*since, now, *gpus)).sum();
+        account.runs = self.folders.keys().cloned().collect();
+        account.usage.jobs = self.jobs.len();
+        account.usage.gpu_hours = (self.closed + open) / 3600.0;
+    }
+}
+
+/// Time on GPUs, in seconds.
+fn gpu_seconds(since: Timestamp, until: Timestamp, gpus: usize) -> f64 {
+    until.duration_since(since).as_secs_f64().max(0.0) * gpus as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_on_gpus_counts_each_gpu_and_a_job_counts_once() {
+        let line = |second: i64, event| Line { at: Timestamp::constant(second, 0), label: None, key: None, event };
+        let started = |attempt| RunEvent::Started { job: 0, cpus: 1, gpus: vec![0, 1], attempt, host: None };
+        let mut meter = Meter::default();
+        for (second, event) in [
+            (0, started(1)),
+            (1800, RunEvent::Skipped { job: 0, because: None }),
+            (2000, started(2)),
+            (3800, RunEvent::Skipped { job: 0, because: None }),
+        ] {
+            meter.add("run", &line(second, event));
+        }
+        let mut account = Account::default();
+        meter.enter(&mut account);
+        assert_eq!((account.usage.jobs, account.usage.gpu_hours), (1, 2.0));
+    }
+}

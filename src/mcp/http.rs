@@ -1,0 +1,106 @@
+//! The server on a loopback address: requests without the token, for another host name or from a web page are refused.
+
+use std::{
+    io,
+    net::{Ipv4Addr, SocketAddr},
+    sync::Arc,
+    time::Duration,
+};
+
+use axum::{
+    Router,
+    extract::{Request, State},
+    http::{HeaderMap, HeaderValue, StatusCode, header},
+    middleware::{self, Next},
+    response::{IntoResponse as _, Response},
+};
+use rmcp::transport::streamable_http_server::{
+    StreamableHttpServerConfig, StreamableHttpService, session::local::LocalSessionManager,
+};
+use tokio::{
+    net::TcpListener,
+    signal::unix::{SignalKind, signal},
+    sync::watch,
+};
+
+use super::handler::Server;
+use crate::web::{Names, connections};
+
+/// Largest request, in bytes.
+const LARGEST: usize = 1 << 20;
+
+/// Time for connections to end when the server does.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// The secret that requests must have. Digests are compared, which takes the same time for every wrong one.
+#[derive(Debug)]
+pub(super) struct Token(blake3::Hash);
+
+/// Rules for requests.
+#[derive(Debug)]
+struct Guard {
+    names: Names,
+    token: Token,
+}
+
+impl Token {
+    pub(super) fn new(token: &str) -> Self {
+        Self(blake3::hash(token.as_bytes()))
+    }
+
+    /// True if a request has it.
+    fn is_in(&self, headers: &HeaderMap) -> bool {
+        let given = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+        let given =
+            given.and_then(|value| value.split_once(' ')).filter(|(kind, _)| kind.eq_ignore_ascii_case("bearer"));
+        given.is_some_and(|(_, token)| blake3::hash(token.trim().as_bytes()) == self.0)
+    }
+}
+
+pub(super) async fn serve(server: Server, port: u16, token: Token, ready: impl FnOnce(SocketAddr)) -> io::Result<i32> {
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut hangup = signal(SignalKind::hangup())?;
+    let host = Ipv4Addr::LOCALHOST;
+    let listener = TcpListener::bind((host, port)).await?;
+    let (close, closing) = watch::channel(false);
+    let config = StreamableHttpServerConfig::default().enforce_origin_validation().with_max_request_body_bytes(LARGEST);
+    let cancel = config.cancellation_token.clone();
+    let service =
+        StreamableHttpService::new(move || Ok(server.clone()), Arc::new(LocalSessionManager::default()), config);
+    let guard = Guard { names: Names::new(host.into()), token };
+    let router =
+        Router::new().route_service("/mcp", service).layer(middleware::from_fn_with_state(Arc::new(guard), check));
+    ready(listener.local_addr()?);
+    let serving = tokio::spawn(connections::serve(listener, router, closing));
+    let received = tokio::select! {
+        _ = interrupt.recv() => SignalKind::interrupt(),
+        _ = terminate.recv() => SignalKind::terminate(),
+        _ = hangup.recv() => SignalKind::hangup(),
+    };
+    cancel.cancel();
+    let _ = close.send(true);
+    // A connection that does not end is not waited for.
+    let _ = tokio::time::timeout(GRACE, serving).await;
+    Ok(received.as_raw_value())
+}
+
+/// Refuses what is not for this server.
+async fn check(State(guard): State<Arc<Guard>>, request: Request, next: Next) -> Response {
+    let headers = request.headers();
+    let host = headers.get(header::HOST).and_then(|host| host.to_str().ok());
+    let host = host.or_else(|| request.uri().host());
+    let mut response = if !host.is_some_and(|host| guard.names.answers(host)) {
+        (StatusCode::MISDIRECTED_REQUEST, "unknown host name\n").into_response()
+    } else if headers.contains_key(header::ORIGIN) {
+        (StatusCode::FORBIDDEN, "requests from web pages are refused\n").into_response()
+    } else if !guard.token.is_in(headers) {
+        let challenge = [(header::WWW_AUTHENTICATE, "Bearer")];
+        (StatusCode::UNAUTHORIZED, challenge, "the header `Authorization: Bearer TOKEN` is missing or wrong\n")
+            .into_response()
+    } else {
+        next.run(request).await
+    };
+    response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response
+}

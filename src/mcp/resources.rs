@@ -1,0 +1,130 @@
+//! Resources: the texts of recipes, and tables and verdicts of reports.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+use rmcp::model::{Resource, ResourceContents, ResourceTemplate};
+
+use super::{
+    session::Session,
+    tool::{Fault, FaultKind},
+};
+
+/// Beginnings of addresses, and what follows.
+const RECIPES: &str = "sweep://recipes/";
+const REPORTS: &str = "sweep://reports/";
+
+/// Largest resource, in bytes.
+const LARGEST: u64 = 256 << 10;
+
+/// Folders below that of all reports that are listed.
+const DEEPEST: usize = 4;
+
+/// Bytes of a path that an address has in another form.
+const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'/').remove(b'.').remove(b'-').remove(b'_').remove(b'~');
+
+/// The address of a file.
+pub(super) fn address(kind: &str, path: &str) -> String {
+    format!("{kind}{}", utf8_percent_encode(path, ENCODED))
+}
+
+/// All resources: recipes, then the tables and verdicts of reports.
+pub(super) fn list(session: &Session) -> Vec<Resource> {
+    let recipes = session.project.recipes(&[&session.results]).into_iter().map(|recipe| {
+        let resource = Resource::new(address(RECIPES, &recipe.path), recipe.path.clone()).with_mime_type("text/yaml");
+        match recipe.about {
+            Some(about) => resource.with_description(about),
+            None => resource,
+        }
+    });
+    let reports = session.results.join("reports");
+    let mut files = Vec::new();
+    walk(&reports, &reports, 0, &mut files);
+    files.sort();
+    let reports = files.into_iter().map(|path| {
+        let kind = media(Path::new(&path));
+        Resource::new(address(REPORTS, &path), path).with_mime_type(kind)
+    });
+    recipes.chain(reports).collect()
+}
+
+/// The forms of addresses.
+pub(super) fn templates() -> Vec<ResourceTemplate> {
+    vec![
+        ResourceTemplate::new(format!("{RECIPES}{{+path}}"), "recipe")
+            .with_description("A recipe or sweep file, by its path from the project's folder")
+            .with_mime_type("text/yaml"),
+        ResourceTemplate::new(format!("{REPORTS}{{+path}}"), "report")
+            .with_description("A table (`tables/NAME.md`, `.csv`, `.tex`) or the verdicts (`claims.json`) of a report"),
+    ]
+}
+
+/// The text of a resource.
+pub(super) fn read(session: &Session, uri: &str) -> Result<ResourceContents, Fault> {
+    let missing = || {
+        let fault = Fault::new(FaultKind::NotFound, format!("there is no resource `{uri}`"));
+        fault.help("`resources/list` has the addresses")
+    };
+    let decoded =
+        |path: &str| percent_decode_str(path).decode_utf8().map(|path| path.into_owned()).map_err(|_| missing());
+    let file = if let Some(path) = uri.strip_prefix(RECIPES) {
+        let path = session.project.inside(&decoded(path)?)?;
+        let yaml = path.extension().is_some_and(|end| end == "yaml" || end == "yml");
+        if yaml { session.project.root().join(path) } else { return Err(missing()) }
+    } else if let Some(path) = uri.strip_prefix(REPORTS) {
+        let root = session.results.join("reports");
+        inside(&root, &decoded(path)?).filter(|path| is_shown(path)).ok_or_else(missing)?
+    } else {
+        return Err(missing());
+    };
+    let size = fs::metadata(&file).map_err(|_| missing())?.len();
+    if size > LARGEST {
+        let fault =
+            Fault::new(FaultKind::Failed, format!("`{uri}` has {size} bytes, more than the {LARGEST} that are sent"));
+        return Err(fault.help("`report` and `query` answer in parts"));
+    }
+    let text = fs::read_to_string(&file).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => missing(),
+        _ => Fault::io("cannot read the resource")(error),
+    })?;
+    Ok(ResourceContents::text(text, uri).with_mime_type(media(&file)))
+}
+
+/// The file of this path below a folder, if it is there once every link is followed.
+fn inside(root: &Path, path: &str) -> Option<PathBuf> {
+    let root = fs::canonicalize(root).ok()?;
+    let file = fs::canonicalize(root.join(path)).ok()?;
+    (file.starts_with(&root) && file.is_file()).then_some(file)
+}
+
+/// True for tables and verdicts.
+fn is_shown(path: &Path) -> bool {
+    path.extension().is_some_and(|end| ["md", "csv", "tex"].iter().any(|known| end == *known))
+        || path.file_name().is_some_and(|name| name == "claims.json")
+}
+
+fn media(path: &Path) -> &'static str {
+    match path.extension().and_then(|end| end.to_str()) {
+        Some("json") => "application/json",
+        Some("md") => "text/markdown",
+        Some("csv") => "text/csv",
+        Some("yaml" | "yml") => "text/yaml",
+        _ => "text/plain",
+    }
+}
+
+/// The Markdown tables and the verdicts below a folder, as paths from that of all reports.
+fn walk(root: &Path, folder: &Path, depth: usize, found: &mut Vec<String>) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let Ok(kind) = entry.file_type() else { continue };
+        let path = entry.path();
+        if kind.is_dir() && depth < DEEPEST {
+            walk(root, &path, depth + 1, found);
+        } else if kind.is_file() && is_shown(&path) && path.extension().is_none_or(|end| end != "csv" && end != "tex") {
+            found.extend(path.strip_prefix(root).ok().and_then(Path::to_str).map(str::to_owned));
+        }
+    }
+}
