@@ -53,6 +53,14 @@ pub enum Error {
         /// The reason.
         source: io::Error,
     },
+    /// There is no such file.
+    #[error("there is no recipe `{}`: {help}", .path.display())]
+    NoRecipe {
+        /// The file.
+        path: PathBuf,
+        /// What may have been meant, or what there is.
+        help: String,
+    },
     /// A recipe is invalid.
     #[error("{name} is not a valid recipe")]
     Recipe {
@@ -256,6 +264,7 @@ impl Error {
             Self::Read { source, .. } if source.kind() == io::ErrorKind::InvalidData => Exit::Recipe,
             Self::Log(_)
             | Self::Read { .. }
+            | Self::NoRecipe { .. }
             | Self::UnknownTask { .. }
             | Self::NoPlan { .. }
             | Self::StalePlan { .. }

@@ -12,7 +12,13 @@ use crate::{format::count, recipe::schema};
 const FILES: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/shipped.rs"));
 
 /// The recipe that `sweep demo` runs, relative to the folder of the copies. Without the lab, one that runs programs only.
-pub const DEMO: &str = if cfg!(feature = "cpu") { "recipes/bitter.yaml" } else { "recipes/command.yaml" };
+pub const DEMO: &str = if cfg!(feature = "cpu") { "recipes/demo-lab.yaml" } else { "recipes/demo.yaml" };
+/// The curve of the demo's jobs that shows the most.
+pub const DEMO_CURVE: &str = "loss";
+/// Flags that change a value of the demo.
+pub const DEMO_CHANGE: &str = if cfg!(feature = "cpu") { "--set iters=100" } else { "--set steps=300" };
+/// One of the demo's jobs.
+pub const DEMO_JOB: &str = if cfg!(feature = "cpu") { "train/lr=0.002,seed=0" } else { "descend/momentum=0.9,seed=0" };
 
 /// Reason why files were not copied.
 #[derive(Debug, thiserror::Error)]
@@ -37,6 +43,17 @@ pub enum CopyError {
         /// The reason.
         source: io::Error,
     },
+}
+
+/// The text of a shipped file.
+pub fn text(path: &str) -> Option<&'static str> {
+    FILES.iter().find(|(name, _)| *name == path).and_then(|(_, content)| std::str::from_utf8(content).ok())
+}
+
+/// The shipped recipes and sweep files, with their texts.
+pub fn recipes() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let is_recipe = |path: &str| ["recipes/", "sweeps/"].iter().any(|folder| path.starts_with(folder));
+    FILES.iter().filter(move |(path, _)| is_recipe(path)).filter_map(|(path, _)| Some((*path, text(path)?)))
 }
 
 /// Copies all shipped files to a folder, with the schemas that the recipes name, and returns their number. Files that are
@@ -89,9 +106,14 @@ mod tests {
     #[test]
     fn what_the_demo_needs_is_shipped() {
         let shipped = |path: &str| FILES.iter().any(|(name, content)| *name == path && !content.is_empty());
-        for path in
-            [DEMO, "recipes/bitter.yaml", "recipes/command.yaml", "sweeps/quick.yaml", "crates/lab/data/kjv.txt"]
-        {
+        for path in [
+            "recipes/demo.yaml",
+            "recipes/demo-lab.yaml",
+            "recipes/bitter.yaml",
+            "recipes/command.yaml",
+            "sweeps/quick.yaml",
+            "crates/lab/data/kjv.txt",
+        ] {
             assert!(shipped(path), "{path}");
         }
         assert!(FILES.iter().all(|(name, _)| Path::new(name).is_relative()));

@@ -15,7 +15,7 @@ use crate::{
     error::{Error, Exit},
     format::{clean, count},
     plan::{JobId, Plan},
-    query::explain::{Cause, Explainer, Explanation},
+    query::explain::{Cause, Explainer, Explanation, is_content, news},
     recipe::quoted,
     record::without_keys,
     run::{History, describe_gpu},
@@ -141,16 +141,25 @@ fn list(plan: &Plan, causes: &[Cause], depth: usize, lines: &mut Vec<String>) {
         match cause {
             Cause::Changed { what, old, new, place } => {
                 let place = place.map(|place| format!("   {}", plan.sources().location(place))).unwrap_or_default();
-                lines.push(format!("{indent}{what}   {} → {}{place}", clean(old), clean(new)));
+                let what = clean(what);
+                lines.push(match is_content(old, new) {
+                    true => format!("{indent}{what} changed{place}"),
+                    false => format!("{indent}{what}   {} → {}{place}", clean(old), clean(new)),
+                });
             }
             Cause::Code { what, old, new, by, .. } => {
                 let by = by.as_ref().map(|by| format!("   imported by {}", clean(by))).unwrap_or_default();
-                lines.push(format!("{indent}{}   {} → {}{by}", clean(what), clean(old), clean(new)));
+                let what = clean(what);
+                lines.push(match is_content(old, new) {
+                    true => format!("{indent}{what} changed{by}"),
+                    false => format!("{indent}{what}   {} → {}{by}", clean(old), clean(new)),
+                });
             }
-            Cause::Need { job, causes } if causes.is_empty() => {
-                lines.push(format!("{indent}it needs {}, which is new", clean(&plan.job(*job).label.to_string())));
+            Cause::Need { job, cached, causes } if causes.is_empty() => {
+                let label = plan.job(*job).label.to_string();
+                lines.push(format!("{indent}it needs {}, {}", clean(&label), news(*cached)));
             }
-            Cause::Need { job, causes } => {
+            Cause::Need { job, causes, .. } => {
                 lines.push(format!("{indent}it needs {}, which differs in", clean(&plan.job(*job).label.to_string())));
                 list(plan, causes, depth + 1, lines);
             }

@@ -1,4 +1,4 @@
-//! `sweep init`.
+//! `sweep new`.
 
 use std::{
     io::Write as _,
@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 use super::{BackendArg, ChangeArgs, Prepared, print};
 use crate::{
@@ -17,14 +17,17 @@ use crate::{
 };
 
 #[derive(Debug, Args)]
-pub(super) struct InitArgs {
-    /// The script: Python, or an executable of another kind.
+pub(super) struct NewArgs {
+    /// A script: Python, or an executable of another kind. Without it, the recipe is a commented example.
     #[arg(value_name = "SCRIPT")]
-    script: PathBuf,
+    script: Option<PathBuf>,
+    /// What the example sweeps.
+    #[arg(long, value_enum, default_value = "program", conflicts_with_all = ["script", "arguments", "python", "timeout"])]
+    template: Template,
     /// Arguments that every job gets, for example a command of the script.
     #[arg(value_name = "ARGUMENT", last = true)]
     arguments: Vec<String>,
-    /// The recipe to write. Default: `NAME.yaml`, with the name of the script.
+    /// The recipe to write. Default: `NAME.yaml`, with the name of the script, or `recipe.yaml`.
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
     /// The Python that has the script's packages. Default: `python` on the PATH, else `python3`.
@@ -40,28 +43,72 @@ fn limit(text: &str) -> Result<Duration, String> {
     seconds.map(Duration::from_secs_f64).ok_or_else(|| "it must be a number from 0.1 to 3600".to_owned())
 }
 
-pub(super) fn init(results: &Path, args: &InitArgs) -> Result<Exit, Error> {
-    let name = init::name(&args.script)?;
-    let output = args.output.clone().unwrap_or_else(|| PathBuf::from(format!("{name}.yaml")));
+/// An example to begin with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Template {
+    /// A program, with an example that runs as it is.
+    Program,
+    /// The built-in network.
+    Lab,
+}
+
+impl Template {
+    fn text(self) -> &'static str {
+        match self {
+            Self::Program => init::PROGRAM,
+            Self::Lab => init::LAB,
+        }
+    }
+}
+
+/// Writes a recipe: an example, or one for a script.
+pub(super) fn new(results: &Path, args: &NewArgs) -> Result<Exit, Error> {
+    let (name, default) = match &args.script {
+        Some(script) => (init::name(script)?, None),
+        None => (String::new(), Some("recipe.yaml")),
+    };
+    let output =
+        args.output.clone().unwrap_or_else(|| default.map_or_else(|| format!("{name}.yaml").into(), Into::into));
     if output.symlink_metadata().is_ok() {
         return Err(InitError::Exists(output).into());
     }
-    let is_python = init::is_python(&args.script)?;
     let folder = output.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
+    match &args.script {
+        Some(script) => of_script(results, args, script, &name, &output, folder)?,
+        None => {
+            let text = init::filled(args.template.text(), &init::name(&output)?, &output);
+            let jobs = write(results, folder, &output, &text)?;
+            print(&format!("{}: {}\n", output.display(), count(jobs, "job")))?;
+        }
+    }
+    say(format_args!("next: sweep plan {}", output.display()));
+    Ok(Exit::Done)
+}
+
+/// Writes a recipe for a script.
+fn of_script(
+    results: &Path,
+    args: &NewArgs,
+    given: &Path,
+    name: &str,
+    output: &Path,
+    folder: &Path,
+) -> Result<(), Error> {
+    let is_python = init::is_python(given)?;
     // Paths in a recipe start from its folder.
-    let path = if folder == Path::new(".") { Ok(args.script.clone()) } else { std::path::absolute(&args.script) };
+    let path = if folder == Path::new(".") { Ok(given.to_owned()) } else { std::path::absolute(given) };
     let script = Script {
         path: path.map_err(Error::io("cannot find the current folder"))?,
         python: if is_python { Some(init::python(args.python.as_deref())?) } else { None },
         arguments: args.arguments.clone(),
     };
     let found = if is_python {
-        init::probe(&script, &args.script, args.timeout).usable(&args.script)?
+        init::probe(&script, given, args.timeout).usable(given)?
     } else {
         Found::none("only those of Python scripts can be read")
     };
-    let (text, missing) = init::text(&script, &found, &name, &output);
-    let jobs = write(results, folder, &output, &text)?;
+    let (text, missing) = init::text(&script, &found, name, output);
+    let jobs = write(results, folder, output, &text)?;
     let read = match found.source {
         Source::None | Source::Broken => "no parameters".to_owned(),
         _ => count(found.parameters.len(), "parameter"),
@@ -73,14 +120,13 @@ pub(super) fn init(results: &Path, args: &InitArgs) -> Result<Exit, Error> {
     for name in &missing {
         say(format_args!("note: `{}` has no default and must be given: replace its value", clean(name)));
     }
-    say(format_args!("next: sweep plan {}", output.display()));
-    Ok(Exit::Done)
+    Ok(())
 }
 
 /// Writes the recipe if it plans, and returns the number of its jobs. An existing file is never replaced.
 fn write(results: &Path, folder: &Path, output: &Path, text: &str) -> Result<usize, Error> {
     let writing = || Error::io("cannot write the recipe");
-    let mut beside = tempfile::Builder::new().prefix(".init").suffix(".yaml").tempfile_in(folder).map_err(writing())?;
+    let mut beside = tempfile::Builder::new().prefix(".new").suffix(".yaml").tempfile_in(folder).map_err(writing())?;
     beside.write_all(text.as_bytes()).map_err(writing())?;
     let changes = ChangeArgs {
         scale: None,

@@ -11,12 +11,14 @@ mod doctor;
 mod exec;
 mod explain;
 mod export;
+mod home;
 mod hosts;
 mod init;
 mod log;
 mod logs;
 #[cfg(feature = "mcp")]
 mod mcp;
+mod nearby;
 mod plan;
 mod query;
 mod remote;
@@ -30,6 +32,7 @@ mod status;
 mod tasks;
 #[cfg(feature = "ui")]
 mod ui;
+mod usage;
 
 use std::{
     ffi::OsStr,
@@ -58,7 +61,7 @@ use crate::{
 
 /// Declarative ablations and sweeps for neural-network training.
 #[derive(Debug, Parser)]
-#[command(version, propagate_version = true, arg_required_else_help = true, max_term_width = 100)]
+#[command(version, propagate_version = true, max_term_width = 100)]
 pub struct Cli {
     /// The folder for records, journals and reports.
     #[arg(long, global = true, value_name = "DIR", default_value = "results", env = "SWEEP_RESULTS")]
@@ -66,17 +69,19 @@ pub struct Cli {
     /// Log the stages of the command to standard error; `-vv` logs more. `SWEEP_LOG` sets levels for single stages.
     #[arg(long, short, global = true, action = ArgAction::Count)]
     verbose: u8,
+    /// Without a command: the recipes of this folder, the latest run, and what to do next.
     #[command(subcommand)]
-    command: Command,
+    command: Option<Command>,
 }
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Write a recipe for a script, with the parameters that the script declares.
-    Init(init::InitArgs),
-    /// Copy the recipes that come with the program to a folder, and run one of them.
+    /// Write a recipe to begin with, or one for a script, with the parameters that the script declares.
+    #[command(alias = "init")]
+    New(init::NewArgs),
+    /// Run a small study in a folder of its own, and show what comes of it.
     Demo(demo::DemoArgs),
-    /// Copy the recipes, examples and data that come with the program to a folder.
+    /// List the recipes that come with the program, or copy them with their data to a folder.
     Examples(demo::ExamplesArgs),
     /// Run the jobs of a recipe that are not cached, then print its tables.
     Run(run::RunArgs),
@@ -238,18 +243,19 @@ struct Prepared {
 
 /// Runs the program.
 pub fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = usage::parse().unwrap_or_else(|error| error.exit());
     let exit = match (log::start(cli.verbose), cli.command) {
         (Err(error), _) => Err(error.into()),
-        (Ok(()), Command::Worker { engine, rank: true, .. }) => return worker::rank(engine),
-        (Ok(()), Command::Worker { engine, probe: Some(backend), .. }) => {
+        (Ok(()), Some(Command::Worker { engine, rank: true, .. })) => return worker::rank(engine),
+        (Ok(()), Some(Command::Worker { engine, probe: Some(backend), .. })) => {
             return match backend.choice() {
                 BackendChoice::Only(backend) => worker::probe(engine, backend),
                 BackendChoice::Auto => ExitCode::FAILURE,
             };
         }
-        (Ok(()), Command::Worker { engine, probe: None, .. }) => return worker::main(engine),
-        (Ok(()), command) => execute(command, &cli.results),
+        (Ok(()), Some(Command::Worker { engine, probe: None, .. })) => return worker::main(engine),
+        (Ok(()), Some(command)) => execute(command, &cli.results),
+        (Ok(()), None) => home::home(&cli.results),
     };
     exit.unwrap_or_else(|error| {
         show(&error);
@@ -268,7 +274,7 @@ fn execute(command: Command, results: &Path) -> Result<Exit, Error> {
         Command::ExecPilot(args) => exec::pilot(results, &args),
         Command::ExecRemote(args) => exec::remote(results, &args),
         Command::ExecTrial(args) => exec::trial(results, &args),
-        Command::Init(args) => init::init(results, &args),
+        Command::New(args) => init::new(results, &args),
         Command::Demo(args) => demo::demo(results, &args),
         Command::Examples(args) => demo::examples(&args),
         Command::Run(args) => run::run(results, &args),
@@ -379,7 +385,8 @@ impl ChangeArgs {
         let _planning = span.enter();
         let request = Request { paths, set: &self.set, axes: &self.axes, scale: self.scale.as_deref(), only };
         let reading = debug_span!(target: host::log::PLAN, "read");
-        let draft = reading.in_scope(|| Draft::load(&request)).map_err(Error::recipe(name.clone()))?;
+        let draft = reading.in_scope(|| Draft::load(&request));
+        let draft = draft.map_err(|error| nearby::explained(error, name.clone(), self, results))?;
         drop(reading);
         let prepared = self.plan(results, draft, name, must_exist)?;
         span.record("jobs", prepared.plan.len());

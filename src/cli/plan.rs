@@ -274,7 +274,7 @@ impl<'a> View<'a> {
             let open: Vec<JobId> = jobs.iter().copied().filter(|id| !self.cached[id.index()]).collect();
             let numbers = [jobs.len(), jobs.len() - open.len(), open.len()].map(|number| number.to_string());
             let cells = std::iter::once(format!("  {name}")).chain(numbers);
-            grid.add_row(cells.chain([self.common_reason(&open)]));
+            grid.add_row(cells.chain([self.common_reasons(&open)]));
         }
         let shared: Vec<JobId> = self.selected.iter().copied().filter(|id| plan.is_shared(*id)).collect();
         if !shared.is_empty() {
@@ -293,14 +293,16 @@ impl<'a> View<'a> {
         clean(&self.explainer.line(&self.explainer.explain_quickly(id))).into_owned()
     }
 
-    /// Reason that these jobs have in common, from a sample of them.
-    fn common_reason(&self, jobs: &[JobId]) -> String {
+    /// The reasons of these jobs, from a sample of them, each in a line.
+    fn common_reasons(&self, jobs: &[JobId]) -> String {
         const LOOKED_AT: usize = 100;
+        const SHOWN: usize = 3;
         let reasons: BTreeSet<String> = jobs.iter().take(LOOKED_AT).map(|id| self.why(*id)).collect();
+        let others = reasons.len().saturating_sub(SHOWN);
+        let more = (others > 0).then(|| format!("and {}: `--why` lists them", count(others, "more reason")));
         match reasons.len() {
             0 => "-".to_owned(),
-            1 => reasons.into_iter().next().unwrap_or_default(),
-            _ => "several reasons: `--why` lists them".to_owned(),
+            _ => reasons.into_iter().take(SHOWN).chain(more).collect::<Vec<_>>().join("\n"),
         }
     }
 

@@ -8,6 +8,7 @@ mod states;
 use std::{
     collections::HashSet,
     io::{self, IsTerminal as _},
+    mem::ManuallyDrop,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -127,6 +128,13 @@ impl RunArgs {
             fail_fast: self.fail_fast,
             exchange,
         }
+    }
+}
+
+impl RunArgs {
+    /// The plan that it runs.
+    pub(super) fn plan(&self, results: &Path) -> Result<ManuallyDrop<Plan>, Error> {
+        Ok(self.changes.prepare(results, &self.paths, &self.only.only, false)?.plan)
     }
 }
 

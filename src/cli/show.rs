@@ -1,6 +1,6 @@
 //! `sweep show`.
 
-use std::path::Path;
+use std::{collections::BTreeMap, path::Path};
 
 use clap::{Args, ValueEnum};
 use serde::Serialize;
@@ -175,7 +175,18 @@ fn text(record: &Record, origin: Option<&Origin>, folder: &Path, decisions: Vec<
         "metrics",
         outcome.metrics.iter().map(|(name, metric)| format!("{name}: {}", quantity(metric.value, metric.unit))),
     );
-    section(&mut lines, "facts", outcome.facts.iter().map(|(name, fact)| format!("{name}: {fact}")));
+    // A metric that could not be measured has its reason as a fact; many have the same one.
+    let mut absent: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    let mut facts = Vec::new();
+    for (name, fact) in &outcome.facts {
+        match name.strip_prefix("absent.") {
+            Some(metric) => absent.entry(fact.to_string()).or_default().push(metric),
+            None => facts.push(format!("{name}: {fact}")),
+        }
+    }
+    section(&mut lines, "facts", facts.into_iter());
+    let absent = absent.into_iter().map(|(reason, metrics)| format!("{}: {reason}", metrics.join(", ")));
+    section(&mut lines, "not measured", absent);
     let conditions = provenance.conditions.iter().flat_map(|conditions| conditions.facts());
     section(&mut lines, "conditions", conditions.map(|(name, value)| format!("{name}: {value}")));
     section(

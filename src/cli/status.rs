@@ -3,7 +3,9 @@
 use std::path::Path;
 
 use clap::{Args, ValueEnum};
-use serde_json::json;
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use sweep_job::Live;
 
 use super::{print, runs};
 use crate::{
@@ -11,7 +13,10 @@ use crate::{
     format::{clean, count, duration},
     host,
     progress::{counts, describe, span},
-    run::watch::{Snapshot, State},
+    run::{
+        Manifest,
+        watch::{Snapshot, State},
+    },
 };
 
 #[derive(Debug, Args)]
@@ -51,7 +56,10 @@ fn text(name: &str, snapshot: &Snapshot, all: bool) -> String {
     let begun = span(now, snapshot.manifest.at);
     let how = match (&snapshot.summary, snapshot.live) {
         (_, true) if snapshot.stopping => format!("live, stopping, since {begun}"),
-        (_, true) => format!("live since {begun}"),
+        (_, true) => {
+            let left = snapshot.left(now).map_or_else(String::new, |left| format!(", about {} left", duration(left)));
+            format!("live since {begun}{left}")
+        }
         (Some(summary), false) => {
             let end = if summary.interrupted.is_some() { "interrupted" } else { "ended" };
             format!("{end} {} ago after {}", span(now, snapshot.last), duration(summary.seconds))
@@ -87,18 +95,58 @@ fn is_idle(state: &State) -> bool {
     matches!(state, State::Waiting(_) | State::Queued { .. } | State::Skipped(_) | State::Lost)
 }
 
+/// What is known of a job's state, as fields: times in seconds.
+fn details(state: &State, manifest: &Manifest, now: Timestamp) -> Value {
+    let seconds = |later: Timestamp, earlier: Timestamp| later.duration_since(earlier).as_secs_f64().max(0.0);
+    let label = |job: &usize| manifest.jobs.get(*job).map(|job| job.label.as_str());
+    match state {
+        State::NotSelected | State::Reserve | State::Cached | State::Storing | State::Lost => json!({}),
+        State::Waiting(reason) => json!({ "reason": reason }),
+        State::Queued { id, reason } => json!({ "batch_job": id, "reason": reason }),
+        State::Running { since, attempt, gpus, part, host, progress } => json!({
+            "since": since,
+            "seconds": seconds(now, *since),
+            "attempt": attempt,
+            "gpus": gpus,
+            "gpu_part": part.as_ref().map(ToString::to_string),
+            "host": host,
+            "steps_done": progress.as_ref().map(|progress| progress.done),
+            "steps_total": progress.as_ref().map(|progress| progress.total).filter(|total| *total > 0),
+            "latest": progress.as_ref().map(|progress| {
+                let named = |live: &Live| (live.name.clone(), json!({ "step": live.step, "value": live.value }));
+                progress.live().iter().map(named).collect::<serde_json::Map<_, _>>()
+            }),
+        }),
+        State::Elsewhere { arriving } => json!({ "reason": if *arriving { "remote" } else { "another sweep" } }),
+        State::HeldUp => json!({ "reason": "machine" }),
+        State::Retrying { failure, at } => json!({ "failure": failure, "again_at": at, "again_in": seconds(*at, now) }),
+        State::Done { seconds } => json!({ "seconds": seconds }),
+        State::Failed { seconds, failure, tolerated } => {
+            json!({ "seconds": seconds, "failure": failure, "tolerated": tolerated })
+        }
+        State::Stopped { seconds, how } => json!({ "seconds": seconds, "reason": how }),
+        State::Skipped(needed) => json!({ "needs": needed.as_ref().and_then(label) }),
+    }
+}
+
 fn json(name: &str, snapshot: &Snapshot) -> String {
     let now = host::clock::now();
     let jobs = snapshot.manifest.jobs.iter().zip(&snapshot.jobs);
     let jobs = jobs.filter(|(_, state)| state.is_selected()).map(|(job, state)| {
-        let (word, rest) = describe(snapshot, state, now);
-        json!({ "job": job.label, "key": job.key, "state": word, "says": rest })
+        let mut value = details(state, &snapshot.manifest, now);
+        value["job"] = json!(job.label);
+        value["key"] = json!(job.key);
+        value["state"] = json!(state.word());
+        // For people, and for readers of earlier versions.
+        value["says"] = json!(describe(snapshot, state, now).1);
+        value
     });
     let value = json!({
         "run": name,
         "recipe": snapshot.manifest.recipe,
         "begun": snapshot.manifest.at,
         "live": snapshot.live,
+        "seconds_left": snapshot.left(now),
         "in_slurm": snapshot.elsewhere,
         "stopping": snapshot.stopping,
         "summary": snapshot.summary,

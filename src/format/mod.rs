@@ -11,7 +11,7 @@ pub(crate) use self::{
     text::{clean_in_place, readable, say},
 };
 pub use self::{
-    progress::{latest, steps},
+    progress::{latest, row_of_blocks, steps},
     quantity::{Scale, duration, quantity, speeds},
     text::{clean, clean_lines, count},
 };

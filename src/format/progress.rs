@@ -13,6 +13,15 @@ pub fn steps(progress: &Progress) -> String {
     }
 }
 
+/// Numbers as a row of blocks, from the lowest at `low` to the highest at `high`.
+pub fn row_of_blocks(values: &[f64], low: f64, high: f64) -> String {
+    let blocks = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    let span = if high > low { high - low } else { 1.0 };
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 0 to 7")]
+    let block = |value: f64| blocks[((value - low) / span * 7.0).round().clamp(0.0, 7.0) as usize];
+    values.iter().filter(|value| value.is_finite()).map(|value| block(*value)).collect()
+}
+
 /// The latest value of a series: `loss 2.31`.
 pub fn latest(live: &Live) -> String {
     let value = match live.unit {

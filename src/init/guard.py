@@ -29,12 +29,12 @@ def guard(event, args):
     if event == "open":
         path, mode, flags = args
         if not isinstance(path, int) and (flags or 0) & WRITES and not allowed(path):
-            raise Refused("`sweep init` lets the script write nothing: " + text(path))
+            raise Refused("`sweep new` lets the script write nothing: " + text(path))
     elif event in REFUSED:
         paths = [path for path in args if isinstance(path, (str, bytes, os.PathLike))] if event in OF_PATHS else []
         if paths and all(allowed(path) for path in paths):
             return
-        raise Refused("`sweep init` does not let the script do this: " + event)
+        raise Refused("`sweep new` does not let the script do this: " + event)
 
 
 def line_of(error):

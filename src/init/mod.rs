@@ -1,4 +1,4 @@
-//! A first recipe for a script: `probe.rs` reads the script's parameters, `text.rs` writes them as a recipe.
+//! First recipes: commented templates, and recipes for scripts. `probe.rs` reads the script's parameters, `text.rs` writes them as a recipe.
 //!
 //! The parameters are those of argparse, click, typer, Hydra, tyro or `sweep.params`. The script runs until it reads them, in a
 //! process that may neither write files nor start programs nor connect to anything.
@@ -66,7 +66,7 @@ pub enum InitError {
     },
     /// The script has several commands, of which a recipe runs one.
     #[error(
-        "{} has the commands {names}; choose one: `sweep init {} -- {first}`", .script.display(), .script.display()
+        "{} has the commands {names}; choose one: `sweep new {} -- {first}`", .script.display(), .script.display()
     )]
     Commands {
         /// The script.
@@ -82,6 +82,16 @@ pub enum InitError {
     /// The file name of the script cannot name a recipe.
     #[error("{} has no file name that can name a recipe", .0.display())]
     Unnamed(PathBuf),
+}
+
+/// A commented recipe for a program, with places for its name and its file.
+pub const PROGRAM: &str = include_str!("templates/program.yaml");
+/// A commented recipe for the built-in network, with the same places.
+pub const LAB: &str = include_str!("templates/lab.yaml");
+
+/// The text of a template, with the recipe's name and its file.
+pub fn filled(template: &str, name: &str, file: &Path) -> String {
+    template.replace("@NAME@", name).replace("@FILE@", &clean(&file.display().to_string()))
 }
 
 /// The name of a script's recipe: the file name without its extension, as far as it is valid in a name.

@@ -1,4 +1,4 @@
-"""Runs a script until it reads its parameters, and prints these as JSON. `sweep init` starts it: SECONDS SCRIPT ARGUMENT…
+"""Runs a script until it reads its parameters, and prints these as JSON. `sweep new` starts it: SECONDS SCRIPT ARGUMENT…
 
 The script can do no harm that Python sees: files that it would write, programs that it would start and connections that it
 would make are refused. What it prints is discarded. Python 3.8 and later.
@@ -86,7 +86,7 @@ def parameter(name, style, default=None, kind=None, choices=None, help=None, req
 
 
 def given(name):
-    """True if the command line that `sweep init` was given has this option already."""
+    """True if the command line that `sweep new` was given has this option already."""
     return any(argument == "--" + name or argument.startswith("--" + name + "=") for argument in ARGUMENTS)
 
 

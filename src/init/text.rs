@@ -105,11 +105,11 @@ fn head(script: &Script, found: &Found, name: &str, file: &Path) -> String {
         comment(
             &mut out,
             "",
-            &format!("Written by `sweep init` for {script}, which shows no parameters: {}.", found.why),
+            &format!("Written by `sweep new` for {script}, which shows no parameters: {}.", found.why),
         );
     } else {
         let number = count(found.parameters.len(), "parameter");
-        comment(&mut out, "", &format!("Written by `sweep init` for {script}: {number}, read from {origin}."));
+        comment(&mut out, "", &format!("Written by `sweep new` for {script}: {number}, read from {origin}."));
     }
     let file = clean(&file);
     let _ = write!(out, "#\n#   sweep plan {file}    shows the jobs\n#   sweep run {file}     runs them\n");

@@ -413,8 +413,9 @@ impl Builder<'_> {
             | ParamError::Nul
             | ParamError::Long { .. }
             | ParamError::Part { .. } => {
-                let doc = step.task.param(param).map(|param| param.doc);
-                doc.map(|doc| format!("`{param}`: {doc}"))
+                let doc = step.task.param(param).map(|declared| format!("`{param}`: {}", declared.doc));
+                let remedy = lint::remedy(param, &value.value, error);
+                remedy.map(|remedy| doc.as_ref().map_or(remedy.clone(), |doc| format!("{remedy}\n{doc}"))).or(doc)
             }
         };
         let message = format!("`{param}` of step `{}`: {error}", step.name.value);

@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use sweep_job::{Part, Unit, Value, tasks::Tracks};
+use sweep_job::{ParamError, Part, Unit, Value, tasks::Tracks};
 
 use super::{Label, Point};
 use crate::format::is_secret;
-use crate::recipe::{Collector, Names, Problem, Recipe, Scope, Spanned, Statement, Step, TableKind, Template};
+use crate::recipe::{Collector, Names, Problem, Recipe, Scope, Span, Spanned, Statement, Step, TableKind, Template};
 
 /// The task that runs programs.
 pub(super) const COMMAND: &str = "command";
@@ -100,12 +100,20 @@ pub(super) fn scripts(recipe: &Recipe, step: &Step, point: &Point, problems: &mu
         Some(word) => word == Tracks::Code.word(),
         None => is_python || template("depfile").is_some(),
     };
-    for (index, item) in argv.iter().enumerate() {
-        let Some(path) = item.as_text().filter(|path| {
-            Path::new(path).extension().and_then(|end| end.to_str()).is_some_and(|end| SCRIPTS.contains(&end))
-        }) else {
+    let mut words: Vec<(&str, Span)> = Vec::new();
+    if let Some(template) = template("argv") {
+        let span = |index| template.part(&Part::Item(index)).unwrap_or(template).span;
+        words.extend(argv.iter().enumerate().filter_map(|(index, item)| Some((item.as_text()?, span(index)))));
+    }
+    let script = template("run").and_then(|run| Some((run.resolve(&recipe.params, &matrix)?.value, run.span)));
+    if let Some((Value::Text(text), span)) = &script {
+        let ends = |char: char| char.is_whitespace() || "'\";&|()<>".contains(char);
+        words.extend(text.split(ends).map(|word| (word, *span)));
+    }
+    for (path, span) in words {
+        if !Path::new(path).extension().and_then(|end| end.to_str()).is_some_and(|end| SCRIPTS.contains(&end)) {
             continue;
-        };
+        }
         let is_declared = path.split('/').find(|part| *part != ".").is_some_and(|first| names.contains(&first))
             || declared.iter().any(|input| Path::new(path).starts_with(folder.join(input)));
         if is_declared || !folder.join(path).is_file() {
@@ -115,8 +123,6 @@ pub(super) fn scripts(recipe: &Recipe, step: &Step, point: &Point, problems: &mu
         if absolute && is_tracked {
             continue;
         }
-        let Some(argv) = template("argv") else { continue };
-        let span = argv.part(&Part::Item(index)).unwrap_or(argv).span;
         let name = &step.name.value;
         let message = if absolute {
             format!("`{name}` runs `{path}`, but a change of this file does not run the job again")
@@ -265,6 +271,25 @@ fn judged(recipe: &Recipe) -> Vec<Judged<'_>> {
         found.push(Judged { kind: "claim", name: &claim.name.value, metric, steps, any_conditions });
     }
     found
+}
+
+/// What an author may have meant by a value of the wrong type: several jobs, a number in quotes, a command line.
+pub(super) fn remedy(param: &str, value: &Value, error: &ParamError) -> Option<String> {
+    let ParamError::Type { expected, .. } = error else { return None };
+    let is_number = expected.starts_with("a number") || expected.starts_with("an integer");
+    match value {
+        Value::List(items) if is_number && items.len() > 1 => {
+            Some(format!("for one job with each value, make it an axis: `matrix: {{ {param}: {value} }}`"))
+        }
+        Value::Text(text) if is_number && text.parse::<f64>().is_ok() => {
+            Some(format!("remove the quotes: `{param}: {text}`"))
+        }
+        Value::Text(text) if param == "argv" => {
+            let words: Vec<&str> = text.split_whitespace().collect();
+            Some(format!("write a list: `argv: [{}]`; a line for a shell is the value of `run`", words.join(", ")))
+        }
+        _ => None,
+    }
 }
 
 /// True if a value may be confidential: numbers, words for yes and no, and empty values are not.

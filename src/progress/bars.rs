@@ -16,7 +16,7 @@ use super::{
     stopping,
 };
 use crate::{
-    format::{clean, count, duration, latest, quantity, speeds, steps},
+    format::{clean, count, duration, latest, quantity, row_of_blocks, speeds, steps},
     plan::{JobId, Plan},
     run::{Observer, RunEvent, estimate},
 };
@@ -44,8 +44,8 @@ pub struct Bars {
 struct JobBar {
     /// Hidden where the terminal has no row for it.
     bar: ProgressBar,
-    /// True if the number of its steps is unknown.
-    open: bool,
+    /// True if the number of its steps is unknown; `None` before it has said how far it is.
+    open: Option<bool>,
     /// Step and value of the first of its series.
     values: Vec<(u64, f64)>,
 }
@@ -53,7 +53,21 @@ struct JobBar {
 /// Template of a job's bar; `wide_msg` is cut at the edge of the terminal.
 const ONE_JOB: &str = "  {spinner} {prefix}  {bar:10}  {pos}/{len}  {wide_msg}";
 /// The same for a job that has said how far it is, but not how far it goes.
-const OPEN_END: &str = "  {spinner} {prefix}  {bar:10}  step {pos}  {wide_msg}";
+const OPEN_END: &str = "    {prefix}  {spinner}  step {pos}  {wide_msg}";
+/// The same for a job that has said nothing yet.
+const SILENT: &str = "    {prefix}  {spinner}  {wide_msg}";
+/// The states of a bar without a known end, which are drawn one after the other; the last one is for its end.
+const MOVING: [&str; 9] = [
+    "━━━───────",
+    "─━━━──────",
+    "──━━━─────",
+    "───━━━────",
+    "────━━━───",
+    "─────━━━──",
+    "──────━━━─",
+    "───────━━━",
+    "──────────",
+];
 /// Readings that the little curve shows.
 const CURVE: usize = 8;
 /// Names are cut to this many columns, or to two fifths of a narrow terminal.
@@ -139,20 +153,27 @@ impl Bars {
             } else {
                 ProgressBar::hidden()
             };
-        bar.set_style(style(ONE_JOB).progress_chars("━╸─"));
+        bar.set_style(style(SILENT).tick_strings(&MOVING));
         bar.set_prefix(self.padded(plan, job));
         bar.set_message("starting");
         bar.enable_steady_tick(Duration::from_millis(120));
-        self.jobs.insert(job, JobBar { bar, open: false, values: Vec::new() });
+        self.jobs.insert(job, JobBar { bar, open: None, values: Vec::new() });
     }
 
     /// Says how far a job is, with as much as there is room for, the more important first.
     fn advance(&mut self, job: usize, progress: &Progress) {
         let width = self.width;
         let Some(JobBar { bar, open, values }) = self.jobs.get_mut(&job) else { return };
-        if *open != (progress.total == 0) {
-            *open = !*open;
-            bar.set_style(style(if *open { OPEN_END } else { ONE_JOB }).progress_chars("━╸─"));
+        let is_open = progress.total == 0;
+        if *open != Some(is_open) {
+            *open = Some(is_open);
+            bar.set_style(match (is_open, progress.done) {
+                (true, 0) => style(SILENT).tick_strings(&MOVING),
+                (true, _) => style(OPEN_END).tick_strings(&MOVING),
+                (false, _) => style(ONE_JOB).progress_chars("━╸─"),
+            });
+            // One that has no step yet may get one.
+            *open = (!is_open || progress.done > 0).then_some(is_open);
         }
         bar.set_length(progress.total);
         bar.set_position(progress.done);
@@ -191,6 +212,15 @@ fn columns() -> usize {
     tcgetwinsize(std::io::stderr()).map_or(80, |size| usize::from(size.ws_col))
 }
 
+/// The parts of a line, which two blanks separate, as many as there is room for.
+fn whole_parts(line: &str, room: usize) -> &str {
+    if line.chars().count() <= room {
+        return line;
+    }
+    let ends = line.match_indices("  ").map(|(at, _)| at).filter(|at| line[..*at].chars().count() <= room);
+    ends.last().map_or("", |end| line[..end].trim_end())
+}
+
 /// A name in so many columns: what tells jobs apart is mostly at its end.
 fn cut(name: &str, width: usize) -> String {
     let length = name.chars().count();
@@ -204,13 +234,9 @@ fn cut(name: &str, width: usize) -> String {
 
 /// The last readings as a row of blocks, the highest as high as possible.
 fn curve(values: &[f64]) -> String {
-    let blocks = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let low = values.iter().copied().fold(f64::INFINITY, f64::min);
     let high = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    let span = if high > low { high - low } else { 1.0 };
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 0 to 7")]
-    let block = |value: f64| blocks[((value - low) / span * 7.0).round().clamp(0.0, 7.0) as usize];
-    values.iter().filter(|value| value.is_finite()).map(|value| block(*value)).collect()
+    row_of_blocks(values, low, high)
 }
 
 impl Bars {
@@ -226,7 +252,8 @@ impl Bars {
             self.shown = Some(Shown::new(&self.multi));
             self.whole = self.multi.add(ProgressBar::new(jobs as u64));
             let noun = if jobs == 1 { "job" } else { "jobs" };
-            let template = format!("  {{bar:24}}  {{pos}}/{{len}} {noun}{{msg}} · {{elapsed}}");
+            let bar = if columns() < 72 { 10 } else { 24 };
+            let template = format!("  {{bar:{bar}}}  {{pos}}/{{len}} {noun}{{msg}} · {{elapsed}}");
             self.whole.set_style(style(&template).progress_chars("━╸─"));
             self.whole.set_position(cached as u64);
             self.count();
@@ -282,8 +309,11 @@ impl Observer for Bars {
             }
             RunEvent::Done { job, seconds, outcome } => {
                 let took = seconds.map_or_else(|| "by another sweep".to_owned(), duration);
-                let rest = format!("{took:>8}  {}", headline(plan.job(JobId::new(*job)).task, outcome));
-                self.ended("✓", green, plan, *job, &rest);
+                let headline = headline(plan.job(JobId::new(*job)).task, outcome);
+                // The sign and the name, with the blanks around them.
+                let room = columns().saturating_sub(self.width + 6);
+                let rest = format!("{took:>8}  {headline}");
+                self.ended("✓", green, plan, *job, whole_parts(&rest, room));
             }
             RunEvent::Retrying { job, attempt, attempts, wait, failure, alone } => {
                 self.forget(*job);
@@ -327,6 +357,15 @@ mod tests {
         assert_eq!(curve(&[4.0, 3.0, 2.0, 0.5]), "█▆▄▁");
         assert_eq!(curve(&[1.0, 1.0]), "▁▁");
         assert_eq!(curve(&[f64::NAN]), "");
+    }
+
+    #[test]
+    fn a_line_loses_whole_parts() {
+        let line = "   0.0 s  loss 2.31  sparsity 50.0 %";
+        assert_eq!(whole_parts(line, 80), line);
+        assert_eq!(whole_parts(line, 35), "   0.0 s  loss 2.31");
+        assert_eq!(whole_parts(line, 10), "   0.0 s");
+        assert_eq!(whole_parts(line, 3), "");
     }
 
     #[test]

@@ -8,8 +8,9 @@ use std::{
     sync::Arc,
 };
 
-use sweep_job::{Task, TaskInfo, Value};
+use sweep_job::{Task, TaskInfo, Value, Values};
 
+use super::difference::{Difference, differences};
 use crate::{
     format::{clean, count},
     plan::{Code, JobId, Manifests, Plan},
@@ -68,6 +69,8 @@ pub enum Cause {
     Need {
         /// The job that is needed now.
         job: JobId,
+        /// True if it has a record.
+        cached: bool,
         /// Differences from the previously needed one; empty if there is none to compare with.
         causes: Vec<Cause>,
     },
@@ -186,19 +189,29 @@ impl<'a> Explainer<'a> {
             let own = |name: &str| {
                 name == param.name || name.strip_prefix(param.name).is_some_and(|rest| rest.starts_with('.'))
             };
+            let values = &self.plan.job(id).values;
             let names: BTreeSet<&String> =
                 now.inputs.keys().chain(then.inputs.keys()).filter(|name| own(name)).collect();
             let mut as_input = false;
             for name in names {
                 let (old_digest, new_digest) = (then.inputs.get(name), now.inputs.get(name));
                 if old_digest != new_digest {
-                    changed(name, content(old_digest, old), content(new_digest, new), place());
+                    let file = file_of(values, name).unwrap_or_else(|| name.clone());
+                    changed(&file, content(old_digest, old), content(new_digest, new), place());
                     as_input = true;
                 }
             }
             // The same result of another job: what is different about that job is told as a change of the need.
-            if !as_input && old != new && shown(old) != shown(new) {
-                changed(param.name, shown(old), shown(new), place());
+            if as_input || old == new || shown(old) == shown(new) {
+                continue;
+            }
+            match (old, new) {
+                (Some(old), Some(new)) => {
+                    for Difference { what, old, new } in differences(param.name, old, new) {
+                        changed(&what, without_keys(&old), without_keys(&new), place());
+                    }
+                }
+                _ => changed(param.name, shown(old), shown(new), place()),
             }
         }
         causes.extend(self.code_causes(id, entry));
@@ -268,7 +281,8 @@ impl<'a> Explainer<'a> {
                 taken.insert(earlier.key);
                 self.causes(job, earlier)
             });
-            causes.push(Cause::Need { job, causes: inner.unwrap_or_default() });
+            let cached = self.by_key.contains_key(&planned.key);
+            causes.push(Cause::Need { job, cached, causes: inner.unwrap_or_default() });
         }
         let gone = before.into_iter().filter(|earlier| !taken.contains(&earlier.key));
         causes.extend(gone.map(|gone| Cause::Gone { label: gone.label.clone() }));
@@ -291,12 +305,17 @@ impl<'a> Explainer<'a> {
             let text = match cause {
                 Cause::Changed { what, old, new, place } => {
                     let place = place.map(|place| format!("   {}", self.plan.sources().location(place)));
-                    format!("{what} {} → {}{}", shortened(old), shortened(new), place.unwrap_or_default())
+                    let change = if is_content(old, new) {
+                        format!("{} changed", clean(what))
+                    } else {
+                        format!("{} {} → {}", clean(what), shortened(old), shortened(new))
+                    };
+                    change + &place.unwrap_or_default()
                 }
                 Cause::Code { what, old, new, readers, .. } => {
                     let read = if *readers == 1 { "reads" } else { "read" };
                     let what = clean(what);
-                    let change = if old.starts_with(CONTENT) && new.starts_with(CONTENT) {
+                    let change = if is_content(old, new) {
                         format!("{what} changed")
                     } else if old.starts_with(CONTENT) {
                         format!("{what} is {new}")
@@ -305,8 +324,8 @@ impl<'a> Explainer<'a> {
                     };
                     format!("{change}; {} {read} it", count(*readers, "job"))
                 }
-                Cause::Need { job, causes } if causes.is_empty() => {
-                    format!("needs {}, which is new", self.plan.job(*job).label)
+                Cause::Need { job, cached, causes } if causes.is_empty() => {
+                    format!("needs {}, {}", self.plan.job(*job).label, news(*cached))
                 }
                 Cause::Need { causes, .. } => {
                     self.roots(causes, found);
@@ -319,6 +338,28 @@ impl<'a> Explainer<'a> {
             }
         }
     }
+}
+
+/// True if only the content of a file is different, which is said without its digests.
+pub fn is_content(old: &str, new: &str) -> bool {
+    old.starts_with(CONTENT) && new.starts_with(CONTENT)
+}
+
+/// What is different about a needed job that has nothing to be compared with.
+pub fn news(cached: bool) -> &'static str {
+    if cached { "which it did not need before" } else { "which is new" }
+}
+
+/// The file of an input: the parameter's value, or an item of it, by the input's name: `input`, `inputs.2`, `data.train`.
+fn file_of(values: &Values, name: &str) -> Option<String> {
+    let (param, part) = name.split_once('.').map_or((name, None), |(param, part)| (param, Some(part)));
+    let value = values.get(param)?;
+    let found = match (value, part) {
+        (Value::List(items), Some(part)) => items.get(part.parse::<usize>().ok()?.checked_sub(1)?)?,
+        (Value::Map(entries), Some(part)) => entries.get(part)?,
+        (value, _) => value,
+    };
+    found.as_text().map(without_keys)
 }
 
 /// A label without the recipe's name in front: which recipes are planned together makes no difference to a job.

@@ -5,6 +5,7 @@
 
 mod curves;
 pub mod diff;
+mod difference;
 pub mod explain;
 mod output;
 mod parquet;

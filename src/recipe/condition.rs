@@ -60,6 +60,9 @@ enum Token {
 
 /// Longest first, so that `<=` is not read as `<`.
 const SYMBOLS: [&str; 11] = ["&&", "||", "==", "!=", "<=", ">=", "<", ">", "!", "(", ")"];
+/// The form of a condition, for messages.
+const COMPARISONS: &str =
+    "write comparisons of `params.NAME`, `matrix.AXIS`, numbers and 'text', joined by `&&`, `||` and `!`";
 /// Maximum nesting of parentheses and negations, which bounds the recursion.
 const DEEPEST: usize = 64;
 
@@ -89,9 +92,17 @@ impl Condition {
             Ok(root) => root,
             Err((message, start, len)) => {
                 let span = mark(start, len.max(1));
-                let problem = Problem::new(sources, span, format!("`if` cannot be read: {message}"), "here").help(
-                    "write comparisons of `params.NAME`, `matrix.AXIS`, numbers and 'text', joined by `&&`, `||` and `!`",
-                );
+                let word = inner.get(start..start + len).unwrap_or_default();
+                let help = match word {
+                    "and" => "write `&&` for `and`".to_owned(),
+                    "or" => "write `||` for `or`".to_owned(),
+                    "not" => "write `!` for `not`".to_owned(),
+                    "=" => "write `==`".to_owned(),
+                    name if axes.contains(&name) => format!("write `matrix.{name}` for the axis"),
+                    name if params.contains_key(name) => format!("write `params.{name}` for the param"),
+                    _ => COMPARISONS.to_owned(),
+                };
+                let problem = Problem::new(sources, span, format!("`if` cannot be read: {message}"), "here").help(help);
                 problems.push(span, problem);
                 return None;
             }

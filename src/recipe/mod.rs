@@ -6,6 +6,7 @@
 mod compose;
 mod condition;
 mod excerpt;
+mod foreign;
 mod keys;
 mod lower;
 mod matrix;
@@ -36,7 +37,7 @@ pub use self::{
     matrix::{
         Ablation, Assignment, Axis, AxisValues, Design, Dimension, Draw, Factor, Matrix, Progression, Random, Suggested,
     },
-    problem::{Collector, Problem, Problems, Warning, suggest},
+    problem::{Collector, Problem, Problems, Warning, nearest, suggest},
     source::{Sources, Span, Spanned},
     template::{Known, Names, Reference, Scope, Template, check_references},
 };

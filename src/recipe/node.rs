@@ -239,10 +239,15 @@ fn syntax_problem(sources: &Sources, source: u16, error: &serde_saphyr::Error, p
     let text = sources.text(source);
     let line_start = text.get(..span.start as usize).and_then(|before| before.rfind('\n')).map_or(0, |at| at + 1);
     let line = text.get(line_start..).and_then(|rest| rest.lines().next()).unwrap_or("");
+    let number = text.get(..line_start).map_or(1, |before| before.matches('\n').count() + 1);
+    let message = if message == TAB { format!("line {number} is indented with a tab") } else { message };
     let quotes = "inside `{ … }` and `[ … ]`, YAML wants quotes around an expression: \"${{ … }}\"";
     let help = if flow_expression(line) { Some(quotes.to_owned()) } else { own_help.map(str::to_owned) };
     problems.push(span, Problem::new(sources, span, message, "here").maybe_help(help));
 }
+
+/// A tab before the first word of a line.
+const TAB: &str = "a tab cannot indent";
 
 /// Rewords messages of the parser for authors of recipes.
 fn in_our_words(message: &str) -> (String, Option<&'static str>) {
@@ -256,7 +261,7 @@ fn in_our_words(message: &str) -> (String, Option<&'static str>) {
     } else if says("recursion") {
         ("this recipe is nested too deeply".into(), Some("nothing in a recipe is nested deeper than a few levels"))
     } else if says("tabs disallowed") {
-        ("a tab cannot indent".into(), Some("indent with spaces"))
+        (TAB.into(), Some("use spaces, for example two for each level"))
     } else if says("did not find expected key") {
         (message.to_owned(), Some("compare the indentation of this line with the lines above it"))
     } else if says("unknown anchor") {

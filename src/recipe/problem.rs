@@ -203,25 +203,62 @@ impl fmt::Display for Problems {
     }
 }
 
-/// A suggestion for an unknown word: the most similar allowed word, and the list of allowed words.
+/// Names that a suggestion lists at most; of more, the nearest ones.
+const MOST_LISTED: usize = 12;
+
+/// A suggestion for an unknown word: the most similar allowed word, and the list of allowed words. Of many words, those
+/// that have a part in common with the unknown one come first, and only a few are listed.
 pub fn suggest<'a>(word: &str, what: &str, allowed: impl IntoIterator<Item = &'a str>) -> Option<String> {
-    let allowed: Vec<&str> = allowed.into_iter().collect();
+    const FEW: usize = 5;
+    let mut allowed: Vec<&str> = allowed.into_iter().collect();
     if allowed.is_empty() {
         return None;
     }
-    let list = || allowed.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ");
-    let nearest = allowed
-        .iter()
-        .map(|candidate| (strsim::damerau_levenshtein(word, candidate), candidate))
-        .filter(|(distance, candidate)| {
-            // A third of the letters may differ, but not all of them: `b` is not a misspelled `a`.
-            let letters = candidate.chars().count().min(word.chars().count());
-            *distance <= (letters / 3).max(1) && *distance < letters
-        })
-        .min_by_key(|(distance, _)| *distance);
+    let list = |words: &[&str]| words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ");
+    let nearest = nearest(word, allowed.iter().copied());
+    if allowed.len() > MOST_LISTED {
+        if let Some(candidate) = nearest {
+            return Some(format!("did you mean `{candidate}`?"));
+        }
+        allowed.sort_by_key(|candidate| std::cmp::Reverse(kinship(word, candidate)));
+        let others = allowed.len() - FEW;
+        return Some(format!("{what}: {} and {others} more", list(&allowed[..FEW])));
+    }
     Some(match nearest {
-        Some((_, candidate)) if allowed.len() > 12 => format!("did you mean `{candidate}`?"),
-        Some((_, candidate)) => format!("did you mean `{candidate}`? {what}: {}", list()),
-        None => format!("{what}: {}", list()),
+        Some(candidate) => format!("did you mean `{candidate}`? {what}: {}", list(&allowed)),
+        None => format!("{what}: {}", list(&allowed)),
     })
+}
+
+/// The allowed word of which an unknown one is a misspelling.
+pub fn nearest<'a>(word: &str, allowed: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let candidates = allowed.into_iter().map(|candidate| (strsim::damerau_levenshtein(word, candidate), candidate));
+    let similar = candidates.filter(|(distance, candidate)| {
+        // A third of the letters may differ, but not all of them: `b` is not a misspelled `a`.
+        let letters = candidate.chars().count().min(word.chars().count());
+        *distance <= (letters / 3).max(1) && *distance < letters
+    });
+    similar.min_by_key(|(distance, _)| *distance).map(|(_, candidate)| candidate)
+}
+
+/// A measure of how much two names have in common: whole parts between `.`, `_` and the like before letters.
+fn kinship(word: &str, candidate: &str) -> (usize, usize, u64) {
+    let parts = |name: &str| -> Vec<String> {
+        name.split(|char: char| !char.is_alphanumeric())
+            .map(str::to_lowercase)
+            .filter(|part| !part.is_empty())
+            .collect()
+    };
+    let (wanted, has) = (parts(word), parts(candidate));
+    let shared = has.iter().filter(|part| wanted.contains(part)).count();
+    let beginnings = has.iter().filter(|part| wanted.iter().any(|word| starts_alike(word, part))).count();
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 0 to 1000")]
+    let similarity = (strsim::jaro_winkler(&word.to_lowercase(), &candidate.to_lowercase()) * 1000.0) as u64;
+    // Of two that share as many parts, the one with fewer other parts.
+    (shared * 100 / (has.len() + wanted.len()).max(1), beginnings, similarity)
+}
+
+fn starts_alike(word: &str, part: &str) -> bool {
+    let (short, long) = if word.len() < part.len() { (word, part) } else { (part, word) };
+    short.len() >= 3 && long.starts_with(short)
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use sweep_job::{Part, Value, tasks::FLAGS};
 
 use super::{
+    foreign,
     node::{Node, NodeKind},
     problem::{Collector, Problem, suggest},
     source::{Sources, Span, Spanned},
@@ -306,9 +307,52 @@ pub fn check_references(
         };
         problems.push(span, problem);
     }
+    check_foreign(template, params, known, sources, problems);
     let size = template.size(params, &Names::new());
     if size > LONGEST {
         too_long(template, size, sources, problems);
+    }
+}
+
+/// Reports names that are known here, but written in the notation of another tool, which would stay plain text.
+fn check_foreign(template: &Template, params: &Names, known: Known<'_>, sources: &Sources, problems: &mut Collector) {
+    let mut check = |text: &str| {
+        let shift = sources.slice(template.span).find(text);
+        for found in foreign::references(text) {
+            let is_known = match found.scope {
+                "params" => params.contains_key(found.name),
+                _ => known.axes.is_some_and(|axes| axes.contains(&found.name)),
+            };
+            if !is_known {
+                continue;
+            }
+            let span = shift.map_or(template.span, |shift| template.span.part(shift + found.start, found.len));
+            let written = &text[found.start..found.start + found.len];
+            let problem = Problem::new(sources, span, format!("`{written}` is not an expression"), "plain text");
+            let help = format!("write `${{{{ {}.{} }}}}`", found.scope, found.name);
+            problems.push(span, problem.help(help));
+        }
+    };
+    match &template.kind {
+        TemplateKind::Literal(Value::Text(text)) => check(text),
+        TemplateKind::Mixed(pieces) => {
+            for piece in pieces {
+                if let Piece::Text(text) = piece {
+                    check(text);
+                }
+            }
+        }
+        TemplateKind::Literal(_) | TemplateKind::Whole(_) => {}
+        TemplateKind::List(items) => {
+            for item in items {
+                check_foreign(item, params, known, sources, problems);
+            }
+        }
+        TemplateKind::Map(entries) => {
+            for (_, value) in entries {
+                check_foreign(value, params, known, sources, problems);
+            }
+        }
     }
 }
 
@@ -368,13 +412,23 @@ fn parse_reference(body: &str, span: Span, sources: &Sources, problems: &mut Col
         _ => {
             let problem =
                 Problem::new(sources, span, format!("unknown expression `{body}`"), "not a name that is known here");
-            problems.push(span, problem.help(EXPRESSIONS));
+            let help = match super::is_name(body) {
+                true => format!("write `${{{{ params.{body} }}}}` for a param, `${{{{ matrix.{body} }}}}` for an axis"),
+                false => EXPRESSIONS.to_owned(),
+            };
+            problems.push(span, problem.help(help));
             return None;
         }
     };
     let Some((scope, name)) = found else {
-        let problem = Problem::new(sources, span, format!("`{body}` names nothing"), "expected a name behind the dot");
-        problems.push(span, problem.help(EXPRESSIONS));
+        let operators = ['+', '-', '*', '/', '%', '(', '[', '|', '<', '>', '=', '?'];
+        let (message, label, help) = if body.contains(char::is_whitespace) && body.contains(operators) {
+            let help = "write the result as a param or an axis of its own, or let the program compute it";
+            (format!("`{body}` computes, and an expression is only a name"), "more than a name", help)
+        } else {
+            (format!("`{body}` names nothing"), "expected a name behind the dot", EXPRESSIONS)
+        };
+        problems.push(span, Problem::new(sources, span, message, label).help(help));
         return None;
     };
     Some(Reference { scope, name: name.to_owned(), span })

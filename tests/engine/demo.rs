@@ -24,7 +24,7 @@ fn changed_files_are_not_overwritten() {
     let sandbox = Sandbox::new();
     sandbox.write("sweep-examples/recipes/bitter.yaml", "mine");
     sandbox.write("sweep-examples/recipes/k1.yaml", "mine");
-    let ended = sandbox.sweep(&["examples"]);
+    let ended = sandbox.sweep(&["examples", "sweep-examples"]);
     assert_eq!((ended.code, ended.stdout.as_str()), (Some(2), ""));
     let message = "error: nothing was copied: sweep-examples/recipes/bitter.yaml and 1 other file differ from what comes with the \
                    program; move them away, or name another folder\n";
@@ -40,10 +40,28 @@ fn the_demo_runs_in_an_empty_folder() {
     let sandbox = Sandbox::new();
     let ended = sandbox.sweep(&["demo"]);
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
-    assert!(ended.stderr.starts_with("running: sweep run sweep-demo/recipes/command.yaml\n"), "{}", ended.stderr);
-    assert!(ended.stdout.contains("Loss after the last step"), "{}", ended.stdout);
-    sandbox.assert_all_cached(&["sweep-demo/recipes/command.yaml"]);
+    assert!(ended.stderr.contains("\nrunning: sweep run sweep-demo/recipes/demo.yaml\n"), "{}", ended.stderr);
+    // A table, differences that are paired, a verdict, curves, and what to do next.
+    let text = &ended.stdout;
+    assert!(text.contains("Differences from no momentum, paired by seed"), "{text}");
+    assert!(text.contains("✓ momentum-helps: supported"), "{text}");
+    let curves: Vec<&str> = text.lines().filter(|line| line.starts_with("  momentum=")).collect();
+    assert_eq!(curves.len(), 3, "{text}");
+    assert!(curves.iter().all(|line| line.contains('▁') && line.contains(" → ")), "{text}");
+    let page = text.lines().map(str::trim).find(|line| line.ends_with("index.html")).unwrap();
+    assert!(sandbox.path(page).is_file(), "{text}");
+    let commands: Vec<Vec<&str>> = text
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("sweep "))
+        .map(|line| line.split(' ').collect())
+        .collect();
+    assert_eq!(commands.len(), 3, "{text}");
+    for command in &commands {
+        let ended = sandbox.sweep(command);
+        assert_eq!(ended.code, Some(0), "what it says to do next works: {command:?}: {}", ended.stderr);
+    }
+    sandbox.assert_all_cached(&["sweep-demo/recipes/demo.yaml"]);
     let again = sandbox.sweep(&["demo"]);
     assert_eq!(again.code, Some(0), "{}", again.stderr);
-    assert_eq!(sandbox.runs().len(), 1, "the second demo takes everything from the cache");
+    assert_eq!(sandbox.runs().len(), 2, "the second demo takes everything from the cache");
 }

@@ -1,4 +1,4 @@
-//! `sweep init`: recipes from scripts, with real parsers and with scripts that misbehave.
+//! `sweep new`: recipes from scripts, with real parsers and with scripts that misbehave.
 
 use std::path::PathBuf;
 
@@ -110,7 +110,7 @@ fn commands_of_argparse_are_chosen_by_arguments() {
     sandbox.write("train.py", script);
     let ended = init(&sandbox, &["train.py"]);
     assert_eq!(ended.code, Some(2));
-    let expected = "error: train.py has the commands `train`, `test`; choose one: `sweep init train.py -- train`\n";
+    let expected = "error: train.py has the commands `train`, `test`; choose one: `sweep new train.py -- train`\n";
     assert_eq!(ended.stderr, expected);
     let params = params(&sandbox, &["train.py", "--", "train"]);
     assert_eq!(params["argv"][2], "train");
@@ -261,7 +261,7 @@ fn scripts_without_parameters_get_a_recipe_with_a_comment() {
         let hostile = |char: char| char.is_control() && char != '\n';
         assert!(!ended.stderr.contains(hostile), "{}", ended.stderr);
         let text = sandbox.read("train.yaml");
-        assert!(text.starts_with("# Written by `sweep init` for train.py, which shows no parameters"), "{text}");
+        assert!(text.starts_with("# Written by `sweep new` for train.py, which shows no parameters"), "{text}");
         assert!(text.contains(", train.py]\n") && !text.contains(hostile), "{text}");
         assert_eq!(sandbox.plan_tally(&["train.yaml"]), (0, 1));
         assert!(!sandbox.path("marker").exists(), "{script}: nothing was written");

@@ -31,6 +31,7 @@ mod forty;
 mod gallery;
 mod gpus;
 mod gridengine;
+mod home;
 mod hostile;
 mod init;
 mod integrity;
@@ -80,4 +81,5 @@ mod tracking;
 mod tracking_sources;
 #[cfg(feature = "remote")]
 mod trust;
+mod widths;
 mod workers;

@@ -35,7 +35,7 @@ steps:
 ";
 
 /// A program on a terminal of its own.
-struct Terminal {
+pub(crate) struct Terminal {
     program: Running,
     screen: Arc<Mutex<vt100::Parser>>,
     reader: thread::JoinHandle<()>,
@@ -43,7 +43,7 @@ struct Terminal {
 }
 
 impl Terminal {
-    fn start(sandbox: &Sandbox, columns: u16, args: &[&str]) -> Self {
+    pub(crate) fn start(sandbox: &Sandbox, columns: u16, args: &[&str]) -> Self {
         let mut command = sandbox.command(args);
         command.env("TERM", "xterm-256color").env_remove("CI");
         Self::with(command, columns)
@@ -88,8 +88,29 @@ impl Terminal {
         Self { program, screen, reader, keyboard }
     }
 
-    fn lines(&self) -> Vec<String> {
+    pub(crate) fn lines(&self) -> Vec<String> {
         rows(&self.screen.lock().unwrap())
+    }
+
+    /// Waits for the program's end with this code, and returns the rows that it has left.
+    pub(crate) fn ended(self, code: i32) -> Vec<String> {
+        let Self { program, screen, reader, keyboard } = self;
+        let ended = program.code();
+        drop(keyboard);
+        reader.join().unwrap();
+        let rows = rows(&screen.lock().unwrap());
+        assert_eq!(ended, Some(code), "{rows:#?}");
+        rows
+    }
+
+    /// Ends a run whose jobs go on for long.
+    pub(crate) fn interrupt(self) {
+        self.program.signal(Signal::INT);
+        until("the engine has heard it", || {
+            self.lines().iter().any(|line| line.contains("Ctrl-C") || line.contains("stopping"))
+        });
+        self.program.signal(Signal::INT);
+        self.ended(130);
     }
 }
 

@@ -48,7 +48,8 @@ impl Overlay {
             if !found {
                 let names: Vec<String> =
                     recipes.iter_mut().flat_map(|recipe| names(entry(&mut recipe.node, "params").as_deref())).collect();
-                let help = suggest(&name.value, "params", names.iter().map(String::as_str))
+                let help = elsewhere(recipes, &name.value, sources.slice(value.span))
+                    .or_else(|| suggest(&name.value, "params", names.iter().map(String::as_str)))
                     .unwrap_or_else(|| "this recipe has no `params`".into());
                 let message = format!("unknown param `{}`", name.value);
                 let problem = Problem::new(sources, name.span, message, "no param has this name");
@@ -59,6 +60,26 @@ impl Overlay {
             set_axis(recipes, &name, &values, sources, problems);
         }
     }
+}
+
+/// What to do where `--set` names an axis, or a value in the `with` of a step.
+fn elsewhere(recipes: &mut [Disposition], name: &str, value: &str) -> Option<String> {
+    for Disposition { node, .. } in recipes {
+        let Some(Node { kind: NodeKind::Map(steps), .. }) = entry(node, "steps") else { continue };
+        for Entry { key, value: step } in steps {
+            let step_name = &key.value;
+            if axis_names(step).iter().any(|axis| axis == name) {
+                return Some(format!("`{name}` is an axis of step `{step_name}`: write `--axis {name}={value}`"));
+            }
+            if entry(step, "with").and_then(|with| entry(with, name)).is_some() {
+                return Some(format!(
+                    "step `{step_name}` has `{name}` in `with`: write `--axis {step_name}.{name}={value}`, or make it a param, with \
+                     `params: {{ {name}: … }}` and `{name}: ${{{{ params.{name} }}}}`"
+                ));
+            }
+        }
+    }
+    None
 }
 
 fn set_axis(

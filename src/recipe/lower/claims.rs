@@ -390,7 +390,10 @@ impl Lower<'_> {
     pub(super) fn check_metric(&mut self, metric: &Spanned<String>, step: &Step) {
         if !step.task.open_metrics && step.task.metric(&metric.value).is_none() {
             let metrics = step.task.metrics().map(|metric| metric.name);
-            let help = suggest(&metric.value, "metrics", metrics).unwrap_or_default();
+            let mut help = suggest(&metric.value, "metrics", metrics).unwrap_or_default();
+            if help.ends_with(" more") {
+                help.push_str(&format!("; `sweep tasks {}` lists all", step.task.name));
+            }
             let message = format!("task `{}` does not measure `{}`", step.task.name, metric.value);
             self.problem(metric.span, message, "unknown metric", help);
         }

@@ -6,6 +6,7 @@ use super::Lower;
 use crate::recipe::{
     keys::{Given, Mapping as _, Number, mapping},
     node::Node,
+    node::NodeKind,
 };
 
 /// The range that a claim expects.
@@ -98,7 +99,10 @@ impl Lower<'_> {
             }
         }
         if !given {
-            self.problem(node.span, "`expect` expects nothing", "empty", USAGE);
+            // Unknown keys have been reported.
+            if !matches!(&node.kind, NodeKind::Map(entries) if !entries.is_empty()) {
+                self.problem(node.span, "`expect` expects nothing", "empty", USAGE);
+            }
             return None;
         }
         let bound = |(value, strict): (f64, bool)| Bound { value, strict };

@@ -8,7 +8,7 @@ use sweep_job::Value;
 use super::{Lower, StepKeys, find};
 use crate::recipe::{
     Ablation, Assignment, Axis, AxisValues, Condition, Design, Dimension, Draw, Factor, Matrix, Names, Progression,
-    Random, Template,
+    Random, Template, is_name,
     keys::{Custom, Given, Mapping as _, TimeSpan, Within, Word, mapping},
     node::{Entry, Node, NodeKind},
     problem::suggest,
@@ -178,6 +178,11 @@ impl Lower<'_> {
                 matrix.dimensions.push(Dimension::Zip(axes));
             } else if is(&own.random, entry) {
                 matrix.dimensions.extend(self.random(&entry.value, params).map(Dimension::Random));
+            } else if !is_name(&entry.key.value) && matches!(entry.value.kind, NodeKind::Scalar(Value::Null)) {
+                // `lr: 1, 2` in braces is an axis `lr` and a key `2`.
+                let message = format!("`{}` stands alone", entry.key.value);
+                let help = "write the values of an axis in brackets: `lr: [1, 2]`";
+                self.problem(entry.key.span, message, "not an axis", help);
             } else if !MatrixKeys::NAMES.contains(&entry.key.value.as_str()) {
                 matrix.dimensions.extend(self.axis(entry, params, needed).map(Dimension::Axis));
             }
@@ -239,6 +244,13 @@ impl Lower<'_> {
 
     /// Reads `{ range: [0, 10] }`, `{ linspace: [0, 1, 5] }` or `{ logspace: [1e-4, 1e-2, 3] }`.
     fn progression(&mut self, name: &str, node: &Node, params: &Names) -> Option<AxisValues> {
+        if let NodeKind::Map(entries) = &node.kind
+            && let Some(help) = self.drawn(name, entries)
+        {
+            let message = format!("axis `{name}` must be a list, or one form of it");
+            self.problem(node.span, message, "not an axis", help);
+            return None;
+        }
         let keys = AxisForms::read(self, node, &format!("axis `{name}`"))?;
         let forms = [
             (&keys.range, Progression::Range, 2..=3, "`range: [from, to]` or `range: [from, to, step]`"),
@@ -316,10 +328,16 @@ impl Lower<'_> {
     }
 
     fn draw(&mut self, node: &Node, params: &Names) -> Option<Draw> {
+        let usage = "write `{ uniform: [from, to] }`, `{ log_uniform: [from, to] }` or `{ choice: [a, b] }`";
+        if let NodeKind::Map(entries) = &node.kind
+            && entries.iter().all(|entry| ["min", "max", "low", "high"].contains(&entry.key.value.as_str()))
+        {
+            self.problem(node.span, "a random axis has one distribution", "not a distribution", usage);
+            return None;
+        }
         let keys = DrawForms::read(self, node, "a random axis")?;
         if !is_one(node) {
-            let help = "write `{ uniform: [from, to] }`, `{ log_uniform: [from, to] }` or `{ choice: [a, b] }`";
-            self.problem(node.span, "a random axis has one distribution", "not one", help);
+            self.problem(node.span, "a random axis has one distribution", "not one", usage);
             return None;
         }
         if let Some(node) = keys.uniform.node() {
@@ -380,6 +398,14 @@ impl Lower<'_> {
             NodeKind::Map(entries) => find(entries, "max")?,
             _ => node,
         };
+        if let NodeKind::List(items) = &node.kind {
+            let (number, list) = (items.len().max(1), self.flow_list(node).unwrap_or("[0, 1, 2]"));
+            let help = format!(
+                "write `seeds: {number}` for as many seeds, counted from 0, or `matrix: {{ seed: {list} }}` for certain ones"
+            );
+            self.problem(node.span, "`seeds` is a number of seeds, found a list", "not a number", help);
+            return None;
+        }
         let count = self.value(node, params)?;
         if let NodeKind::Scalar(written) = &node.kind
             && let Some(count) = written.as_f64()

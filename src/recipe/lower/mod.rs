@@ -13,6 +13,7 @@ mod figures;
 mod least;
 mod matrix;
 mod metrics;
+mod misread;
 mod recipe;
 mod resources;
 mod scales;
@@ -56,7 +57,7 @@ pub(super) use self::{
     tables::{TableKeys, WITH_CLAIMS},
 };
 use super::{
-    Known, LONGEST_NAME, Names, Selection, Step, Template, check_references, is_name,
+    Known, LONGEST_NAME, Names, Selection, Step, Template, check_references, foreign, is_name,
     keys::{Declaration, Given, Mapping as _},
     node::{Entry, Node, NodeKind},
     problem::{Collector, Problem, suggest},
@@ -156,14 +157,21 @@ impl<'a> Lower<'a> {
     /// The entries of a map that accepts only certain keys.
     pub(super) fn map<'n>(&mut self, node: &'n Node, what: &str, allowed: &[&str]) -> Option<&'n [Entry]> {
         let NodeKind::Map(entries) = &node.kind else {
-            let help = format!("write keys and values: {}", allowed.join(", "));
-            self.problem(node.span, format!("{what} must be a map, found {}", node.describe()), "not a map", help);
+            self.not_a_map(node, what, || format!("write keys and values: {}", allowed.join(", ")));
             return None;
         };
         for entry in entries {
-            if !allowed.contains(&entry.key.value.as_str()) {
-                let help = suggest(&entry.key.value, &format!("keys of {what}"), allowed.iter().copied());
-                let message = format!("unknown key `{}` in {what}", entry.key.value);
+            let key = entry.key.value.as_str();
+            if !allowed.contains(&key) {
+                let names = || suggest(key, &format!("keys of {what}"), allowed.iter().copied());
+                let help = match (key.split_once(':'), foreign::key(what, key)) {
+                    (Some((key, value)), _) if allowed.contains(&key) => {
+                        Some(format!("put a space behind the colon: `{key}: {value}`"))
+                    }
+                    (_, Some(instead)) => Some(instead.to_owned()),
+                    _ => names(),
+                };
+                let message = format!("unknown key `{key}` in {what}");
                 self.problem(entry.key.span, message, "unknown key", help.unwrap_or_default());
             }
         }
@@ -175,8 +183,13 @@ impl<'a> Lower<'a> {
         match &node.kind {
             NodeKind::Map(entries) => entries,
             _ => {
-                let message = format!("{what} must be a map, found {}", node.describe());
-                self.problem(node.span, message, "not a map", "write `name: value` lines");
+                let example = match what {
+                    "`matrix`" => "write axes with their values: `matrix: { lr: [1e-4, 1e-3] }`",
+                    "`tables`" => "write `tables: { NAME: { from: STEP, rows: [AXIS], cells: [METRIC] } }`",
+                    "`steps`" => "write `steps: { NAME: { uses: TASK } }`",
+                    _ => "write `name: value` lines",
+                };
+                self.not_a_map(node, what, || example.to_owned());
                 &[]
             }
         }
@@ -236,7 +249,8 @@ impl<'a> Lower<'a> {
     }
 
     fn bad_name(&mut self, name: &Spanned<String>, what: &str) {
-        let message = format!("`{}` cannot name a {what}", name.value.escape_debug());
+        let article = if what.starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" };
+        let message = format!("`{}` cannot name {article} {what}", name.value.escape_debug());
         let help = match name.value.len() {
             bytes if bytes > LONGEST_NAME => format!("a name has at most {LONGEST_NAME} characters, not {bytes}"),
             _ => "a name begins with a letter or `_` and continues with letters, digits, `-` and `_`".to_owned(),

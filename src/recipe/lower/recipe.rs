@@ -232,6 +232,19 @@ impl Lower<'_> {
 fn written(steps: &Node) -> Vec<String> {
     match &steps.kind {
         NodeKind::Map(entries) => entries.iter().map(|entry| entry.key.value.clone()).collect(),
-        NodeKind::Scalar(_) | NodeKind::List(_) => Vec::new(),
+        // Steps in a list are one mistake, and what refers to them by name is not another.
+        NodeKind::List(items) => items.iter().flat_map(names_of_item).collect(),
+        NodeKind::Scalar(_) => Vec::new(),
     }
+}
+
+/// The names that an item of a list of steps may mean: the value of its `name`, or its keys.
+fn names_of_item(item: &Node) -> Vec<String> {
+    let NodeKind::Map(entries) = &item.kind else { return Vec::new() };
+    let keys = entries.iter().map(|entry| entry.key.value.clone());
+    let values = entries.iter().filter_map(|entry| match &entry.value.kind {
+        NodeKind::Scalar(Value::Text(text)) => Some(text.clone()),
+        _ => None,
+    });
+    keys.chain(values).collect()
 }

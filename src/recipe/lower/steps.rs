@@ -15,9 +15,10 @@ use super::{
 };
 use crate::recipe::{
     Condition, Dimension, Known, Names, Reference, Scope, Selection, Step, Template, check_references,
+    foreign::{self, PROGRAM},
     keys::{Custom, Flag, Mapping as _, Text, TimeSpan, Whole, Within, mapping},
     node::{Entry, Node, NodeKind},
-    problem::suggest,
+    problem::{nearest, suggest},
     schema::{NAME, Reach, one_expression, reference, whole},
     source::{Span, Spanned},
 };
@@ -239,14 +240,21 @@ impl Lower<'_> {
                 with.push((entry.key.clone(), template));
             }
         }
-        if !keys.uses.is_there() {
-            let help = format!("add `uses:` with a task: {}", task_list());
+        let is_foreign = |entry: &Entry| {
+            let key = entry.key.value.as_str();
+            PROGRAM.contains(&key) || key.starts_with("uses:")
+        };
+        // A program in the words of another tool is reported as such.
+        let NodeKind::Map(written) = &entry.value.kind else { return None };
+        if !keys.uses.is_there() && !written.iter().any(is_foreign) {
+            let help = "add `uses:` with a task, such as `command` for a program; `sweep tasks` lists all tasks";
             self.problem(name.span, format!("step `{}` uses no task", name.value), "what should it run?", help);
         }
         let uses = keys.uses.spanned()?;
         let Some(task) = Task::info(&uses.value) else {
             let tasks = Task::ALL.iter().filter(|info| !info.hidden).map(|info| info.name);
-            let help = suggest(&uses.value, "tasks", tasks).unwrap_or_default();
+            let help = nearest(&uses.value, tasks).map(|task| format!("did you mean `{task}`?"));
+            let help = help.unwrap_or_else(|| foreign::task(&uses.value));
             self.problem(uses.span, format!("unknown task `{}`", uses.value), "no task has this name", help);
             return None;
         };
@@ -351,9 +359,4 @@ impl Lower<'_> {
             }
         }
     }
-}
-
-fn task_list() -> String {
-    let names: Vec<_> = Task::ALL.iter().filter(|info| !info.hidden).map(|info| format!("`{}`", info.name)).collect();
-    names.join(", ")
 }

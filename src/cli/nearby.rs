@@ -1,0 +1,128 @@
+//! Recipes in the current folder, and remedies for a recipe that is not there.
+
+use std::{
+    fs::File,
+    io::Read as _,
+    path::{Path, PathBuf},
+};
+
+use super::ChangeArgs;
+use crate::{
+    error::Error,
+    recipe::{RecipeError, nearest},
+};
+
+/// Folders below the current one are searched this deep.
+const DEEPEST: usize = 2;
+/// Files that are looked at, at most.
+const MOST: usize = 2000;
+/// The part of a file in which its keys are looked for, in bytes.
+const BEGINNING: u64 = 1 << 16;
+/// Recipes that a message names.
+const NAMED: usize = 6;
+
+/// The recipes and sweep files in a folder and in those below it, by name. Hidden folders and `results` are left out.
+pub(super) fn recipes(folder: &Path, results: &Path) -> Vec<PathBuf> {
+    let (mut found, mut left) = (Vec::new(), MOST);
+    search(folder, results, 0, &mut left, &mut found);
+    found.sort_by_key(|path| (path.components().count(), path.clone()));
+    found
+}
+
+fn search(folder: &Path, results: &Path, depth: usize, left: &mut usize, found: &mut Vec<PathBuf>) {
+    let Ok(entries) = std::fs::read_dir(if folder == Path::new("") { Path::new(".") } else { folder }) else { return };
+    for entry in entries.flatten() {
+        if *left == 0 {
+            return;
+        }
+        *left -= 1;
+        let name = entry.file_name();
+        let path = folder.join(&name);
+        let hidden = name.to_string_lossy().starts_with('.');
+        let Ok(kind) = entry.file_type() else { continue };
+        let generated = ["target", "node_modules", "__pycache__"].iter().any(|other| name == *other);
+        if kind.is_dir() && depth < DEEPEST && !hidden && !generated && path != results {
+            search(&path, results, depth + 1, left, found);
+        } else if kind.is_file() && !hidden && is_yaml(&path) && is_recipe(&path) {
+            found.push(path);
+        }
+    }
+}
+
+fn is_yaml(path: &Path) -> bool {
+    path.extension().is_some_and(|end| end == "yaml" || end == "yml")
+}
+
+/// True if a file has the keys of a recipe or of a sweep file.
+fn is_recipe(path: &Path) -> bool {
+    let text = beginning(path);
+    let has = |key: &str| text.lines().any(|line| line.starts_with(key));
+    ["steps:", "recipe:", "recipes:", "extends:"].iter().any(|key| has(key)) && !has("on:")
+}
+
+/// The question that a recipe answers, as its `about` says in one line.
+pub(super) fn about(text: &str) -> Option<String> {
+    let about = text.lines().find_map(|line| line.strip_prefix("about:"))?.trim();
+    let about = about.trim_matches(['"', '\'']);
+    (!about.is_empty() && !about.starts_with(['>', '|'])).then(|| about.to_owned())
+}
+
+/// The beginning of a file; empty if it cannot be read.
+pub(super) fn beginning(path: &Path) -> String {
+    let mut text = Vec::new();
+    // A file that cannot be read has no beginning to show.
+    let _ = File::open(path).and_then(|file| file.take(BEGINNING).read_to_end(&mut text));
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+/// The failure to read recipes; for a file that is not there, with what may have been meant.
+pub(super) fn explained(error: RecipeError, name: String, changes: &ChangeArgs, results: &Path) -> Error {
+    match error {
+        RecipeError::Read { path, source } if source.kind() == std::io::ErrorKind::NotFound => {
+            let help = remedy(&path, changes, results);
+            Error::NoRecipe { path, help }
+        }
+        error => Error::recipe(name)(error),
+    }
+}
+
+fn remedy(path: &Path, changes: &ChangeArgs, results: &Path) -> String {
+    let text = path.to_string_lossy();
+    if text.contains('=') && !is_yaml(path) {
+        return format!("to change a param, write `--set {text}`; to change an axis, `--axis {text}`");
+    }
+    for (flag, values) in [("--set", &changes.set), ("--axis", &changes.axes)] {
+        if let Some(name) = values.iter().find(|value| !value.contains('=')) {
+            return format!("write `{flag} {name}={text}`");
+        }
+    }
+    let known = recipes(Path::new(""), results);
+    let names: Vec<String> = known.iter().map(|path| path.display().to_string()).collect();
+    let stem = |path: &Path| path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+    let wanted = stem(path);
+    let stems: Vec<String> = known.iter().map(|path| stem(path)).collect();
+    let same = stems.iter().position(|stem| *stem == wanted);
+    let similar = || {
+        let near = nearest(&wanted, stems.iter().map(String::as_str))?;
+        stems.iter().position(|stem| stem == near)
+    };
+    if let Some(index) = same.or_else(similar) {
+        return format!("did you mean `{}`?", names[index]);
+    }
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty() && !folder.exists());
+    let here =
+        std::env::current_dir().map_or_else(|_| "this folder".to_owned(), |here| format!("`{}`", here.display()));
+    let looked = match folder {
+        Some(folder) => format!("there is no folder `{}` in {here}", folder.display()),
+        None => format!("it was looked for in {here}"),
+    };
+    if names.is_empty() {
+        return format!(
+            "{looked}, which has no recipes: `sweep new` writes one, `sweep examples` lists those of the program"
+        );
+    }
+    let (shown, more) = (names.iter().take(NAMED), names.len().saturating_sub(NAMED));
+    let shown: Vec<String> = shown.map(|name| format!("`{name}`")).collect();
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("{looked}; recipes there: {}{more}", shown.join(", "))
+}

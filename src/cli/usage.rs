@@ -1,0 +1,124 @@
+//! Command lines in the words of other tools, and what to write instead.
+
+use std::{ffi::OsString, path::Path};
+
+use clap::{
+    Parser as _,
+    builder::StyledStr,
+    error::{ContextKind, ContextValue, ErrorKind},
+};
+
+use super::Cli;
+
+/// Flags of other tools, and what to do instead. `RECIPE` stands for the recipe on the command line.
+const FLAGS: &[(&[&str], &str)] = &[
+    (&["--dry-run", "--dryrun", "--dry", "-n"], "`sweep plan RECIPE` shows what would run, without running it"),
+    (
+        &["--force", "-f", "--rerun", "--no-cache", "--overwrite", "--fresh"],
+        "a job with a record does not run again; `sweep plan RECIPE --list` shows which have one, and another `--results DIR` has none",
+    ),
+    (
+        &["--resume", "--continue", "--restart"],
+        "run the same command again: it continues with the jobs that are not done",
+    ),
+    (&["--seeds", "--seed"], "to change the seeds, write `--axis seed=0,1,2`"),
+    (
+        &["--device", "--gpu", "--gpus", "--cuda", "--cpu"],
+        "to choose what jobs compute on, write `--backend cuda`, `wgpu` or `cpu`",
+    ),
+    (
+        &["--parallel", "--workers", "--threads", "--max-parallel", "-p", "-w"],
+        "to limit the jobs at once, write `--jobs N`",
+    ),
+    (&["--output", "--out", "--output-dir", "-o"], "to choose the folder for results, write `--results DIR`"),
+    (&["--config", "--recipe", "--file", "-c"], "the recipe is an argument: `sweep run RECIPE`"),
+    (
+        &["--filter", "--select", "--step", "--target"],
+        "to select a part of a recipe, write `--only STEP` or `--only STEP/AXIS=VALUE`",
+    ),
+    (&["--watch", "--follow"], "`sweep status` shows a run, and `sweep ui` follows it"),
+];
+
+/// Commands of other tools, and what to do instead.
+const COMMANDS: &[(&[&str], &str)] = &[
+    (
+        &["validate", "check", "lint", "dry-run", "preview", "show-plan"],
+        "`sweep plan RECIPE` checks a recipe and shows its jobs",
+    ),
+    (
+        &["start", "exec", "launch", "resume", "continue", "train", "apply", "build"],
+        "`sweep run RECIPE` runs the jobs that are not done",
+    ),
+    (&["list", "ls", "records", "history"], "`sweep cache ls` lists the records, `sweep status` shows the latest run"),
+    (
+        &["clean", "clear", "rm", "prune", "gc", "delete"],
+        "`sweep cache gc RECIPE` lists the records that nothing needs, and removes them with `--yes`",
+    ),
+    (&["results", "table", "tables", "summary", "output"], "`sweep report RECIPE` prints the tables of a recipe"),
+    (&["compare"], "`sweep diff` compares two runs, recipes or results folders"),
+    (&["log", "tail"], "`sweep logs JOB` prints the output of a job"),
+    (&["dashboard", "serve", "web", "server", "view", "open"], "`sweep ui` serves the pages of runs and reports"),
+    (&["create", "template", "scaffold", "generate"], "`sweep new` writes a recipe to begin with"),
+    (&["why"], "`sweep explain RECIPE JOB` says why a job will run"),
+    (&["ps", "top", "progress", "watch"], "`sweep status` shows the latest run"),
+    (&["models", "metrics", "params"], "`sweep tasks` lists the tasks, with a name its parameters and metrics"),
+];
+
+/// Commands that take changes of a recipe's values.
+const CHANGING: [&str; 5] = ["run", "plan", "explain", "report", "best"];
+
+/// Reads the command line. An error has a remedy if its word is that of another tool.
+pub(super) fn parse() -> Result<Cli, clap::Error> {
+    let typed: Vec<OsString> = std::env::args_os().collect();
+    Cli::try_parse_from(&typed).map_err(|mut error| {
+        let words: Vec<&str> = typed.iter().skip(1).filter_map(|word| word.to_str()).collect();
+        if let Some(remedy) = remedy(&error, &words) {
+            error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![StyledStr::from(remedy)]));
+        }
+        error
+    })
+}
+
+fn remedy(error: &clap::Error, words: &[&str]) -> Option<String> {
+    let wrong = |kind| match error.get(kind) {
+        Some(ContextValue::String(word)) => Some(word.clone()),
+        _ => None,
+    };
+    let recipe = words.iter().find(|word| is_recipe(word)).copied();
+    let filled = |text: &str| text.replace("RECIPE", recipe.unwrap_or("RECIPE"));
+    match error.kind() {
+        ErrorKind::UnknownArgument => {
+            let flag = wrong(ContextKind::InvalidArg)?;
+            // What clap has a similar flag for is a misspelling.
+            if error.get(ContextKind::SuggestedArg).is_some() {
+                return None;
+            }
+            if let Some((_, instead)) = FLAGS.iter().find(|(flags, _)| flags.contains(&flag.as_str())) {
+                return Some(filled(instead));
+            }
+            let name = flag.strip_prefix("--")?.replace('-', "_");
+            words.first().filter(|command| CHANGING.contains(command))?;
+            let value = words.iter().enumerate().find_map(|(at, word)| {
+                let rest = word.strip_prefix(flag.as_str())?;
+                rest.strip_prefix('=').or_else(|| words.get(at + 1).copied()).filter(|value| !value.starts_with("--"))
+            });
+            let value = value.filter(|value| !is_recipe(value)).unwrap_or("VALUE");
+            Some(format!("to change a param of the recipe, write `--set {name}={value}`"))
+        }
+        ErrorKind::InvalidSubcommand => {
+            let command = wrong(ContextKind::InvalidSubcommand)?;
+            if is_recipe(&command) {
+                return Some(format!("`sweep run {command}` runs this recipe"));
+            }
+            // A command of `sweep cache` and the like is not one of `sweep`.
+            words.first().filter(|first| **first == command)?;
+            let (_, instead) = COMMANDS.iter().find(|(commands, _)| commands.contains(&command.as_str()))?;
+            Some(filled(instead))
+        }
+        _ => None,
+    }
+}
+
+fn is_recipe(word: &str) -> bool {
+    Path::new(word).extension().is_some_and(|end| end == "yaml" || end == "yml")
+}

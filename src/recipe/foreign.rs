@@ -1,0 +1,187 @@
+//! Words of other tools, and what a recipe has instead of them.
+
+/// Keys of a mapping that other tools have, as the mapping's name in messages, the keys, and what to write instead.
+const KEYS: &[(&str, &[&str], &str)] = &[
+    (
+        "a recipe",
+        &["jobs", "tasks", "stages", "pipeline", "experiments", "runs"],
+        "write `steps:`; a recipe's jobs follow from its steps",
+    ),
+    (
+        "a recipe",
+        &["with", "config", "defaults", "vars", "variables", "env", "hyperparameters"],
+        "values for the whole recipe are its `params:`; `${{ params.NAME }}` refers to one",
+    ),
+    (
+        "a recipe",
+        &["matrix", "grid", "parameters", "seeds", "uses", "run", "argv"],
+        "this is a key of a step: `steps: { NAME: { uses: …, matrix: { … } } }`",
+    ),
+    (
+        "a recipe",
+        &["program", "command", "script", "method", "metric"],
+        "write a step: `steps: { train: { uses: command, with: { argv: [python, train.py] } } }`",
+    ),
+    ("a recipe", &["plots", "charts", "graphs"], "write `figures:`"),
+    ("a recipe", &["hypotheses", "assertions", "checks", "expect"], "write `claims:`"),
+    ("a recipe", &["description"], "write `about:`"),
+    (
+        "a recipe",
+        &["executor", "slurm", "cluster", "resources"],
+        "where jobs run is a matter of the sweep file or of `--executor`; `resources:` is a key of a step",
+    ),
+    ("a recipe", &["version"], "remove it: a recipe has no version"),
+    (
+        "a step",
+        PROGRAM,
+        "write `uses: command` and `with: { argv: [python, train.py] }`, or `with: { run: … }` for a script",
+    ),
+    (
+        "a step",
+        &["params", "args", "parameters", "config", "kwargs", "inputs", "outputs", "env"],
+        "parameters of a step's task belong into `with:`",
+    ),
+    (
+        "a step",
+        &["depends_on", "depends-on", "dependsOn", "dependencies", "deps", "after", "requires"],
+        "write `needs:` with the names of steps",
+    ),
+    (
+        "a step",
+        &["gpus", "gpu", "cpus", "cpu", "memory", "mem", "nodes"],
+        "write `resources: { cpus: 1, gpus: 1, memory: 4GiB }`",
+    ),
+    ("a step", &["grid", "axes", "sweep", "strategy", "values"], "write `matrix:` with lists of values"),
+    ("a step", &["seed"], "write `seeds: 3` for the seeds 0, 1 and 2, or `with: { seed: 1 }` for one"),
+    (
+        "a step",
+        &["task", "type", "name", "action"],
+        "a step's task is its `uses:`, and its name is the key before the colon: `train: { uses: … }`",
+    ),
+    ("a step", &["when", "condition", "only_if"], "write `if:` with a condition, such as `matrix.lr < 1e-3`"),
+    ("a step", &["retry", "max_retries"], "write `retries:`"),
+    (
+        "a step",
+        &["allow_failure", "allow-failure", "continue_on_error", "ignore_errors"],
+        "write `continue-on-error: true`",
+    ),
+    ("a step", &["repeat", "repeats", "trials", "replicates"], "write `seeds: 3`"),
+    ("a table", &["metrics", "metric", "values", "show"], "write `cells:` with the metrics"),
+    ("a table", &["step", "steps", "data", "source"], "write `from:` with the name of a step"),
+    ("a table", &["cols", "column"], "write `columns:`"),
+    ("a table", &["row", "index", "axes", "by"], "write `rows:` with axes of the step"),
+    (
+        "a figure",
+        &["series", "hue", "group", "by", "groups", "legend"],
+        "write `color:` with the axis whose values are lines of their own",
+    ),
+    ("a figure", &["type", "chart"], "write `kind:`"),
+    ("a figure", &["step", "data", "source"], "write `from:` with the name of a step"),
+    ("`expect`", &["below", "less", "lt", "smaller", "less-than"], "write `less_than:`"),
+    ("`expect`", &["above", "greater", "gt", "more", "more-than", "greater_than"], "write `more_than:`"),
+    ("`expect`", &["max", "le", "most", "upper"], "write `at_most:`"),
+    ("`expect`", &["min", "ge", "least", "lower"], "write `at_least:`"),
+    (
+        "`expect`",
+        &["equals", "equal", "is", "between", "range", "about"],
+        "write both `at_least:` and `at_most:`, or `within:`",
+    ),
+    ("a claim", &["metric", "of", "step"], "these are keys inside of `value:`, `ratio:`, `difference:` or `order:`"),
+    ("a table", &["filter", "select", "only"], "write `where:` with axes and their values"),
+];
+
+/// Keys of a step by which other tools name what a step runs.
+pub(super) const PROGRAM: &[&str] = &["run", "argv", "command", "cmd", "script", "program", "entrypoint"];
+
+/// What to write instead of a key that other tools have in a mapping; `None` for any other key.
+pub(super) fn key(what: &str, key: &str) -> Option<&'static str> {
+    KEYS.iter().find(|(mapping, keys, _)| *mapping == what && keys.contains(&key)).map(|(.., instead)| *instead)
+}
+
+/// How a program is run, for an author whose word for it is no task; `uses` is that word.
+pub(super) fn task(uses: &str) -> String {
+    let mut words: Vec<&str> = uses.split_whitespace().collect();
+    if words.len() < 2 {
+        words = if uses.contains(['.', '/']) && !uses.contains('@') {
+            vec!["python", uses]
+        } else {
+            vec!["python", "train.py"]
+        };
+    }
+    let words: Vec<String> = words.iter().map(|word| quoted(word)).collect();
+    format!(
+        "to run a program, write `uses: command` and `with: {{ argv: [{}] }}`; `sweep tasks` lists all tasks",
+        words.join(", ")
+    )
+}
+
+/// A word in a flow list of YAML.
+fn quoted(word: &str) -> String {
+    let plain = word.chars().all(|char| char.is_ascii_alphanumeric() || "._/-".contains(char));
+    if plain { word.to_owned() } else { format!("\"{}\"", word.replace('"', "\\\"")) }
+}
+
+/// A reference that is written as other tools write it.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct ForeignReference<'t> {
+    /// Its place in the text, in bytes.
+    pub(super) start: usize,
+    /// Its length in bytes.
+    pub(super) len: usize,
+    /// `params` or `matrix`.
+    pub(super) scope: &'static str,
+    /// The name behind the dot.
+    pub(super) name: &'t str,
+}
+
+/// Finds `{{ params.x }}`, `${ params.x }`, `$params.x` and `$(params.x)` in a text.
+pub(super) fn references(text: &str) -> Vec<ForeignReference<'_>> {
+    const FORMS: [(&str, &str); 4] = [("{{", "}}"), ("${", "}"), ("$(", ")"), ("$", "")];
+    let mut found = Vec::new();
+    for scope in ["params", "matrix"] {
+        for (at, _) in text.match_indices(scope) {
+            let rest = &text[at + scope.len()..];
+            let Some(rest) = rest.strip_prefix('.') else { continue };
+            let end = rest.find(|char: char| !char.is_ascii_alphanumeric() && char != '_' && char != '-');
+            let name = &rest[..end.unwrap_or(rest.len())];
+            let before = text[..at].trim_end();
+            let behind = at + scope.len() + 1 + name.len();
+            let form = FORMS.iter().find(|(open, _)| before.ends_with(open));
+            // A `$` belongs to the name behind it; braces may stand apart.
+            let Some((open, close)) = form.filter(|(open, _)| *open != "$" || before.len() == at) else { continue };
+            let after = text[behind..].trim_start();
+            if name.is_empty() || !after.starts_with(close) {
+                continue;
+            }
+            let start = before.len() - open.len();
+            let end = if close.is_empty() { behind } else { text.len() - after.len() + close.len() };
+            found.push(ForeignReference { start, len: end - start, scope, name });
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn references_of_other_tools_are_found_whole() {
+        for text in ["{{ params.lr }}", "{{params.lr}}", "${ params.lr }", "${params.lr}", "$params.lr", "$(params.lr)"]
+        {
+            let whole = format!("--lr={text} ");
+            let found = references(&whole);
+            assert_eq!(found, [ForeignReference { start: 5, len: text.len(), scope: "params", name: "lr" }], "{text}");
+        }
+        for text in ["params.lr", "$ params.lr", "{params.lr}", "the params.", "{{ params.lr", "$params"] {
+            assert_eq!(references(text), [], "{text}");
+        }
+    }
+
+    #[test]
+    fn a_program_in_place_of_a_task_becomes_an_argv() {
+        assert!(task("python train.py --lr=${{ x }}").contains("argv: [python, train.py, \"--lr=${{\", x, \"}}\"]"));
+        assert!(task("train.py").contains("argv: [python, train.py]"));
+        assert!(task("pytorch").contains("argv: [python, train.py]"));
+    }
+}

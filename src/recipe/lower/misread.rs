@@ -1,0 +1,74 @@
+//! Help for values whose form is that of another tool.
+
+use sweep_job::Value;
+
+use super::{Lower, find};
+use crate::recipe::node::{Entry, Node, NodeKind};
+
+impl Lower<'_> {
+    /// Reports a value that is no map; `usual` is the help where nothing better is known.
+    pub(super) fn not_a_map(&mut self, node: &Node, what: &str, usual: impl FnOnce() -> String) {
+        let named = |item: &Node| match &item.kind {
+            NodeKind::Map(entries) => match &find(entries, "name")?.kind {
+                NodeKind::Scalar(Value::Text(name)) => Some(name.clone()),
+                _ => None,
+            },
+            _ => None,
+        };
+        let (message, help) = match &node.kind {
+            NodeKind::Scalar(Value::Null) if what == "a recipe" => {
+                ("the recipe is empty".to_owned(), "`sweep new` writes a recipe to begin with".to_owned())
+            }
+            NodeKind::Scalar(Value::Text(text)) if text.contains(':') && !text.contains(": ") => {
+                let help = format!("put a space behind the colon: `{}`", text.replacen(':', ": ", 1));
+                (format!("{what} must be a map, found text"), help)
+            }
+            NodeKind::List(items) if items.iter().any(|item| matches!(item.kind, NodeKind::Map(_))) => {
+                let name = items.iter().find_map(named).unwrap_or_else(|| "NAME".to_owned());
+                let help = format!("write names instead of dashes: `{name}: {{ … }}`, without `name:`");
+                (format!("{what} must be a map from names, found a list"), help)
+            }
+            _ => (format!("{what} must be a map, found {}", node.describe()), usual()),
+        };
+        self.problem(node.span, message, "not a map", help);
+    }
+
+    /// The help for an axis that is written as the distribution or the range of another tool; `None` for any other map.
+    pub(super) fn drawn(&self, name: &str, entries: &[Entry]) -> Option<String> {
+        const WORDS: [&[&str]; 2] =
+            [&["min", "low", "lower", "from", "start"], &["max", "high", "upper", "to", "stop"]];
+        let written = |node: &Node| match &node.kind {
+            NodeKind::Scalar(_) => Some(self.sources.slice(node.span).to_owned()),
+            _ => None,
+        };
+        let bound = |words: &[&str]| {
+            entries
+                .iter()
+                .find(|entry| words.contains(&entry.key.value.as_str()))
+                .and_then(|entry| written(&entry.value))
+        };
+        let has = |key: &str| find(entries, key).is_some();
+        if let Some(node) = find(entries, "values").or_else(|| find(entries, "grid")) {
+            let list = self.flow_list(node).unwrap_or("[a, b]");
+            return Some(format!("write the list itself: `{name}: {list}`"));
+        }
+        let range = match (bound(WORDS[0]), bound(WORDS[1])) {
+            (Some(from), Some(to)) => format!("[{from}, {to}]"),
+            _ if ["uniform", "log_uniform", "loguniform", "choice", "distribution"].iter().any(|key| has(key)) => {
+                "[from, to]".to_owned()
+            }
+            _ => return None,
+        };
+        Some(format!(
+            "for random values, write `random: {{ n: 10, axes: {{ {name}: {{ log_uniform: {range} }} }} }}` or `uniform` in \
+             `matrix`; for certain values, `{name}: [a, b]`, or `{name}: {{ linspace: [from, to, n] }}`, `logspace` or `range`"
+        ))
+    }
+
+    /// The text of a list in brackets that ends in its first line.
+    pub(super) fn flow_list(&self, node: &Node) -> Option<&str> {
+        let rest = self.sources.text(node.span.source).get(node.span.start as usize..)?.lines().next()?;
+        let end = rest.find(']').filter(|_| rest.starts_with('['))?;
+        rest.get(..=end)
+    }
+}
