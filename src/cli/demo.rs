@@ -78,7 +78,8 @@ fn curves(plan: &Plan, store: &Store) -> Result<String, Error> {
     for (name, values) in &means {
         let (Some(first), Some(last)) = (values.first(), values.last()) else { continue };
         let ends = format!("{} → {}", quantity(*first, unit), quantity(*last, unit));
-        text.push_str(&format!("  {:width$}  {}  {ends}\n", clean(name), row_of_blocks(&thinned(values), low, high)));
+        let blocks = row_of_blocks(&thinned(values), low, high);
+        text.extend([format!("  {:width$}  {blocks}  {ends}\n", clean(name))]);
     }
     Ok(text)
 }

@@ -142,17 +142,19 @@ fn list(plan: &Plan, causes: &[Cause], depth: usize, lines: &mut Vec<String>) {
             Cause::Changed { what, old, new, place } => {
                 let place = place.map(|place| format!("   {}", plan.sources().location(place))).unwrap_or_default();
                 let what = clean(what);
-                lines.push(match is_content(old, new) {
-                    true => format!("{indent}{what} changed{place}"),
-                    false => format!("{indent}{what}   {} → {}{place}", clean(old), clean(new)),
+                lines.push(if is_content(old, new) {
+                    format!("{indent}{what} changed{place}")
+                } else {
+                    format!("{indent}{what}   {} → {}{place}", clean(old), clean(new))
                 });
             }
             Cause::Code { what, old, new, by, .. } => {
                 let by = by.as_ref().map(|by| format!("   imported by {}", clean(by))).unwrap_or_default();
                 let what = clean(what);
-                lines.push(match is_content(old, new) {
-                    true => format!("{indent}{what} changed{by}"),
-                    false => format!("{indent}{what}   {} → {}{by}", clean(old), clean(new)),
+                lines.push(if is_content(old, new) {
+                    format!("{indent}{what} changed{by}")
+                } else {
+                    format!("{indent}{what}   {} → {}{by}", clean(old), clean(new))
                 });
             }
             Cause::Need { job, cached, causes } if causes.is_empty() => {

@@ -95,9 +95,10 @@ fn next(recipes: &[PathBuf], latest: Option<&Snapshot>) -> Vec<(String, &'static
             let is_done = snapshot.summary.as_ref().is_some_and(|summary| {
                 summary.interrupted.is_none() && summary.failed + summary.skipped + summary.stopped == 0
             });
-            let first = match is_done {
-                true => (format!("sweep report {recipe}"), "prints its tables"),
-                false => (format!("sweep run {recipe}"), "continues it"),
+            let first = if is_done {
+                (format!("sweep report {recipe}"), "prints its tables")
+            } else {
+                (format!("sweep run {recipe}"), "continues it")
             };
             vec![first, status(), (format!("sweep plan {recipe}"), "shows what is cached and what would run")]
         }

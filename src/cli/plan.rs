@@ -294,7 +294,7 @@ impl<'a> View<'a> {
     }
 
     /// The reasons of these jobs, from a sample of them, each in a line.
-    fn common_reasons(&self, jobs: &[JobId]) -> String {
+    pub(in crate::cli) fn common_reasons(&self, jobs: &[JobId]) -> String {
         const LOOKED_AT: usize = 100;
         const SHOWN: usize = 3;
         let reasons: BTreeSet<String> = jobs.iter().take(LOOKED_AT).map(|id| self.why(*id)).collect();

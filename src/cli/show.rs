@@ -180,7 +180,7 @@ fn text(record: &Record, origin: Option<&Origin>, folder: &Path, decisions: Vec<
     let mut facts = Vec::new();
     for (name, fact) in &outcome.facts {
         match name.strip_prefix("absent.") {
-            Some(metric) => absent.entry(fact.to_string()).or_default().push(metric),
+            Some(metric) => absent.entry(fact.clone()).or_default().push(metric),
             None => facts.push(format!("{name}: {fact}")),
         }
     }

@@ -73,6 +73,8 @@ pub(super) fn parse() -> Result<Cli, clap::Error> {
     Cli::try_parse_from(&typed).map_err(|mut error| {
         let words: Vec<&str> = typed.iter().skip(1).filter_map(|word| word.to_str()).collect();
         if let Some(remedy) = remedy(&error, &words) {
+            error.remove(ContextKind::SuggestedArg);
+            error.remove(ContextKind::SuggestedSubcommand);
             error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![StyledStr::from(remedy)]));
         }
         error
@@ -89,12 +91,12 @@ fn remedy(error: &clap::Error, words: &[&str]) -> Option<String> {
     match error.kind() {
         ErrorKind::UnknownArgument => {
             let flag = wrong(ContextKind::InvalidArg)?;
+            if let Some((_, instead)) = FLAGS.iter().find(|(flags, _)| flags.contains(&flag.as_str())) {
+                return Some(filled(instead));
+            }
             // What clap has a similar flag for is a misspelling.
             if error.get(ContextKind::SuggestedArg).is_some() {
                 return None;
-            }
-            if let Some((_, instead)) = FLAGS.iter().find(|(flags, _)| flags.contains(&flag.as_str())) {
-                return Some(filled(instead));
             }
             let name = flag.strip_prefix("--")?.replace('-', "_");
             words.first().filter(|command| CHANGING.contains(command))?;

@@ -48,13 +48,13 @@ impl Server {
     }
 
     /// Calls a tool. Blocks.
-    fn call(&self, place: usize, arguments: Value) -> Value {
+    fn call(&self, place: usize, arguments: &Value) -> Value {
         let begun = Instant::now();
         let tool = &self.tools[place];
         let answer = tool.call(&self.session, arguments.clone());
         let noted = match &answer {
-            Ok(answer) => self.session.note(tool.name, &arguments, Ok(answer), begun),
-            Err(fault) => self.session.note(tool.name, &arguments, Err(json!(fault)), begun),
+            Ok(answer) => self.session.note(tool.name, arguments, Ok(answer), begun),
+            Err(fault) => self.session.note(tool.name, arguments, Err(json!(fault)), begun),
         };
         match (answer, noted) {
             (_, Err(error)) => Fault::io("the journal of calls cannot be written")(error).json(),
@@ -139,7 +139,7 @@ impl ServerHandler for Server {
             return Err(ErrorData::invalid_params(fault.message, None));
         };
         let server = self.clone();
-        let answer = blocking(move || server.call(place, arguments)).await?;
+        let answer = blocking(move || server.call(place, &arguments)).await?;
         let result = if answer.get("error").is_some() {
             CallToolResult::structured_error(answer)
         } else {

@@ -1,6 +1,7 @@
 //! Resources: the texts of recipes, and tables and verdicts of reports.
 
 use std::{
+    borrow::Cow,
     fs, io,
     path::{Path, PathBuf},
 };
@@ -68,8 +69,7 @@ pub(super) fn read(session: &Session, uri: &str) -> Result<ResourceContents, Fau
         let fault = Fault::new(FaultKind::NotFound, format!("there is no resource `{uri}`"));
         fault.help("`resources/list` has the addresses")
     };
-    let decoded =
-        |path: &str| percent_decode_str(path).decode_utf8().map(|path| path.into_owned()).map_err(|_| missing());
+    let decoded = |path: &str| percent_decode_str(path).decode_utf8().map(Cow::into_owned).map_err(|_| missing());
     let file = if let Some(path) = uri.strip_prefix(RECIPES) {
         let path = session.project.inside(&decoded(path)?)?;
         let yaml = path.extension().is_some_and(|end| end == "yaml" || end == "yml");

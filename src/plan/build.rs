@@ -414,8 +414,7 @@ impl Builder<'_> {
             | ParamError::Long { .. }
             | ParamError::Part { .. } => {
                 let doc = step.task.param(param).map(|declared| format!("`{param}`: {}", declared.doc));
-                let remedy = lint::remedy(param, &value.value, error);
-                remedy.map(|remedy| doc.as_ref().map_or(remedy.clone(), |doc| format!("{remedy}\n{doc}"))).or(doc)
+                lint::remedy(param, &value.value, error).or(doc)
             }
         };
         let message = format!("`{param}` of step `{}`: {error}", step.name.value);

@@ -5,6 +5,7 @@ use std::{
     cell::RefCell,
     cmp::Reverse,
     collections::{BTreeSet, HashMap, HashSet},
+    path::Path,
     sync::Arc,
 };
 
@@ -359,7 +360,10 @@ fn file_of(values: &Values, name: &str) -> Option<String> {
         (Value::Map(entries), Some(part)) => entries.get(part)?,
         (value, _) => value,
     };
-    found.as_text().map(without_keys)
+    let path = without_keys(found.as_text()?);
+    let here = std::env::current_dir().ok();
+    let near = here.and_then(|here| Some(Path::new(&path).strip_prefix(here).ok()?.display().to_string()));
+    Some(near.unwrap_or(path))
 }
 
 /// A label without the recipe's name in front: which recipes are planned together makes no difference to a job.

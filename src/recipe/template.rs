@@ -326,6 +326,8 @@ fn check_foreign(template: &Template, params: &Names, known: Known<'_>, sources:
             if !is_known {
                 continue;
             }
+            // A value that is nothing else has one mistake, although it has the wrong type, too.
+            let shift = shift.filter(|_| found.len < text.len());
             let span = shift.map_or(template.span, |shift| template.span.part(shift + found.start, found.len));
             let written = &text[found.start..found.start + found.len];
             let problem = Problem::new(sources, span, format!("`{written}` is not an expression"), "plain text");
@@ -412,9 +414,10 @@ fn parse_reference(body: &str, span: Span, sources: &Sources, problems: &mut Col
         _ => {
             let problem =
                 Problem::new(sources, span, format!("unknown expression `{body}`"), "not a name that is known here");
-            let help = match super::is_name(body) {
-                true => format!("write `${{{{ params.{body} }}}}` for a param, `${{{{ matrix.{body} }}}}` for an axis"),
-                false => EXPRESSIONS.to_owned(),
+            let help = if super::is_name(body) {
+                format!("write `${{{{ params.{body} }}}}` for a param, `${{{{ matrix.{body} }}}}` for an axis")
+            } else {
+                EXPRESSIONS.to_owned()
             };
             problems.push(span, problem.help(help));
             return None;

@@ -27,10 +27,12 @@ pub(super) fn render(table: &Table) -> String {
     let all: usize = widths.iter().sum();
     let follows: Vec<bool> = table.columns.iter().map(follows).collect();
     let parts = parts(&widths, &follows, if all > TURNED { TURNED } else { all });
-    let setting = match all {
-        ..=UPRIGHT => Setting::Plain,
-        ..=SHRUNK => Setting::Shrunk,
-        _ => Setting::Turned,
+    let setting = if all <= UPRIGHT {
+        Setting::Plain
+    } else if all <= SHRUNK {
+        Setting::Shrunk
+    } else {
+        Setting::Turned
     };
     let tabulars = parts.iter().map(|columns| {
         let kinds = "l".repeat(labels) + &"r".repeat(columns.len() - labels);

@@ -36,7 +36,7 @@ fn fitted(table: &Table, width: Option<usize>) -> String {
         text.extend([&grid.to_string(), "\n"]);
     }
     if parts.len() > 1 {
-        text += &format!("{} columns in {} parts: the terminal is narrow.\n", table.columns.len(), parts.len());
+        text.extend([format!("{} columns in {} parts: the terminal is narrow.\n", table.columns.len(), parts.len())]);
     }
     text.extend(table.notes.iter().flat_map(|note| [note.as_str(), "\n"]));
     text

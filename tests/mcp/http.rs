@@ -42,7 +42,7 @@ impl Server {
         let mut head = format!("POST {path} HTTP/1.1\r\nConnection: close\r\nContent-Length: {}\r\n", body.len());
         head += "Content-Type: application/json\r\nAccept: application/json, text/event-stream\r\n";
         for (name, value) in headers {
-            head += &format!("{name}: {value}\r\n");
+            head.extend([name, ": ", value, "\r\n"]);
         }
         stream.write_all(format!("{head}\r\n{body}").as_bytes()).unwrap();
         let mut answer = Vec::new();

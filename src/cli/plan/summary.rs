@@ -104,7 +104,7 @@ impl View<'_> {
             }
         }
         let lines = steps.into_values().map(|(line, open)| {
-            let why = if open.is_empty() { String::new() } else { self.common_reason(&open) };
+            let why = if open.is_empty() { String::new() } else { self.common_reasons(&open) };
             StepLine { to_run: open.len(), why: why.replace("`--why` lists them", "`jobs: true` lists them"), ..line }
         });
         lines.collect()

@@ -392,7 +392,7 @@ impl Lower<'_> {
             let metrics = step.task.metrics().map(|metric| metric.name);
             let mut help = suggest(&metric.value, "metrics", metrics).unwrap_or_default();
             if help.ends_with(" more") {
-                help.push_str(&format!("; `sweep tasks {}` lists all", step.task.name));
+                help.extend(["; `sweep tasks ", step.task.name, "` lists all"]);
             }
             let message = format!("task `{}` does not measure `{}`", step.task.name, metric.value);
             self.problem(metric.span, message, "unknown metric", help);
