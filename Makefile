@@ -9,7 +9,7 @@ export CARGO_TARGET_DIR ?= $(HOME)/.cache/sweep/target
 endif
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 
-.PHONY: help build demo check check-v papers papers-cpu wheel test lint
+.PHONY: help build demo check check-v papers papers-cpu wheel docs test lint
 
 help:
 	@echo 'make demo    build, run `sweep demo` on what this machine has, which prints tables'
@@ -18,6 +18,7 @@ help:
 	@echo 'make papers  run what reproduces the papers, and write docs/papers.md'
 	@echo 'make papers-cpu  the same at the largest sizes for two cores (hours), with evidence in results/evidence/cpu'
 	@echo 'make wheel   build the Python wheel (CPU), install it into a fresh environment, and run the demo from there'
+	@echo 'make docs    build the documentation as a site, in book/ (mdbook, installed by scripts/test-deps.sh)'
 	@echo 'make test    install what the tests need, then run them all'
 	@echo 'make lint    formatting, clippy and documentation, warnings being errors'
 
@@ -59,6 +60,10 @@ papers-cpu: build
 
 wheel:
 	scripts/wheel.sh
+
+docs:
+	@test -x $(HOME)/.cache/sweep/mdbook/bin/mdbook || scripts/test-deps.sh
+	$(HOME)/.cache/sweep/mdbook/bin/mdbook build
 
 test:
 	scripts/test-deps.sh

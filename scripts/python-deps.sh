@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the Python programs that tests hold against what `sweep` reads and writes, or run as jobs, into folders outside of the
 # clone: MLflow and TensorBoard, which read exports; pandas, polars and wandb, which the Python module is tested with, and its
-# linters; the parsers whose parameters `sweep init` reads; Optuna, whose samplers searches use; the SDK of
+# linters; the parsers whose parameters `sweep new` reads; Optuna, whose samplers searches use; the SDK of
 # the Model Context Protocol, as a client of `sweep mcp`; Ray, of which
 # scripts/ray-test.sh starts a cluster; PyTorch as the distribution
 # packages it (the one of PyPI brings gigabytes of CUDA), and with it Hugging Face transformers, which also reads saved networks,

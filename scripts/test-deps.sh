@@ -1,18 +1,22 @@
 #!/usr/bin/env bash
 # Installs what the tests need beyond cargo and a C compiler: Vulkan in software, which stands in for a GPU; LaTeX, which the
 # tables are set with; Chromium, in which the pages are tested; Slurm, Grid Engine and OpenSSH's server, of which
-# scripts/slurm-test.sh, scripts/gridengine-test.sh and scripts/sshd-test.sh start clusters on loopback; Open MPI; and a server that
-# speaks S3, for the remote stores.
+# scripts/slurm-test.sh, scripts/gridengine-test.sh and scripts/sshd-test.sh start clusters on loopback; Open MPI; a server that
+# speaks S3, for the remote stores; and mdbook, which makes the site of the documentation.
 # The packages need apt and the right to install; where either is missing it says so, and so do the tests that cannot run.
 set -euo pipefail
 
-# The server: a program from crates.io, built once and kept.
-s3s=$HOME/.cache/sweep/s3s-fs
-if [ ! -x "$s3s/bin/s3s-fs" ]; then
-    CARGO_TARGET_DIR=$s3s/target cargo install --quiet --locked s3s-fs --version 0.14.1 --features binary --root "$s3s" ||
-        echo "test-deps: s3s-fs cannot be built here; tests on S3 need it" >&2
-    rm -rf "$s3s/target"
-fi
+# Programs from crates.io, built once and kept: keep NAME VERSION PURPOSE OPTION…
+keep() {
+    local name=$1 version=$2 purpose=$3 root=$HOME/.cache/sweep/$1
+    shift 3
+    [ -x "$root/bin/$name" ] && return
+    CARGO_TARGET_DIR=$root/target cargo install --quiet --locked "$name" --version "$version" --root "$root" "$@" ||
+        echo "test-deps: $name cannot be built here; $purpose need it" >&2
+    rm -rf "$root/target"
+}
+keep s3s-fs 0.14.1 'tests on S3' --features binary
+keep mdbook 0.5.4 'the site of the documentation and its tests' --no-default-features --features search
 
 packages=(libvulkan1 mesa-vulkan-drivers texlive-latex-base texlive-latex-recommended slurm-wlm munge openssh-server openmpi-bin
     gridengine-master gridengine-exec gridengine-client)

@@ -42,6 +42,6 @@ sweep --version
 python -c 'import sweep; print("import sweep:", sweep.__file__)'
 sweep demo --backend cpu
 printf 'import sweep\np = sweep.params(lr=0.1)\nsweep.report(loss=p["lr"])\n' >train.py
-sweep init train.py
+sweep new train.py
 sweep run train.yaml
 echo "wheel: $wheel"

@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the message")]
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     fmt::Write as _,
     path::{Path, PathBuf},
 };
@@ -25,6 +25,20 @@ fn plan(path: &Path, text: String) -> Plan {
         Err(sweep::plan::PlanError::Invalid(problems)) => panic!("{}", problems.render(false, 100)),
         Err(error) => panic!("{error}"),
     }
+}
+
+/// The README and the pages of the documentation.
+fn pages() -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(root().join("docs")).unwrap().map(|entry| entry.unwrap().path());
+    let mut pages: Vec<PathBuf> = entries.filter(|path| path.extension().is_some_and(|end| end == "md")).collect();
+    pages.push(root().join("README.md"));
+    pages.sort();
+    pages
+}
+
+/// The blocks of YAML of a page.
+fn blocks(text: &str) -> Vec<&str> {
+    text.split("```yaml\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect()
 }
 
 #[test]
@@ -56,44 +70,36 @@ fn everything_in_the_documentation_plans() {
         std::fs::write(folder.path().join("example").join(name), "").unwrap();
         std::fs::write(folder.path().join(name), "").unwrap();
     }
-    let example = folder.path().join("example.yaml");
-    let mut sweeps = 0;
-    for name in ["README.md", "docs/recipe.md", "docs/programs.md", "docs/search.md"] {
-        let text = std::fs::read_to_string(root().join(name)).unwrap();
-        let blocks: Vec<&str> = text
-            .split("```yaml\n")
-            .skip(1)
-            .map(|rest| rest.split("```").next().unwrap())
-            .filter(|block| block.lines().any(|line| !line.is_empty() && !line.starts_with('#')))
-            .collect();
-        assert!(!blocks.is_empty(), "{name} shows a recipe");
-        // Those that build upon another one build upon the first.
-        std::fs::write(&example, blocks[0]).unwrap();
-        for block in blocks {
-            if block.contains("steps:") {
+    // Blocks that build upon another recipe build upon the first one of the reference.
+    let first = blocks(&std::fs::read_to_string(root().join("docs/recipe.md")).unwrap())[0].to_owned();
+    std::fs::write(folder.path().join("example.yaml"), first).unwrap();
+    let (mut recipes, mut sweeps) = (0, 0);
+    for file in pages() {
+        for block in blocks(&std::fs::read_to_string(&file).unwrap()) {
+            let has = |key: &str| block.lines().any(|line| line.starts_with(key));
+            if has("steps:") || has("extends:") {
+                recipes += 1;
                 plan(&folder.path().join("other.yaml"), block.to_owned());
-                continue;
+            } else if has("recipe:") || has("recipes:") {
+                sweeps += 1;
+                let path = folder.path().join("sweep.yaml");
+                std::fs::write(&path, block).unwrap();
+                let draft = Draft::load(&Request { paths: &[path], ..Request::default() });
+                let draft = draft.unwrap_or_else(|problems| panic!("{}: {block}\n{problems:?}", file.display()));
+                assert!(!Plan::new(draft, Backend::Cpu).unwrap().is_empty(), "{block}");
             }
-            sweeps += 1;
-            let path = folder.path().join("sweep.yaml");
-            std::fs::write(&path, block).unwrap();
-            let draft = Draft::load(&Request { paths: &[path], ..Request::default() }).unwrap();
-            assert!(!Plan::new(draft, Backend::Cpu).unwrap().is_empty(), "{block}");
         }
     }
+    assert!(recipes > 30, "{recipes}");
     assert!(sweeps > 0, "sweep files are shown, too");
 }
 
 #[test]
 fn the_generated_parts_are_the_declarations() {
-    let page = std::fs::read_to_string(root().join("docs/cluster.md")).unwrap();
-    let (cluster, recipe): (Vec<Declaration>, Vec<Declaration>) =
-        schema::declarations().into_iter().partition(|of| page.contains(&format!("<!-- keys: {} -->", of.name)));
-    let tables = |mappings: &[Declaration]| -> Vec<(String, String)> {
-        mappings.iter().map(|mapping| (format!("keys: {}", mapping.name), keys(mapping))).collect()
-    };
-    make("docs/cluster.md", &tables(&cluster));
-    make("docs/recipe.md", &[tables(&recipe), vec![("tasks".to_owned(), tasks())]].concat());
+    let mut parts: Vec<(String, String)> =
+        schema::declarations().iter().map(|mapping| (format!("keys: {}", mapping.name), keys(mapping))).collect();
+    parts.push(("tasks".to_owned(), tasks()));
+    make(&parts);
 }
 
 #[test]
@@ -136,7 +142,8 @@ fn every_promise_has_its_test() {
 #[test]
 fn every_path_in_the_documentation_exists() {
     let files = std::fs::read_dir(root().join("docs")).unwrap().map(|entry| entry.unwrap().path());
-    let files = files.chain(["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"].map(|file| root().join(file)));
+    let files =
+        files.chain(["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md"].map(|file| root().join(file)));
     let mut seen = 0;
     for file in files.filter(|file| file.extension().is_some_and(|end| end == "md")) {
         let text = std::fs::read_to_string(&file).unwrap();
@@ -162,21 +169,53 @@ fn between(text: &str, name: &str) -> Option<std::ops::Range<usize>> {
     Some(start + text[start..].find('\n')? + 1..end)
 }
 
-/// Writes what is made from declarations into a file, or holds the file to it.
-fn make(file: &str, parts: &[(String, String)]) {
-    let path = root().join(file);
-    let mut text = std::fs::read_to_string(&path).unwrap();
+/// Writes what is made from declarations into the pages that have a place for it, or holds the pages to it.
+fn make(parts: &[(String, String)]) {
+    let mut pages: BTreeMap<String, String> = pages()
+        .into_iter()
+        .filter(|path| path.parent().is_some_and(|folder| folder.ends_with("docs")))
+        .map(|path| (path.file_name().unwrap().to_str().unwrap().to_owned(), std::fs::read_to_string(path).unwrap()))
+        .collect();
     for (name, made) in parts {
-        let place = between(&text, name).unwrap_or_else(|| panic!("{file} has no place for `{name}`"));
+        let page = pages.keys().find(|page| between(&pages[*page], name).is_some());
+        let page = page.unwrap_or_else(|| panic!("no page in docs/ has a place for `{name}`")).clone();
+        let made = linked(made, &page, &pages);
+        let place = between(&pages[&page], name).unwrap();
         if std::env::var_os("UPDATE_DOCS").is_some() {
-            text.replace_range(place, made);
+            pages.get_mut(&page).unwrap().replace_range(place, &made);
+            std::fs::write(root().join("docs").join(&page), &pages[&page]).unwrap();
         } else {
-            assert!(text[place] == **made, "{file} is stale at `{name}`: UPDATE_DOCS=1 cargo test --test docs");
+            assert!(pages[&page][place] == *made, "{page} is stale at `{name}`: UPDATE_DOCS=1 cargo test --test docs");
         }
     }
-    if std::env::var_os("UPDATE_DOCS").is_some() {
-        std::fs::write(&path, text).unwrap();
+}
+
+/// A generated text for a page: declarations link to headings of the reference without a page, and these can be on another one.
+fn linked(made: &str, page: &str, pages: &BTreeMap<String, String>) -> String {
+    let mut parts = made.split("](#");
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let anchor = part.split(')').next().unwrap();
+        let others = pages.keys().filter(|name| name.starts_with("recipe") || *name == "tasks.md").map(String::as_str);
+        let mut candidates = std::iter::once(page).chain(others);
+        // What is generated now may not be in the page yet.
+        let there = candidates.find(|name| has_heading(&pages[*name], anchor)).unwrap_or(page);
+        text += if there == page { "](#" } else { "](" };
+        if there != page {
+            text.extend([there, "#"]);
+        }
+        text += part;
     }
+    text
+}
+
+/// True if a page has a heading with this anchor.
+fn has_heading(page: &str, anchor: &str) -> bool {
+    let headings = page.lines().filter(|line| line.starts_with('#')).map(|line| line.trim_start_matches('#').trim());
+    headings.map(str::to_lowercase).any(|heading| {
+        let kept = heading.chars().filter(|char| char.is_alphanumeric() || " -_".contains(*char));
+        kept.map(|char| if char == ' ' { '-' } else { char }).collect::<String>() == anchor
+    })
 }
 
 /// The table of a mapping's keys.

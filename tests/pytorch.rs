@@ -324,13 +324,12 @@ fn blocks<'a>(text: &'a str, language: &str) -> Vec<&'a str> {
     text.split(open.as_str()).skip(1).filter_map(|rest| rest.split("```").next()).collect()
 }
 
-/// The tutorial of docs/programs.md, step by step: what it shows is what is run.
+/// The tutorial of docs/pytorch.md, step by step: what it shows is what is run.
 #[test]
 fn the_tutorial_goes_from_a_script_to_a_figure() {
     let Some(study) = Study::new() else { return };
-    let text = std::fs::read_to_string(root().join("docs/programs.md")).unwrap();
-    let tutorial = text.split("\n## ").find(|part| part.starts_with("From a script to a figure")).unwrap();
-    let (python, yaml, shell) = (blocks(tutorial, "python"), blocks(tutorial, "yaml"), blocks(tutorial, "sh"));
+    let tutorial = std::fs::read_to_string(root().join("docs/pytorch.md")).unwrap();
+    let (python, yaml, shell) = (blocks(&tutorial, "python"), blocks(&tutorial, "yaml"), blocks(&tutorial, "sh"));
     std::fs::write(study.path("train.py"), python[0]).unwrap();
     std::fs::write(study.path("study.yaml"), yaml[0]).unwrap();
     let by_hand = study.command("python3", &["train.py", "--lr", "0.03"]).output().unwrap();
@@ -368,6 +367,24 @@ fn the_tutorial_goes_from_a_script_to_a_figure() {
     let again: Value = serde_json::from_slice(&std::fs::read(&again[0]).unwrap()).unwrap();
     let before = study.records().remove(again["label"].as_str().unwrap()).unwrap();
     assert_eq!(curve(&again, "loss"), curve(&before, "loss"));
+}
+
+/// The script and the recipe of the README.
+#[test]
+fn the_study_of_the_readme_runs() {
+    let Some(study) = Study::new() else { return };
+    let text = std::fs::read_to_string(root().join("README.md")).unwrap();
+    let script = blocks(&text, "python")[0];
+    assert!(script.lines().filter(|line| !line.is_empty() && !line.starts_with("import")).count() <= 10, "{script}");
+    std::fs::write(study.path("train.py"), script).unwrap();
+    std::fs::write(study.path("study.yaml"), blocks(&text, "yaml")[0]).unwrap();
+    let by_hand = study.command("python3", &["train.py"]).output().unwrap();
+    assert!(by_hand.status.success() && told(&by_hand).is_empty(), "{}", told(&by_hand));
+    let output = study.sweep(&["run", "study.yaml"]);
+    assert_eq!(output.status.code(), Some(0), "{}", told(&output));
+    assert!(told(&output).contains("9 jobs: 9 done"), "{}", told(&output));
+    assert!(told(&output).contains("faster-is-better: supported"), "{}", told(&output));
+    assert!(study.path("results/reports/sine/figures/loss.svg").exists());
 }
 
 /// The same network on the same batches: the losses of the lab and of PyTorch agree in every step. With other batches they

@@ -26,7 +26,7 @@ use crate::{
     record::{Key, Prefixes},
     remote::keygen,
     run::{Disposition, RunFolder},
-    store::{Origin, State, Store, StoreError},
+    store::{Garbage, Origin, State, Store, StoreError},
 };
 
 #[derive(Debug, Args)]
@@ -73,6 +73,17 @@ enum CacheCommand {
         /// Age of runs, such as `30d`: younger runs keep the records of all their jobs.
         #[arg(long, value_name = "TIME", default_value = "30d", value_parser = seconds)]
         recent: f64,
+        /// Remove the listed records.
+        #[arg(long)]
+        yes: bool,
+    },
+    /// List the records of jobs; with `--yes`, remove them, so that the jobs run again.
+    Rm {
+        /// Jobs, by name or key prefix, or recipes for all of their jobs.
+        #[arg(required = true, value_name = "JOB|RECIPE")]
+        which: Vec<String>,
+        #[command(flatten)]
+        values: Values,
         /// Remove the listed records.
         #[arg(long)]
         yes: bool,
@@ -136,7 +147,13 @@ pub(super) fn cache(results: &Path, args: &CacheArgs) -> Result<Exit, Error> {
         },
         CacheCommand::Gc { recipes, values, recent, yes } => {
             let reached = reached(&store, recipes, values, *recent)?;
-            gc(&store, &reached, *yes)
+            let garbage = store.garbage(&reached).map_err(Error::io("cannot read the store"))?;
+            remove(&store, &garbage, *yes)
+        }
+        CacheCommand::Rm { which, values, yes } => {
+            let keys = recorded(&store, which, values)?;
+            let garbage = store.records_with_states(&keys).map_err(Error::io("cannot read the store"))?;
+            remove(&store, &garbage, *yes)
         }
         CacheCommand::Export { which, output, values } => match destination(output.as_deref(), which) {
             (_, []) => Err(Error::NoDestination),
@@ -283,8 +300,8 @@ fn plan_of(store: &Store, paths: &[PathBuf], values: &Values, backend: Backend) 
     Ok(plan)
 }
 
-fn gc(store: &Store, reached: &HashSet<Key>, yes: bool) -> Result<Exit, Error> {
-    let garbage = store.garbage(reached).map_err(Error::io("cannot read the store"))?;
+/// Lists records and files, and removes them if it is confirmed.
+fn remove(store: &Store, garbage: &Garbage, yes: bool) -> Result<Exit, Error> {
     let label = |key: Key| match store.get(key) {
         Ok(Some(record)) => clean(&record.label).into_owned(),
         Ok(None) => "nothing".to_owned(),
@@ -309,7 +326,7 @@ fn gc(store: &Store, reached: &HashSet<Key>, yes: bool) -> Result<Exit, Error> {
     if garbage.is_empty() {
         say(format_args!("nothing to remove"));
     } else if yes {
-        store.remove(&garbage)?;
+        store.remove(garbage)?;
         say(format_args!("removed {what}"));
     } else {
         say(format_args!("would remove {what}; `--yes` removes it"));

@@ -1,7 +1,7 @@
 //! Removal of unreachable records.
 
 use std::{
-    collections::HashSet,
+    collections::{BTreeSet, HashSet},
     io,
     path::{Path, PathBuf},
 };
@@ -88,6 +88,16 @@ impl Store {
             garbage.leftover_bytes += temporary.iter().filter_map(|path| size(path).ok()).sum::<u64>();
             garbage.temporary = temporary;
         }
+        Ok(garbage)
+    }
+
+    /// Records, whoever needs them, with the states that their jobs have left.
+    pub fn records_with_states(&self, keys: &BTreeSet<Key>) -> io::Result<Garbage> {
+        let mut garbage = Garbage::default();
+        for key in keys {
+            garbage.records.push((*key, size(&self.folder(*key))?));
+        }
+        garbage.states = self.states()?.into_iter().filter(|state| keys.contains(&state.record)).collect();
         Ok(garbage)
     }
 

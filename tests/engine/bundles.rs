@@ -195,6 +195,17 @@ fn commands_of_a_bundle_are_shown_and_not_run_without_a_word() {
     assert_eq!(verify(&own, &["--rerun", "1"]).code, Some(0));
 }
 
+#[test]
+fn a_program_with_arguments_is_shown_as_one_would_type_it() {
+    let step = r#"{ uses: command, with: { argv: [echo, "it's x=1", "${{ flags }}"], params: { lr: 0.1 } } }"#;
+    let sandbox = Sandbox::with(&format!("name: study\nsteps: {{ a: {step} }}\n"));
+    assert_eq!(sandbox.sweep(&["run", "recipe.yaml"]).code, Some(0));
+    assert_eq!(sandbox.sweep(&["bundle", "recipe.yaml"]).code, Some(0));
+    let refused = verify(&sandbox, &["--rerun", "1"]);
+    assert_eq!(refused.code, Some(2), "{}{}", refused.stdout, refused.stderr);
+    assert!(refused.stderr.contains("\n    $ echo 'it'\\''s x=1' --lr 0.1\n"), "{}", refused.stderr);
+}
+
 /// A short recipe can mean very many jobs, or long ones; a bundle lists those that it has.
 #[test]
 fn a_small_bundle_cannot_mean_more_than_it_may() {

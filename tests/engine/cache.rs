@@ -254,3 +254,18 @@ fn records_at_other_values_of_an_axis_are_reached() {
     assert_eq!(nothing.code, Some(1));
     assert_message!(nothing.stderr);
 }
+
+#[test]
+fn named_jobs_run_again_when_their_records_are_removed() {
+    let sandbox = Sandbox::with("steps: { a: { uses: mock, matrix: { value: [1, 2] } } }\n");
+    assert_eq!(sandbox.sweep(&["run", "recipe.yaml"]).code, Some(0));
+    let listed = sandbox.sweep(&["cache", "rm", "a/value=1"]);
+    assert_eq!((listed.code, listed.stdout.lines().count()), (Some(0), 1), "{}", listed.stderr);
+    assert!(listed.stderr.contains("`--yes` removes it"), "{}", listed.stderr);
+    sandbox.assert_all_cached(&["recipe.yaml"]);
+    let removed = sandbox.sweep(&["cache", "rm", "a/value=1", "--yes"]);
+    assert_eq!(removed.code, Some(0), "{}", removed.stderr);
+    assert_eq!(sandbox.plan_tally(&["recipe.yaml"]), (1, 1));
+    let unknown = sandbox.sweep(&["cache", "rm", "a/value=3", "--yes"]);
+    assert_eq!((unknown.code, unknown.stdout.as_str()), (Some(2), ""), "{}", unknown.stderr);
+}

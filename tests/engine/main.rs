@@ -12,6 +12,7 @@ mod bundles;
 mod cache;
 mod claims;
 mod command;
+mod commands;
 mod composition;
 mod concurrency;
 mod conditions;
@@ -81,5 +82,6 @@ mod tracking;
 mod tracking_sources;
 #[cfg(feature = "remote")]
 mod trust;
+mod usability;
 mod widths;
 mod workers;

@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use sweep_job::{Metric, Unit, Value};
+use sweep_job::{Metric, TaskSpec as _, Unit, Value, Values, tasks};
 
 use super::Opened;
 use crate::{
     format::clean,
     plan::{Digests, JobId, Plan},
+    recipe::quoted,
     record::{Record, without_keys},
     store::Store,
 };
@@ -101,13 +102,15 @@ pub fn commands(plan: &Plan) -> Vec<Command> {
     let mut found: Vec<Command> = Vec::new();
     let mut known: HashMap<(String, Vec<(String, String)>), usize> = HashMap::new();
     for (_, job) in plan.jobs() {
-        let Some(run) = job.values.get("run").filter(|_| job.task.name == "command") else { continue };
+        if job.task.name != "command" {
+            continue;
+        }
         let text = |value: &Value| without_keys(&value.to_string());
         let env = match job.values.get("env") {
             Some(Value::Map(env)) => env.iter().map(|(name, value)| (name.clone(), text(value))).collect(),
             _ => Vec::new(),
         };
-        let command = (text(run), env);
+        let command = (typed(&job.values), env);
         let index = *known.entry(command.clone()).or_insert_with(|| {
             let (run, env) = command;
             found.push(Command { jobs: Vec::new(), run, env });
@@ -116,6 +119,19 @@ pub fn commands(plan: &Plan) -> Vec<Command> {
         found[index].jobs.push(job.label.to_string());
     }
     found
+}
+
+/// The program of a job as one would type it: its script, or its `argv` with the parameters in their places.
+fn typed(values: &Values) -> String {
+    let script = values.get("run").filter(|run| **run != Value::Null);
+    if let Some(script) = script {
+        return without_keys(&script.to_string());
+    }
+    let Some(command) = tasks::Command::build(values) else {
+        return values.get("argv").map(|argv| without_keys(&argv.to_string())).unwrap_or_default();
+    };
+    let words: Vec<String> = command.arguments().iter().map(|word| quoted(&without_keys(word))).collect();
+    words.join(" ")
 }
 
 /// Puts another path in the place of one.
