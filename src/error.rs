@@ -9,6 +9,7 @@ use crate::{
     host::{devices::DeviceError, log::FilterError},
     init::InitError,
     plan::{NothingSelected, PlanError},
+    propose::{LedgerError, ProposeError, RunError},
     query::QueryError,
     recipe::{Problems, RecipeError},
     remote::RemoteError,
@@ -131,6 +132,9 @@ pub enum Error {
     /// A bundle was not made or not read.
     #[error(transparent)]
     Bundle(#[from] BundleError),
+    /// A proposal has no answer.
+    #[error(transparent)]
+    Propose(#[from] ProposeError),
     /// No recipe was written for a script.
     #[error(transparent)]
     Init(#[from] InitError),
@@ -288,6 +292,7 @@ impl Error {
             | Self::Host { .. }
             | Self::HostsElsewhere(_)
             | Self::Device(DeviceError::Rejected(_)) => Exit::Usage,
+            Self::Propose(error) => Self::exit_of(error),
             Self::Recipe { .. } => Exit::Recipe,
             Self::NothingSelected(_) => Exit::NothingSelected,
             Self::Device(DeviceError::Probe(_))
@@ -306,6 +311,37 @@ impl Error {
         }
     }
 
+    /// The exit code of a proposal without an answer.
+    fn exit_of(error: &ProposeError) -> Exit {
+        match error {
+            ProposeError::Recipe(_) => Exit::Recipe,
+            ProposeError::NothingSelected(_) => Exit::NothingSelected,
+            ProposeError::Elsewhere
+            | ProposeError::Several
+            | ProposeError::NoDelta { .. }
+            | ProposeError::NoStep { .. }
+            | ProposeError::NoSeeds(_)
+            | ProposeError::Searches(_)
+            | ProposeError::NoMetric { .. }
+            | ProposeError::Least
+            | ProposeError::Unpaired(_)
+            | ProposeError::Device(DeviceError::Rejected(_)) => Exit::Usage,
+            ProposeError::Failed(_) => Exit::JobFailed,
+            ProposeError::Interrupted(signal) => Exit::Interrupted(*signal),
+            ProposeError::Search(_)
+            | ProposeError::Store(_)
+            | ProposeError::Ledger(
+                LedgerError::Io(_) | LedgerError::Broken { .. } | LedgerError::Secret(_) | LedgerError::Raced,
+            )
+            | ProposeError::Bundle(_)
+            | ProposeError::Run(_)
+            | ProposeError::Device(DeviceError::Probe(_))
+            | ProposeError::Key(_)
+            | ProposeError::Io(_)
+            | ProposeError::Broken(_) => Exit::Failure,
+        }
+    }
+
     /// A failure of the disk while something was done.
     pub fn io(what: &'static str) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::Io { what, source }
@@ -316,6 +352,26 @@ impl Error {
         move |error| match error {
             RecipeError::Read { path, source } => Self::Read { path, source },
             RecipeError::Invalid(problems) => Self::Recipe { name, problems },
+        }
+    }
+
+    /// A failure to judge a proposal about these recipes.
+    pub fn proposal(name: String) -> impl FnOnce(ProposeError) -> Self {
+        move |error| match error {
+            ProposeError::Recipe(error) => Self::recipe(name)(error),
+            ProposeError::Search(error) => Self::search(name)(error),
+            ProposeError::Store(error) => Self::Store(error),
+            ProposeError::NothingSelected(error) => Self::NothingSelected(error),
+            ProposeError::Device(error) => Self::Device(error),
+            error => Self::Propose(error),
+        }
+    }
+
+    /// A failure of jobs to run.
+    pub fn run(error: RunError) -> Self {
+        match error {
+            RunError::Device(error) => Self::Device(error),
+            RunError::Io { what, source } => Self::Io { what, source },
         }
     }
 

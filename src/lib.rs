@@ -21,6 +21,7 @@ pub mod init;
 pub mod mcp;
 pub mod plan;
 pub mod progress;
+pub mod propose;
 pub mod query;
 pub mod recipe;
 pub mod record;

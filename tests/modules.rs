@@ -29,6 +29,7 @@ const ENGINE: &[&str] = &[
     "render",
     "query",
     "export",
+    "propose",
     "web",
     "mcp",
     "worker",

@@ -7,7 +7,7 @@ use std::{
 };
 
 use clap::{Args, Subcommand};
-use sweep_job::{BackendChoice, Unit};
+use sweep_job::Unit;
 
 use super::{Prepared, RecipeArgs, print};
 use crate::{
@@ -15,15 +15,11 @@ use crate::{
     error::{Error, Exit},
     export::bundle::{self, Command, Compared, Opened, Rerun, Verified},
     format::{clean, clean_lines, count, quantity, say},
-    host,
     plan::{JobId, Plan},
-    progress::Lines,
     recipe::Request,
     render::{Page, Report},
-    run::{
-        self, Arriving, Control, Disposition, History, Journal, Manifest, Observer, Options, RunFolder, RunProvenance,
-        Signals, Through, estimate::Pace,
-    },
+    propose::run_jobs,
+    run::{self, Disposition},
     store::Store,
 };
 
@@ -319,28 +315,6 @@ pub(super) fn run_all(
     results: &Path,
     backend: sweep_job::Backend,
 ) -> Result<run::Summary, Error> {
-    let on_device = plan.jobs().any(|(_, job)| job.identity.backend.is_some());
-    let device = if on_device && cfg!(feature = "cpu") {
-        Some(host::devices::choose(&host::devices::probe()?, BackendChoice::Only(backend))?)
-    } else {
-        None
-    };
-    let signals = Signals::catch().map_err(Error::io("cannot catch signals"))?;
-    store.create().map_err(Error::io("cannot write to the store"))?;
-    let (limits, gpus) = run::allocation::share(device.as_ref(), None);
-    let limits = run::allocation::with_gpu_memory(limits, &gpus, plan);
     let wanted = vec![Disposition::Yes; plan.len()];
-    let history = History::default();
-    let manifest = Manifest::new(plan, &wanted, &limits, Through::Local, &history);
-    let provenance = RunProvenance::determine(plan);
-    let folder = RunFolder::create(results, &manifest).map_err(Error::io("cannot write the journal"))?;
-    let mut journal = Journal::create(folder.path(), false).map_err(Error::io("cannot write the journal"))?;
-    let folder = folder.path().to_owned();
-    provenance.keep(&folder);
-    let (deadline, arriving, failures) = (run::DEADLINE, Arriving::default(), None);
-    let options = Options { limits, gpus, fail_fast: false, device, folder, deadline, arriving, failures };
-    let mut lines = Lines::new(io::stderr(), Pace::silent());
-    let observers: &mut [&mut dyn Observer] = &mut [&mut journal, &mut lines];
-    let control = Control { signals: Some(signals), rounds: None };
-    run::run(plan, store, &wanted, &options, &history, control, observers).map_err(Error::io("the run cannot continue"))
+    run_jobs(plan, store, results, backend, &wanted).map_err(Error::run)
 }

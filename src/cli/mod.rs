@@ -14,12 +14,14 @@ mod export;
 mod home;
 mod hosts;
 mod init;
+mod ledger;
 mod log;
 mod logs;
 #[cfg(feature = "mcp")]
 mod mcp;
 mod nearby;
 mod plan;
+mod propose;
 mod query;
 mod remote;
 mod report;
@@ -99,6 +101,10 @@ enum Command {
     Diff(diff::DiffArgs),
     /// Export records to another program.
     Export(export::ExportArgs),
+    /// Judge a change to a recipe with seeds that nobody has seen, at a level that all proposals share.
+    Propose(propose::ProposeArgs),
+    /// Show every question that was asked with `sweep propose`, its level and its verdict; or verify them.
+    Ledger(ledger::LedgerArgs),
     /// Write a study to one archive that others can verify, or verify such an archive.
     Bundle(bundle::BundleArgs),
     /// The older form of `sweep bundle verify`.
@@ -285,6 +291,8 @@ fn execute(command: Command, results: &Path) -> Result<Exit, Error> {
         Command::Query(args) => query::query(results, args),
         Command::Diff(args) => diff::diff(results, &args),
         Command::Export(args) => export::export(results, &args),
+        Command::Propose(args) => propose::propose(results, &args),
+        Command::Ledger(args) => ledger::ledger(results, &args),
         Command::Bundle(args) => bundle::bundle(results, &args),
         Command::Verify(args) => bundle::verify(&args),
         Command::Status(args) => status::status(results, &args),

@@ -3,7 +3,7 @@
 //! `sample.rs` has means with Student's t intervals, `student.rs` their quantiles and levels, `blocks.rs` Tukey's test
 //! of all rows at once with the distribution in `range.rs`, `dunnett.rs` that of rows against one, `sequential.rs` the levels of repeated looks, `power.rs`
 //! the numbers of seeds, `equivalence.rs` the probabilities of negligible differences, `aggregate.rs` aggregates
-//! over tasks, and `importance.rs` the shares of factors in the differences between configurations. `docs/statistics.md` explains the choices and has simulated error rates.
+//! over tasks, and `importance.rs` the shares of factors in the differences between configurations; `online.rs` has the levels of tests without an end. `docs/statistics.md` explains the choices and has simulated error rates.
 
 mod aggregate;
 mod better;
@@ -15,6 +15,7 @@ pub(crate) mod effects;
 mod equivalence;
 pub(crate) mod factorial;
 mod importance;
+pub mod online;
 mod power;
 mod range;
 mod sample;

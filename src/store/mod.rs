@@ -299,6 +299,11 @@ impl Store {
         }
     }
 
+    /// Folder of the entries of the project's ledger, which may not exist yet.
+    pub fn ledger(&self) -> PathBuf {
+        self.root.join("ledger")
+    }
+
     fn locks(&self) -> PathBuf {
         self.root.join("locks")
     }

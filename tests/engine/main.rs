@@ -48,6 +48,7 @@ mod programs;
 mod programs_ranks;
 mod programs_reads;
 mod programs_stop;
+mod propose;
 mod protocol;
 #[cfg(feature = "remote")]
 mod pulls;

@@ -1,0 +1,160 @@
+//! `sweep ledger`.
+
+use std::path::Path;
+
+use clap::{Args, Subcommand};
+use comfy_table::{CellAlignment, Table};
+
+use super::{
+    plan::grid,
+    print,
+    propose::{ReplyFormat, effect, number_text},
+};
+use crate::{
+    error::{Error, Exit},
+    format::{clean, count, duration},
+    propose::{self, Checked, Conclusion, Entry, Ledger, Question, Verdict},
+    stats::online::RATE,
+    store::Store,
+};
+
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(super) struct LedgerArgs {
+    #[command(subcommand)]
+    command: Option<LedgerCommand>,
+    /// Show only the accepted changes, in order, with effect, cost and bundle.
+    #[arg(long)]
+    accepted: bool,
+    /// Output format.
+    #[arg(long, value_enum, default_value = "term")]
+    format: ReplyFormat,
+}
+
+#[derive(Debug, Subcommand)]
+enum LedgerCommand {
+    /// Verify the chain of entries, the levels, the bundles, and every verdict from the records in them.
+    Verify(VerifyArgs),
+}
+
+#[derive(Debug, Args)]
+struct VerifyArgs {
+    /// A digest that an earlier verification has printed; it must be that of an entry.
+    #[arg(long, value_name = "DIGEST")]
+    head: Option<String>,
+    /// Output format.
+    #[arg(long, value_enum, default_value = "term")]
+    format: ReplyFormat,
+}
+
+pub(super) fn ledger(results: &Path, args: &LedgerArgs) -> Result<Exit, Error> {
+    let store = Store::open(results)?;
+    let ledger = Ledger::read(&store).map_err(propose::ProposeError::from)?;
+    match &args.command {
+        Some(LedgerCommand::Verify(args)) => verify(&store, &ledger, args),
+        None => {
+            let text = match args.format {
+                ReplyFormat::Term => list(&ledger, args.accepted),
+                ReplyFormat::Json => format!("{:#}\n", json(&ledger, args.accepted)),
+            };
+            print(&text).map(|()| Exit::Done)
+        }
+    }
+}
+
+/// The questions to show, each with its verdict.
+fn rows(ledger: &Ledger, accepted: bool) -> Vec<(&Entry, &Question, Option<&Conclusion>)> {
+    let rows = ledger.questions().map(|(entry, question)| (entry, question, ledger.conclusion(entry.number)));
+    let is_shown = |end: Option<&Conclusion>| !accepted || end.is_some_and(|end| end.verdict == Verdict::Accepted);
+    let mut rows: Vec<_> = rows.filter(|(_, _, end)| is_shown(*end)).collect();
+    if accepted {
+        let place = |asked: usize| ledger.conclusions().position(|(_, end)| end.asked == asked);
+        rows.sort_by_key(|(entry, _, _)| place(entry.number));
+    }
+    rows
+}
+
+fn list(ledger: &Ledger, accepted: bool) -> String {
+    let rows = rows(ledger, accepted);
+    if rows.is_empty() {
+        return if accepted { "no change is accepted yet\n" } else { "no question was asked yet\n" }.to_owned();
+    }
+    let mut table: Table = if accepted {
+        grid(["no.", "change", "effect", "cost", "bundle"])
+    } else {
+        grid(["no.", "asked", "change", "level", "verdict", "effect"])
+    };
+    for (entry, question, end) in &rows {
+        let change = format!("{} ({})", clean(&question.delta.display().to_string()), question.metric);
+        let shown = end.map(|end| end.confirmed.as_ref().unwrap_or(&end.search));
+        let mean = shown.map_or_else(String::new, |shown| number_text(shown.mean));
+        let number = entry.number.to_string();
+        table.add_row(if accepted {
+            let bundle = end.and_then(|end| end.bundle.as_ref()).map(|bundle| bundle.file.display().to_string());
+            let cost = end.map(|end| duration(end.seconds)).unwrap_or_default();
+            vec![number, change, shown.map(effect).unwrap_or_default(), cost, bundle.unwrap_or_default()]
+        } else {
+            let level = ledger.grant(entry.number).map(|grant| format!("{:.1e}", grant.level)).unwrap_or_default();
+            let verdict = end.map_or("open", |end| end.verdict.word()).to_owned();
+            vec![number, entry.at.strftime("%Y-%m-%d").to_string(), change, level, verdict, mean]
+        });
+    }
+    if let Some(column) = table.column_mut(0) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    let (tests, found) = (count(ledger.tests(), "test"), ledger.discoveries());
+    let next = ledger.next_level();
+    let rate = RATE * 100.0;
+    format!("{table}\n{tests}, {found} accepted; false discoveries at most {rate:.0} %; the next test has level {next:.2e}\n")
+}
+
+fn json(ledger: &Ledger, accepted: bool) -> serde_json::Value {
+    let questions: Vec<serde_json::Value> = rows(ledger, accepted)
+        .into_iter()
+        .map(|(entry, question, end)| {
+            serde_json::json!({
+                "asked": entry.number,
+                "asked_at": entry.at,
+                "question": question,
+                "grant": ledger.grant(entry.number),
+                "conclusion": end,
+            })
+        })
+        .collect();
+    serde_json::json!({
+        "rate": RATE,
+        "tests": ledger.tests(),
+        "accepted": ledger.discoveries(),
+        "next_level": ledger.next_level(),
+        "head": ledger.head,
+        "questions": questions,
+    })
+}
+
+fn verify(store: &Store, ledger: &Ledger, args: &VerifyArgs) -> Result<Exit, Error> {
+    let mut checked = propose::verify(store)?;
+    if let Some(head) = &args.head {
+        let is_known = *head == ledger.head || ledger.entries.iter().any(|entry| entry.before == *head);
+        if !is_known || head.is_empty() {
+            checked.defects.push(format!("no entry has the digest {}: the ledger was cut or replaced", clean(head)));
+        }
+    }
+    let Checked { entries, verdicts, head, defects } = &checked;
+    match args.format {
+        ReplyFormat::Json => {
+            print(&format!("{}\n", serde_json::to_string_pretty(&checked).map_err(Error::Key)?))?;
+        }
+        ReplyFormat::Term => {
+            let mut lines = vec![format!(
+                "{} follow from each other; {} recomputed from the records",
+                count(*entries, "entry").replace("entrys", "entries"),
+                count(*verdicts, "verdict")
+            )];
+            lines.extend(defects.iter().map(|defect| format!("✗ {}", clean(defect))));
+            lines.push(if defects.is_empty() { "everything agrees".to_owned() } else { count(defects.len(), "defect") });
+            lines.push(format!("head: {head}"));
+            print(&(lines.join("\n") + "\n"))?;
+        }
+    }
+    Ok(if defects.is_empty() { Exit::Done } else { Exit::Failure })
+}

@@ -1,0 +1,147 @@
+//! `sweep propose`.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+
+use super::{BackendArg, print};
+use crate::{
+    error::{Error, Exit},
+    format::{count, duration},
+    propose::{self, Answer, Direction, Effect, Proposal, Standing, Verdict},
+    store::Store,
+};
+
+#[derive(Debug, Args)]
+pub(super) struct ProposeArgs {
+    /// The recipe with the baseline.
+    recipe: PathBuf,
+    /// The change: a recipe with `extends: RECIPE` and what is different.
+    delta: PathBuf,
+    /// The metric that it should improve.
+    #[arg(long, value_name = "METRIC")]
+    metric: String,
+    /// The better direction of the metric.
+    #[arg(long, value_enum)]
+    better: Direction,
+    /// The least improvement that matters, in the base unit of the metric.
+    #[arg(long, value_name = "DIFFERENCE", allow_negative_numbers = true)]
+    least: f64,
+    /// The step that measures. Default: the only step with seeds.
+    #[arg(long, value_name = "STEP")]
+    step: Option<String>,
+    /// Select the configurations of the step by values of axes; can be repeated. The mean over them is compared.
+    #[arg(long, value_name = "AXIS=VALUE")]
+    at: Vec<String>,
+    /// Maximum number of sealed seeds.
+    #[arg(long, value_name = "N", default_value = "20", value_parser = clap::value_parser!(u16).range(4..=1000))]
+    most: u16,
+    /// Run nothing: say what is known, what it would cost, and its power.
+    #[arg(long)]
+    dry_run: bool,
+    /// End with exit code 6 if the change is not accepted.
+    #[arg(long)]
+    strict: bool,
+    /// Backend to compute on. `auto` selects CUDA, else a hardware GPU through wgpu, else the CPU.
+    #[arg(long, value_name = "BACKEND", default_value = "auto")]
+    backend: BackendArg,
+    /// Output format.
+    #[arg(long, value_enum, default_value = "term")]
+    format: ReplyFormat,
+}
+
+/// Format of an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum ReplyFormat {
+    /// For a terminal of 80 columns.
+    Term,
+    /// JSON in base units.
+    Json,
+}
+
+pub(super) fn propose(results: &Path, args: &ProposeArgs) -> Result<Exit, Error> {
+    let proposal = Proposal {
+        recipe: args.recipe.clone(),
+        delta: args.delta.clone(),
+        step: args.step.clone(),
+        at: args.at.clone(),
+        metric: args.metric.clone(),
+        better: args.better,
+        least: args.least,
+        most: usize::from(args.most),
+        backend: args.backend.choice(),
+    };
+    let store = Store::open(results)?;
+    let name = format!("{}, {}", args.recipe.display(), args.delta.display());
+    let answer = propose::propose(&proposal, &store, args.dry_run).map_err(Error::proposal(name))?;
+    match args.format {
+        ReplyFormat::Term => print(&text(&answer))?,
+        ReplyFormat::Json => print(&format!("{}\n", serde_json::to_string_pretty(&answer).map_err(Error::Key)?))?,
+    }
+    Ok(match (answer.standing, answer.verdict()) {
+        (Standing::Refused, _) => Exit::Usage,
+        (Standing::Known | Standing::Judged, verdict) if args.strict && verdict != Some(Verdict::Accepted) => {
+            Exit::Refuted
+        }
+        _ => Exit::Done,
+    })
+}
+
+fn text(answer: &Answer) -> String {
+    let Answer { standing, reason, asked, question, cost, noise, level, pairs, power, conclusion, .. } = answer;
+    let head = match (standing, conclusion) {
+        (Standing::Refused, _) => "refused".to_owned(),
+        (Standing::Known, _) => "known".to_owned(),
+        (Standing::Estimate, _) => "not run".to_owned(),
+        (Standing::Judged, Some(end)) => end.verdict.word().to_owned(),
+        (Standing::Judged, None) => "open".to_owned(),
+    };
+    let number = asked.map(|asked| format!(", question {asked}")).unwrap_or_default();
+    let mut lines = vec![format!("{head}{number}: {reason}")];
+    if *standing == Standing::Refused {
+        return lines.join("\n") + "\n";
+    }
+    let least = number_text(question.least);
+    lines.push(format!("  {} of {}, at least {least} better", question.metric, question.step));
+    if let Some(end) = conclusion {
+        lines.push(format!("  search:       {}", effect(&end.search)));
+        if let (Some(confirmed), Some(evidence)) = (&end.confirmed, &end.evidence) {
+            lines.push(format!("  confirmation: {}", effect(confirmed)));
+            lines.push(format!("  p = {:.2e} at level {:.2e}, e-value {:.3}", evidence.p, evidence.level, evidence.e));
+        }
+        lines.push(format!("  jobs took {}", duration(end.seconds)));
+        lines.extend(end.bundle.as_ref().map(|bundle| format!("  bundle: {}", bundle.file.display())));
+    } else {
+        let time = cost.seconds.map_or_else(|| "unknown time".to_owned(), duration);
+        lines.push(format!("  search: {} cached, {} to run; {time} in all", cost.cached, count(cost.open, "job")));
+        let noise = noise.map_or_else(|| "not measured yet".to_owned(), number_text);
+        lines.push(format!("  noise of the baseline: {noise}; level {level:.2e}"));
+        if let (Some(pairs), Some(power)) = (pairs, power) {
+            lines.push(format!("  {} sealed seeds, power {:.0} %", pairs, power * 100.0));
+        }
+    }
+    lines.join("\n") + "\n"
+}
+
+/// An effect in words.
+pub(super) fn effect(effect: &Effect) -> String {
+    let interval = match (effect.low, effect.high) {
+        (Some(low), Some(high)) => format!(" [{}, {}]", number_text(low), number_text(high)),
+        _ => String::new(),
+    };
+    format!("{}{interval} better, {}", number_text(effect.mean), count(effect.seeds.len(), "seed"))
+}
+
+/// A number with four digits.
+pub(super) fn number_text(number: f64) -> String {
+    let size = number.abs();
+    if number == 0.0 {
+        "0".to_owned()
+    } else if (1e-3..1e5).contains(&size) {
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from −3 to 4")]
+        let decimals = (3.0 - size.log10().floor()).max(0.0) as usize;
+        format!("{number:.decimals$}")
+    } else {
+        format!("{number:.3e}")
+    }
+}

@@ -1,0 +1,144 @@
+//! The effect of a change on paired seeds, and the verdict about it.
+
+use serde::{Deserialize, Serialize};
+
+use super::ledger::Evidence;
+use crate::stats::{Sample, WANTED, online, power, seeds_needed};
+
+/// Fewest pairs of a confirmation.
+pub(super) const FEWEST: usize = 4;
+
+/// Verdict about a proposal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// The metric improves, by the least effect or more.
+    Accepted,
+    /// The improvement is less than the least effect: its 95 % interval is below that.
+    Refuted,
+    /// Neither.
+    Undecided,
+    /// The search found no improvement, so there was no confirmation, and no level was spent.
+    Dropped,
+}
+
+impl Verdict {
+    /// The word for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Accepted => "accepted",
+            Self::Refuted => "refuted",
+            Self::Undecided => "undecided",
+            Self::Dropped => "dropped",
+        }
+    }
+}
+
+/// Values of the baseline and of the candidate with the same seeds, in base units.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Effect {
+    /// The seeds.
+    pub seeds: Vec<i64>,
+    /// Values of the baseline, in the order of the seeds.
+    pub baseline: Vec<f64>,
+    /// Values of the candidate.
+    pub candidate: Vec<f64>,
+    /// Mean improvement, positive where the candidate is better.
+    pub mean: f64,
+    /// Lower end of its 95 % interval; `None` if the values have no spread.
+    pub low: Option<f64>,
+    /// Upper end.
+    pub high: Option<f64>,
+}
+
+impl Effect {
+    /// The effect of paired values; `None` without any. `sign` is 1 if larger values are better, else −1.
+    pub(super) fn new(seeds: Vec<i64>, baseline: Vec<f64>, candidate: Vec<f64>, sign: f64) -> Option<Self> {
+        let sample = Sample::new(&differences(&baseline, &candidate, sign))?;
+        let estimate = sample.estimate();
+        let ends = sample.sd.filter(|sd| *sd > 0.0).is_some();
+        let [low, high] = [estimate.low, estimate.high].map(|end| end.filter(|_| ends));
+        Some(Self { seeds, baseline, candidate, mean: sample.mean, low, high })
+    }
+
+    /// The verdict at a level. Without a spread there is no evidence.
+    pub(super) fn judge(&self, sign: f64, least: f64, level: f64) -> (Verdict, Evidence) {
+        let p = online::improvement_p(&differences(&self.baseline, &self.candidate, sign)).unwrap_or(1.0);
+        let e = online::e_value(p, level);
+        let verdict = if e > 0.0 && self.mean >= least {
+            Verdict::Accepted
+        } else if self.high.is_some_and(|high| high < least) {
+            Verdict::Refuted
+        } else {
+            Verdict::Undecided
+        };
+        (verdict, Evidence { p, e, level })
+    }
+}
+
+fn differences(baseline: &[f64], candidate: &[f64], sign: f64) -> Vec<f64> {
+    baseline.iter().zip(candidate).map(|(old, new)| sign * (new - old)).collect()
+}
+
+/// The number of pairs with which a test at this level finds the least effect with a power of 80 %, of at most `most`,
+/// and the power. `sd` is that of a value.
+pub(super) fn pairs(least: f64, sd: f64, level: f64, most: usize) -> (usize, f64) {
+    // The difference of two independent values; of the same seed they rarely differ more.
+    let effect = least / (sd * 2.0_f64.sqrt());
+    // A one-sided test.
+    let level = 1.0 - 2.0 * level;
+    let pairs = seeds_needed(effect, WANTED, level, most).unwrap_or(most).clamp(FEWEST, most.max(FEWEST));
+    (pairs, power(effect, pairs, level))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stats::Draws;
+
+    /// Fraction of wrong acceptances and of right ones, over proposals that are judged as the engine judges them.
+    #[test]
+    fn a_thousand_proposals_are_judged_at_the_rate() {
+        let mut draws = Draws::new(3);
+        let mut rates = Vec::new();
+        let (mut right, mut effects) = (0, 0);
+        for _ in 0..40 {
+            let [mut wrong, mut found] = [0, 0];
+            for test in 1..=1000 {
+                let is_true = draws.uniform() < 0.05;
+                let shift = if is_true { 2.0 } else { 0.0 };
+                let level = online::level_after(test, wrong + found);
+                let (pairs, _) = pairs(2.0, 1.0, level, 30);
+                let old: Vec<f64> = (0..pairs).map(|_| draws.normal()).collect();
+                let new: Vec<f64> = (0..pairs).map(|_| draws.normal() - shift).collect();
+                let effect = Effect::new(vec![0; pairs], old, new, -1.0).unwrap();
+                // Whatever is at least half as large is worth having.
+                let accepted = effect.judge(-1.0, 1.0, level).0 == Verdict::Accepted;
+                effects += usize::from(is_true);
+                wrong += usize::from(accepted && !is_true);
+                found += usize::from(accepted && is_true);
+            }
+            right += found;
+            rates.push(wrong as f64 / (wrong + found).max(1) as f64);
+        }
+        let rate = Sample::new(&rates).unwrap();
+        let error = rate.sd.unwrap() / (rates.len() as f64).sqrt();
+        assert!(rate.mean <= online::RATE + 2.0 * error, "{} ± {error}", rate.mean);
+        let power = right as f64 / effects as f64;
+        assert!(power > 0.7, "the power is {power}");
+    }
+
+    #[test]
+    fn verdicts_are_about_the_least_effect() {
+        let effect = |candidate: &[f64]| {
+            Effect::new(vec![0; 5], vec![1.0, 1.1, 0.9, 1.05, 0.95], candidate.to_vec(), 1.0).unwrap()
+        };
+        let level = 0.002;
+        assert_eq!(effect(&[3.0, 3.2, 2.9, 3.0, 3.0]).judge(1.0, 1.0, level).0, Verdict::Accepted);
+        assert_eq!(effect(&[3.0, 3.2, 2.9, 3.0, 3.0]).judge(1.0, 3.0, level).0, Verdict::Refuted, "it is too small");
+        assert_eq!(effect(&[1.0, 1.0, 1.0, 1.0, 1.0]).judge(1.0, 0.5, level).0, Verdict::Refuted);
+        assert_eq!(effect(&[9.0, 0.0, 4.0, -3.0, 1.0]).judge(1.0, 0.5, level).0, Verdict::Undecided);
+        let same = effect(&[2.0, 2.1, 1.9, 2.05, 1.95]);
+        assert_eq!(same.judge(1.0, 0.5, level), (Verdict::Undecided, Evidence { p: 1.0, e: 0.0, level }), "no spread");
+    }
+}

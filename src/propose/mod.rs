@@ -1,0 +1,430 @@
+//! A referee for changes to recipes: `sweep propose` and `sweep ledger`.
+//!
+//! A proposal is a change and what it should improve. [`propose()`] refuses what was asked before, runs the seeds of the
+//! recipe (the search), and then sealed seeds that nobody has seen (the confirmation), at a level that keeps the rate of
+//! false discoveries over all proposals of a store. Every question, level and verdict is in the [`Ledger`].
+//! `docs/propose.md` has the method.
+
+mod judge;
+mod ledger;
+mod question;
+mod runner;
+mod seal;
+mod study;
+mod verify;
+
+use std::{collections::BTreeSet, io, path::PathBuf, thread, time::Duration};
+
+use fs_err as fs;
+use serde::Serialize;
+
+pub use self::{
+    judge::{Effect, Verdict},
+    ledger::{Archive, Conclusion, Entry, Event, Evidence, Grant, Ledger, LedgerError, Noise},
+    question::{Direction, Proposal, Question},
+    runner::{RunError, run_jobs},
+    verify::{Checked, verify},
+};
+use self::{
+    seal::{Secret, reveal, seal, seeds},
+    study::Subject,
+};
+use crate::{
+    analysis::Results,
+    batches::SearchError,
+    export::bundle::{self, BundleError},
+    format::say,
+    host::devices::DeviceError,
+    plan::NothingSelected,
+    recipe::{RecipeError, Request},
+    render::{Page, Report},
+    stats::{Sample, online},
+    store::{Held, Store, StoreError},
+};
+
+/// Seeds with which the noise of a baseline is measured.
+const NOISE: usize = 5;
+
+/// Reason why a proposal has no answer. What has run is kept, and the same command goes on.
+#[derive(Debug, thiserror::Error)]
+pub enum ProposeError {
+    /// The recipe or the change cannot be read.
+    #[error("the recipe or its change is not valid")]
+    Recipe(#[from] RecipeError),
+    /// They cannot be planned.
+    #[error(transparent)]
+    Search(#[from] SearchError),
+    /// Nothing is selected.
+    #[error(transparent)]
+    NothingSelected(#[from] NothingSelected),
+    /// The store says no.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The ledger says no.
+    #[error(transparent)]
+    Ledger(#[from] LedgerError),
+    /// The bundle says no.
+    #[error(transparent)]
+    Bundle(#[from] BundleError),
+    /// The jobs cannot run.
+    #[error(transparent)]
+    Run(#[from] RunError),
+    /// There is no device.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    /// A digest could not be computed.
+    #[error("cannot compute a digest: {0}")]
+    Key(#[from] serde_json::Error),
+    /// The disk says no.
+    #[error("the proposal cannot go on: {0}")]
+    Io(#[from] io::Error),
+    /// Jobs would run elsewhere.
+    #[error("a proposal runs on this machine only, and the recipe has another executor: leave it out")]
+    Elsewhere,
+    /// Several recipes.
+    #[error("a proposal is about one recipe: name a recipe, not a sweep file with several")]
+    Several,
+    /// The change is no change of the recipe.
+    #[error("`{delta}` does not extend `{recipe}`: write `extends:` with the path of the recipe into it")]
+    NoDelta {
+        /// File of the change.
+        delta: String,
+        /// File of the recipe.
+        recipe: String,
+    },
+    /// No such step, or several.
+    #[error("no single step `{step}` measures the metric: name one with `--step`, and its points with `--at`; the steps are {known}")]
+    NoStep {
+        /// The requested name.
+        step: String,
+        /// The known ones.
+        known: String,
+    },
+    /// The step has no seeds.
+    #[error("step `{0}` has fewer than two seeds: write `seeds: 3` or more, without which nothing tells an effect from noise")]
+    NoSeeds(String),
+    /// The step chooses its own points.
+    #[error("step `{0}` chooses its points or seeds itself (`search`, `confirm`, adaptive seeds); propose on a step with fixed ones")]
+    Searches(String),
+    /// No such metric.
+    #[error("step `{step}` has no metric `{metric}`; it has {known}")]
+    NoMetric {
+        /// The step.
+        step: String,
+        /// The requested name.
+        metric: String,
+        /// The known ones.
+        known: String,
+    },
+    /// The least effect is none.
+    #[error("the least effect must be a number above zero, in the unit of the metric")]
+    Least,
+    /// Some seeds have no value.
+    #[error("step `{0}` does not have a value for every seed in both recipes; its axis `seed` must take any seeds")]
+    Unpaired(String),
+    /// A job failed.
+    #[error("{0} jobs failed, and the question is still open; the same command runs them again")]
+    Failed(usize),
+    /// A signal ended it.
+    #[error("interrupted; the same command goes on")]
+    Interrupted(i32),
+    /// The store could not be written.
+    #[error("the run was stopped: {0}")]
+    Broken(String),
+}
+
+/// Kind of an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Standing {
+    /// Nothing was asked: the change cannot be judged.
+    Refused,
+    /// It was asked before; the verdict is the earlier one.
+    Known,
+    /// Nothing was run: what it would cost, and its power.
+    Estimate,
+    /// It was judged now.
+    Judged,
+}
+
+/// Expected or actual cost of a question.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Cost {
+    /// Jobs of the search that are done.
+    pub cached: usize,
+    /// Jobs of the search that are to run.
+    pub open: usize,
+    /// Expected seconds of all jobs that are to run, one after the other; `None` if nothing is known of their durations.
+    pub seconds: Option<f64>,
+}
+
+/// Answer to a proposal.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Answer {
+    /// Kind.
+    pub standing: Standing,
+    /// A sentence about it.
+    pub reason: String,
+    /// Number of the ledger's entry that asks the question, if it was asked.
+    pub asked: Option<usize>,
+    /// Time of asking.
+    pub asked_at: Option<jiff::Timestamp>,
+    /// The question.
+    pub question: Question,
+    /// Cost; empty for what was asked before.
+    pub cost: Cost,
+    /// Noise of the baseline: the standard deviation over seeds, in the metric's base unit.
+    pub noise: Option<f64>,
+    /// The level that the question has, or would have as the next one.
+    pub level: f64,
+    /// Number of sealed seeds, if the noise is known.
+    pub pairs: Option<usize>,
+    /// Power for the least effect, from 0 to 1, if the noise is known.
+    pub power: Option<f64>,
+    /// Verdict with its grounds.
+    pub conclusion: Option<Conclusion>,
+}
+
+impl Answer {
+    /// The verdict.
+    pub fn verdict(&self) -> Option<Verdict> {
+        self.conclusion.as_ref().map(|end| end.verdict)
+    }
+}
+
+/// Judges a proposal; with `dry`, only says what is known, what it would cost, and the power. Waits while another process
+/// judges one.
+///
+/// # Errors
+/// The proposal makes no sense, or cannot go on. The same call goes on where it ended, with the same level and seeds.
+pub fn propose(proposal: &Proposal, store: &Store, dry: bool) -> Result<Answer, ProposeError> {
+    if !(proposal.least.is_finite() && proposal.least > 0.0) {
+        return Err(ProposeError::Least);
+    }
+    let subject = Subject::new(proposal, store)?;
+    let question = question(&subject)?;
+    let _lock = if dry { None } else { Some(lock(store)?) };
+    let ledger = Ledger::read(store)?;
+    if question.baseline == question.candidate {
+        let reason = "it changes nothing but seeds, names or reports: the jobs are those of the baseline".to_owned();
+        return Ok(answer(&ledger, question, Standing::Refused, reason));
+    }
+    let digest = question.digest()?;
+    let mut asked = None;
+    for (entry, known) in ledger.questions() {
+        if known.digest()? == digest {
+            asked = Some((entry.number, entry.at, known.clone()));
+        }
+    }
+    if let Some((number, at, known)) = &asked
+        && let Some(end) = ledger.conclusion(*number).cloned()
+    {
+        let date = at.strftime("%Y-%m-%d");
+        let reason = format!(
+            "asked on {date} as question {number}: {}; another seed, name or least effect is no other question",
+            end.verdict.word()
+        );
+        let known = answer(&ledger, known.clone(), Standing::Known, reason);
+        return Ok(Answer { asked: Some(*number), asked_at: Some(*at), conclusion: Some(end), ..known });
+    }
+    let (question, number) = asked.map_or((question, None), |(number, _, known)| (known, Some(number)));
+    if dry {
+        return estimate(&subject, &ledger, question, number);
+    }
+    Referee { subject, ledger, question, secret: Secret::open(store)? }.judge(number)
+}
+
+/// The question that a proposal means.
+fn question(subject: &Subject<'_>) -> Result<Question, ProposeError> {
+    let Proposal { recipe, delta, at, metric, better, least, .. } = subject.proposal.clone();
+    let [baseline, candidate] = subject.digests()?;
+    Ok(Question { recipe, delta, step: subject.step.clone(), at, metric, better, least, baseline, candidate })
+}
+
+/// An answer without a verdict.
+fn answer(ledger: &Ledger, question: Question, standing: Standing, reason: String) -> Answer {
+    Answer {
+        standing,
+        reason,
+        asked: None,
+        asked_at: None,
+        noise: ledger.noise(question.baseline, &question.metric).map(|noise| noise.sd),
+        question,
+        cost: Cost::default(),
+        level: ledger.next_level(),
+        pairs: None,
+        power: None,
+        conclusion: None,
+    }
+}
+
+/// What a question would cost, and its power.
+fn estimate(
+    subject: &Subject<'_>,
+    ledger: &Ledger,
+    question: Question,
+    asked: Option<usize>,
+) -> Result<Answer, ProposeError> {
+    let plan = subject.plan(&subject.both(), Some(&subject.seeds), false)?;
+    let wanted = subject.wanted(&plan)?;
+    let grant = asked.and_then(|asked| ledger.grant(asked));
+    let level = grant.map_or_else(|| ledger.next_level(), |grant| grant.level);
+    let known = subject.cost(&plan, &wanted)?;
+    let reason = match asked {
+        Some(number) => format!("asked as question {number}, and still open"),
+        None => "not asked yet".to_owned(),
+    };
+    let mut answer = answer(ledger, question, Standing::Estimate, reason);
+    let Proposal { least, most, .. } = *subject.proposal;
+    let expected = answer.noise.map(|sd| judge::pairs(least, sd, level, most));
+    let pairs = grant.map(|grant| grant.pairs).or(expected.map(|(pairs, _)| pairs));
+    let seconds = known.map(|[open, pair]| open + pair * pairs.unwrap_or(most) as f64);
+    answer.cost = Cost { cached: wanted.cached, open: wanted.open, seconds };
+    Ok(Answer { asked, level, pairs, power: expected.map(|(_, power)| power), ..answer })
+}
+
+/// A question on its way to a verdict. The lock of the ledger is held.
+struct Referee<'a> {
+    subject: Subject<'a>,
+    ledger: Ledger,
+    question: Question,
+    secret: Secret,
+}
+
+impl Referee<'_> {
+    fn judge(mut self, asked: Option<usize>) -> Result<Answer, ProposeError> {
+        self.ledger.open(&self.secret.digest(), &self.secret.file)?;
+        let noise = self.noise()?;
+        if noise.sd <= 0.0 {
+            let Question { metric, .. } = &self.question;
+            let reason =
+                format!("`{metric}` of the baseline is the same with every seed, so there is no noise to test against");
+            return Ok(answer(&self.ledger, self.question, Standing::Refused, reason));
+        }
+        let asked = match asked {
+            Some(asked) => asked,
+            None => self.ledger.add(Event::Asked { question: self.question.clone() })?,
+        };
+        say(format_args!("question {asked}: search with the seeds of the recipe"));
+        let paths = self.subject.both();
+        let searched = self.subject.run(&paths, &self.subject.seeds)?;
+        let search = self.subject.effect(&searched, &self.subject.seeds)?;
+        let seconds = self.subject.seconds(&searched)?;
+        let is_granted = self.ledger.grant(asked).is_some();
+        let end = if search.mean > 0.0 || is_granted {
+            self.confirm(asked, &noise, search, seconds)?
+        } else {
+            let verdict = Verdict::Dropped;
+            Conclusion { asked, verdict, search, confirmed: None, evidence: None, seconds, bundle: None }
+        };
+        self.ledger.add(Event::Concluded(Box::new(end.clone())))?;
+        let reason = match end.verdict {
+            Verdict::Accepted => "the sealed seeds confirm the improvement".to_owned(),
+            Verdict::Refuted => "the improvement is less than the least effect".to_owned(),
+            Verdict::Undecided => "the sealed seeds neither confirm nor exclude the improvement".to_owned(),
+            Verdict::Dropped => "the search found no improvement; no level was spent".to_owned(),
+        };
+        let at = self.ledger.questions().find(|(entry, _)| entry.number == asked).map(|(entry, _)| entry.at);
+        let grant = self.ledger.grant(asked).cloned();
+        let answer = answer(&self.ledger, self.question, Standing::Judged, reason);
+        let level = grant.as_ref().map_or(answer.level, |grant| grant.level);
+        let (pairs, power) = grant.map(|grant| (grant.pairs, grant.power)).unzip();
+        Ok(Answer { asked: Some(asked), asked_at: at, level, pairs, power, conclusion: Some(end), ..answer })
+    }
+
+    /// The noise of the baseline, measured with sealed seeds of its own before the first question about it.
+    fn noise(&mut self) -> Result<Noise, ProposeError> {
+        let Question { baseline, metric, .. } = self.question.clone();
+        if let Some(noise) = self.ledger.noise(baseline, &metric) {
+            return Ok(noise.clone());
+        }
+        let key = self.secret.key(&format!("noise {baseline}"));
+        let seeds = seeds(&key, NOISE, &self.known());
+        say(format_args!("measuring the noise of the baseline with {NOISE} seeds"));
+        let plan = self.subject.run(std::slice::from_ref(&self.subject.proposal.recipe), &seeds)?;
+        let values = self.subject.values(&plan, self.subject.store)?;
+        let values: Vec<f64> = values.into_iter().flat_map(std::collections::BTreeMap::into_values).collect();
+        let sd = Sample::new(&values).filter(|sample| sample.n == NOISE).and_then(|sample| sample.sd);
+        let sd = sd.ok_or_else(|| ProposeError::Unpaired(self.subject.step.clone()))?;
+        let noise = Noise { baseline, metric, values, sd };
+        self.ledger.add(Event::Noise(noise.clone()))?;
+        Ok(noise)
+    }
+
+    /// The seeds of the search, which no sealed one is.
+    fn known(&self) -> BTreeSet<i64> {
+        self.subject.seeds.iter().copied().collect()
+    }
+
+    /// Grants a level, once, and runs the sealed seeds.
+    fn confirm(
+        &mut self,
+        asked: usize,
+        noise: &Noise,
+        search: Effect,
+        before: f64,
+    ) -> Result<Conclusion, ProposeError> {
+        let digest = self.question.digest()?;
+        let key = self.secret.key(&format!("confirmation {digest}"));
+        let Question { least, better, .. } = self.question;
+        let grant = match self.ledger.grant(asked).cloned() {
+            Some(grant) => grant,
+            None => {
+                let (test, discoveries) = (self.ledger.tests() + 1, self.ledger.discoveries());
+                let level = online::level_after(test, discoveries);
+                let (pairs, power) = judge::pairs(least, noise.sd, level, self.subject.proposal.most);
+                let grant = Grant { asked, test, discoveries, level, pairs, power, seal: seal(&key) };
+                self.ledger.add(Event::Granted(grant.clone()))?;
+                grant
+            }
+        };
+        let sealed = seeds(&key, grant.pairs, &self.known());
+        let (pairs, level) = (grant.pairs, grant.level);
+        say(format_args!("question {asked}: confirmation with {pairs} sealed seeds at level {level:.2e}"));
+        let paths = self.subject.both();
+        let plan = self.subject.run(&paths, &sealed)?;
+        let effect = self.subject.effect(&plan, &sealed)?;
+        let (verdict, evidence) = effect.judge(better.sign(), least, level);
+        let seconds = before + self.subject.seconds(&plan)?;
+        let bundle = Some(self.archive(asked, &sealed, reveal(&key))?);
+        let confirmed = Some(effect);
+        Ok(Conclusion { asked, verdict, search, confirmed, evidence: Some(evidence), seconds, bundle })
+    }
+
+    /// Writes the bundle of the confirmation.
+    fn archive(&self, asked: usize, sealed: &[i64], key: String) -> Result<Archive, ProposeError> {
+        let (paths, axes) = (self.subject.both(), Subject::axes(sealed));
+        let plan = self.subject.plan(&paths, Some(sealed), true)?;
+        let store = self.subject.store;
+        let done = Results::read(&plan, store)?;
+        for study in &plan.studies {
+            Report::new(&plan, study, &done, store).write(store.results(), Page::IfStale)?;
+        }
+        let folder = PathBuf::from("proposals");
+        fs::create_dir_all(store.results().join(&folder))?;
+        let file = folder.join(format!("{asked:06}.sweep.tar"));
+        let mut text = Vec::new();
+        let request = Request { paths: &paths, set: &[], axes: &axes, scale: None, only: &[] };
+        bundle::write(&plan, &request, store, &mut text)?;
+        let beside = tempfile::NamedTempFile::new_in(store.beside()?)?;
+        fs::write(beside.path(), &text)?;
+        beside.as_file().sync_all()?;
+        beside.persist(store.results().join(&file)).map_err(|error| error.error)?;
+        Ok(Archive { file, blake3: ledger::digest(&text), key })
+    }
+}
+
+/// Takes the lock of the ledger; waits, with a message, while another process has it.
+fn lock(store: &Store) -> io::Result<Held> {
+    const PAUSE: Duration = Duration::from_millis(100);
+    let mut said = false;
+    loop {
+        if let Some(held) = store.lock("ledger")? {
+            return Ok(held);
+        }
+        if !std::mem::replace(&mut said, true) {
+            say(format_args!("waiting for another proposal, which is being judged"));
+        }
+        thread::sleep(PAUSE);
+    }
+}

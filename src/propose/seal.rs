@@ -1,0 +1,125 @@
+//! Sealed seeds: drawn from a secret of the store and from what they are for, unknown before they are used.
+
+use std::{
+    collections::BTreeSet,
+    io::{self, Read as _, Write as _},
+    path::{Path, PathBuf},
+};
+
+use fs_err as fs;
+
+use super::ledger::digest;
+use crate::{host::failpoints, store::Store};
+
+/// Bytes of the secret and of a key.
+const BYTES: usize = 32;
+
+/// The secret of a store.
+pub(super) struct Secret {
+    bytes: [u8; BYTES],
+    /// Its file.
+    pub(super) file: PathBuf,
+}
+
+impl Secret {
+    /// The secret, which is drawn at the first use.
+    pub(super) fn open(store: &Store) -> io::Result<Self> {
+        let folder = store.ledger();
+        let file = folder.join("secret");
+        if let Some(bytes) = read(&file)? {
+            return Ok(Self { bytes, file });
+        }
+        let aside = store.beside()?;
+        fs::create_dir_all(&folder)?;
+        let mut drawn = [0; BYTES];
+        fs::File::open("/dev/urandom")?.read_exact(&mut drawn)?;
+        // Only its owner may read it, as temporary files are made.
+        let mut beside = tempfile::NamedTempFile::new_in(aside)?;
+        failpoints::write_all(&mut beside, &drawn, "secret: file made", "secret: in the file")?;
+        beside.flush()?;
+        beside.as_file().sync_all()?;
+        match beside.persist_noclobber(&file) {
+            Err(error) if error.error.kind() != io::ErrorKind::AlreadyExists => return Err(error.error),
+            _ => {}
+        }
+        fs::File::open(&folder)?.sync_all()?;
+        failpoints::point("secret: kept")?;
+        let bytes = read(&file)?.ok_or(io::ErrorKind::NotFound)?;
+        Ok(Self { bytes, file })
+    }
+
+    /// The digest that the ledger begins with.
+    pub(super) fn digest(&self) -> String {
+        digest(&self.bytes)
+    }
+
+    /// The key of the seeds for this purpose.
+    pub(super) fn key(&self, purpose: &str) -> [u8; BYTES] {
+        *blake3::keyed_hash(&self.bytes, purpose.as_bytes()).as_bytes()
+    }
+}
+
+/// The digest of a key, which commits to its seeds without revealing them.
+pub(super) fn seal(key: &[u8; BYTES]) -> String {
+    digest(key)
+}
+
+/// The key as a text, and back.
+pub(super) fn reveal(key: &[u8; BYTES]) -> String {
+    blake3::Hash::from_bytes(*key).to_hex().to_string()
+}
+
+/// The key that a text reveals.
+pub(super) fn revealed(text: &str) -> Option<[u8; BYTES]> {
+    blake3::Hash::from_hex(text).ok().map(|hash| *hash.as_bytes())
+}
+
+/// So many seeds of a key, none of which is among those that are known. They are below 2³¹, which every program takes.
+pub(super) fn seeds(key: &[u8; BYTES], count: usize, known: &BTreeSet<i64>) -> Vec<i64> {
+    let mut seeds: Vec<i64> = Vec::with_capacity(count);
+    let mut index: u64 = 0;
+    while seeds.len() < count {
+        let drawn = blake3::keyed_hash(key, &index.to_le_bytes());
+        let [a, b, c, d, ..] = *drawn.as_bytes();
+        let seed = i64::from(u32::from_le_bytes([a, b, c, d]) >> 1);
+        if !known.contains(&seed) && !seeds.contains(&seed) {
+            seeds.push(seed);
+        }
+        index += 1;
+    }
+    seeds
+}
+
+/// The secret in a file; `None` if there is none.
+fn read(file: &Path) -> io::Result<Option<[u8; BYTES]>> {
+    match fs::read(file) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+        Ok(bytes) => {
+            let bytes = bytes.try_into().map_err(|_| io::Error::other("the secret of the ledger is damaged"))?;
+            Ok(Some(bytes))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seeds_follow_from_the_secret_and_the_purpose_only() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::new(folder.path());
+        let first = Secret::open(&store).unwrap();
+        let again = Secret::open(&store).unwrap();
+        assert_eq!(first.key("a"), again.key("a"), "the secret is drawn once");
+        let drawn = seeds(&first.key("a"), 20, &BTreeSet::new());
+        assert_eq!(drawn, seeds(&again.key("a"), 20, &BTreeSet::new()));
+        assert_ne!(drawn, seeds(&first.key("b"), 20, &BTreeSet::new()));
+        let known = BTreeSet::from([drawn[3]]);
+        assert!(!seeds(&first.key("a"), 20, &known).contains(&drawn[3]), "a seed of the search is none");
+        assert_eq!(revealed(&reveal(&first.key("a"))), Some(first.key("a")));
+        let other = tempfile::tempdir().unwrap();
+        assert_ne!(Secret::open(&Store::new(other.path())).unwrap().key("a"), first.key("a"));
+    }
+}

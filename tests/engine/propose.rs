@@ -1,0 +1,261 @@
+//! Proposals and the ledger: real programs, kills at each write, and people who would like to gain something.
+
+use std::collections::BTreeSet;
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::sandbox::{Ended, Sandbox, list, until};
+
+/// A score of 0 to 100 that depends on the seed, and on nothing else but the parameters.
+const RECIPE: &str = "
+params: { gain: 0, factor: 7919, pause: 0 }
+steps:
+  train:
+    uses: command
+    seeds: 3
+    with:
+      run: 'sleep $PAUSE; echo score=$(( SWEEP_SEED * FACTOR % 101 + GAIN ))'
+      env: { GAIN: '${{ params.gain }}', FACTOR: '${{ params.factor }}', PAUSE: '${{ params.pause }}' }
+";
+
+/// Much better than the noise.
+const BETTER: &str = "extends: recipe.yaml\nparams: { gain: 1000, factor: 104729 }\n";
+
+/// A sandbox with a recipe and a change of it.
+fn with(delta: &str) -> Sandbox {
+    let sandbox = Sandbox::with(RECIPE);
+    sandbox.write("delta.yaml", delta);
+    sandbox
+}
+
+const ASK: [&str; 9] =
+    ["propose", "recipe.yaml", "delta.yaml", "--metric", "score", "--better", "max", "--least", "400"];
+
+/// Asks about `delta.yaml`.
+fn ask(sandbox: &Sandbox, more: &[&str]) -> Ended {
+    sandbox.sweep(&[&ASK, more].concat())
+}
+
+/// The answer for machines.
+fn answer(sandbox: &Sandbox, more: &[&str]) -> Value {
+    let ended = ask(sandbox, &[&["--format", "json"], more].concat());
+    serde_json::from_str(&ended.stdout).unwrap_or_else(|_| panic!("{}{}", ended.stdout, ended.stderr))
+}
+
+fn ledger(sandbox: &Sandbox) -> Value {
+    let ended = sandbox.sweep(&["ledger", "--format", "json"]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    serde_json::from_str(&ended.stdout).unwrap()
+}
+
+/// Asserts that the whole ledger follows from its records.
+fn verified(sandbox: &Sandbox) -> String {
+    let ended = sandbox.sweep(&["ledger", "verify"]);
+    assert_eq!(ended.code, Some(0), "{}{}", ended.stdout, ended.stderr);
+    ended.stdout
+}
+
+#[test]
+fn a_change_that_improves_is_accepted_with_a_bundle() {
+    let sandbox = with(BETTER);
+    let found = answer(&sandbox, &[]);
+    let end = &found["conclusion"];
+    assert_eq!((&found["standing"], &end["verdict"]), (&"judged".into(), &"accepted".into()), "{found:#}");
+    let mean = end["confirmed"]["mean"].as_f64().unwrap();
+    assert!((900.0..1100.0).contains(&mean), "{mean}");
+    // The sealed seeds are none of the recipe's, and the baseline and the candidate share them.
+    let seeds: Vec<i64> = serde_json::from_value(end["confirmed"]["seeds"].clone()).unwrap();
+    assert!(seeds.len() >= 4 && seeds.iter().all(|seed| *seed > 2), "{seeds:?}");
+    let bundle = sandbox.path("results").join(end["bundle"]["file"].as_str().unwrap());
+    let ended = sandbox.sweep(&["bundle", "verify", bundle.to_str().unwrap()]);
+    assert_eq!(ended.code, Some(0), "{}{}", ended.stdout, ended.stderr);
+    verified(&sandbox);
+    let board = sandbox.sweep(&["ledger", "--accepted"]).stdout;
+    assert!(board.contains("delta.yaml (score)") && board.contains("000003.sweep.tar"), "{board}");
+}
+
+#[test]
+fn what_was_asked_is_answered_without_a_run_and_without_a_level() {
+    let sandbox = with(BETTER);
+    assert_eq!(answer(&sandbox, &[])["standing"], "judged");
+    let (runs, before) = (sandbox.runs(), ledger(&sandbox));
+    // Another name, other seeds, and another least effect are the same question.
+    sandbox.write("delta.yaml", &format!("{BETTER}about: Another name\nsteps: {{ train: {{ seeds: [7, 8, 9] }} }}\n"));
+    let found = answer(&sandbox, &[]);
+    assert_eq!((&found["standing"], &found["conclusion"]["verdict"]), (&"known".into(), &"accepted".into()));
+    let less = ASK.map(|word| if word == "400" { "1" } else { word });
+    let again = sandbox.sweep(&less);
+    assert!(again.code == Some(0) && again.stdout.starts_with("known, question 3"), "{}", again.stdout);
+    assert_eq!((sandbox.runs(), ledger(&sandbox)), (runs, before));
+}
+
+#[test]
+fn other_seeds_alone_are_no_change() {
+    let sandbox = with("extends: recipe.yaml\nsteps: { train: { seeds: [17, 18, 19, 20] } }\n");
+    for _ in 0..3 {
+        let ended = ask(&sandbox, &[]);
+        assert_eq!(ended.code, Some(2), "{}", ended.stderr);
+        assert!(ended.stdout.contains("nothing but seeds"), "{}", ended.stdout);
+    }
+    let ledger = ledger(&sandbox);
+    assert_eq!((&ledger["tests"], ledger["questions"].as_array().unwrap().len()), (&0.into(), 0));
+    assert!(sandbox.runs().is_empty());
+}
+
+#[test]
+fn a_change_that_does_not_improve_is_dropped_or_not_accepted_and_pays() {
+    let sandbox = Sandbox::with(RECIPE);
+    for (index, factor) in [104_729, 15_485_863, 32_452_843, 49_979_687].into_iter().enumerate() {
+        sandbox.write("delta.yaml", &format!("extends: recipe.yaml\nparams: {{ factor: {factor} }}\n"));
+        let found = answer(&sandbox, &["--most", "5"]);
+        let verdict = found["conclusion"]["verdict"].as_str().unwrap();
+        assert_ne!(verdict, "accepted", "change {index}: {found:#}");
+        assert_eq!(verdict == "dropped", found["conclusion"]["evidence"].is_null());
+    }
+    let ledger = ledger(&sandbox);
+    let levels: Vec<f64> =
+        ledger["questions"].as_array().unwrap().iter().filter_map(|row| row["grant"]["level"].as_f64()).collect();
+    assert!(levels.windows(2).all(|pair| pair[1] < pair[0]), "each further test has less: {levels:?}");
+    let next = ledger["next_level"].as_f64().unwrap();
+    assert!(levels.iter().all(|level| next < *level), "{next}, after {levels:?}");
+    verified(&sandbox);
+}
+
+#[test]
+fn a_question_can_be_estimated_without_a_run() {
+    let sandbox = with(BETTER);
+    let found = answer(&sandbox, &["--dry-run"]);
+    assert_eq!((&found["standing"], &found["cost"]["open"]), (&"estimate".into(), &6.into()), "{found:#}");
+    assert!(found["power"].is_null() && found["level"].as_f64().unwrap() < 0.05);
+    assert!(!sandbox.path("results").exists(), "nothing was written");
+}
+
+#[test]
+fn a_proposal_that_cannot_be_judged_says_why() {
+    let sandbox = with("extends: other.yaml\n");
+    sandbox.write("other.yaml", RECIPE);
+    let foreign = ask(&sandbox, &[]);
+    assert_eq!(foreign.code, Some(2));
+    assert!(foreign.stderr.contains("does not extend `recipe.yaml`"), "{}", foreign.stderr);
+    let constant = Sandbox::with("steps: { a: { uses: mock, seeds: 3, with: { value: 1 } } }");
+    constant.write("delta.yaml", "extends: recipe.yaml\nsteps: { a: { with: { value: 2 } } }\n");
+    let ended = constant.sweep(&[
+        "propose", "recipe.yaml", "delta.yaml", "--metric", "value", "--better", "max", "--least", "1",
+    ]);
+    assert_eq!(ended.code, Some(2), "{}", ended.stderr);
+    assert!(ended.stdout.contains("no noise to test against"), "{}", ended.stdout);
+}
+
+#[test]
+fn killed_at_every_write_of_the_ledger_no_level_is_granted_twice() {
+    if !cfg!(debug_assertions) {
+        return;
+    }
+    let whole = with(BETTER);
+    let trace = whole.path("trace");
+    let fault = format!("trace={}", trace.display());
+    let ended = whole.command(&ASK).env("SWEEP_FAILPOINTS", fault).output().unwrap();
+    assert_eq!(ended.status.code(), Some(0), "{}", String::from_utf8_lossy(&ended.stderr));
+    let points = whole.read("trace");
+    let names = ["secret: ", "ledger: "];
+    let own: Vec<usize> = points
+        .lines()
+        .enumerate()
+        .filter(|(_, name)| names.iter().any(|own| name.starts_with(own)))
+        .map(|(index, _)| index + 1)
+        .collect();
+    assert!(own.len() > 20, "{own:?}");
+    let expected = ledger(&whole)["questions"].as_array().unwrap().len();
+    for at in own {
+        let sandbox = with(BETTER);
+        let killed = sandbox.command(&ASK).env("SWEEP_FAILPOINTS", format!("kill@{at}")).output().unwrap();
+        assert_eq!(killed.status.code(), None, "point {at} was not reached");
+        let found = answer(&sandbox, &[]);
+        assert_eq!(found["conclusion"]["verdict"], "accepted", "point {at}: {found:#}");
+        let ledger = ledger(&sandbox);
+        let rows = ledger["questions"].as_array().unwrap();
+        assert_eq!((&ledger["tests"], rows.len()), (&1.into(), expected), "point {at}");
+        verified(&sandbox);
+    }
+}
+
+#[test]
+fn interrupted_in_each_stage_it_goes_on_with_the_same_seeds() {
+    let slow = RECIPE.replace("pause: 0", "pause: 0.2");
+    let sandbox = Sandbox::with(&slow);
+    sandbox.write("delta.yaml", BETTER);
+    let jobs = |sandbox: &Sandbox| sandbox.records().len();
+    // Noise, search and confirmation: 5 jobs, 6 jobs, and the rest.
+    for least in [0, 5, 11] {
+        let engine = sandbox.start(&ASK);
+        until("the stage has a job", || !sandbox.workers().is_empty() && jobs(&sandbox) >= least);
+        engine.signal(Signal::INT);
+        let ended = engine.wait();
+        assert_eq!(ended.code, Some(130), "after {least} jobs: {}", ended.stderr);
+    }
+    let granted = ledger(&sandbox);
+    let found = answer(&sandbox, &[]);
+    assert_eq!(found["conclusion"]["verdict"], "accepted", "{found:#}");
+    let grant = &granted["questions"][0]["grant"];
+    assert!(grant.is_null() || *grant == ledger(&sandbox)["questions"][0]["grant"]);
+    let starts: BTreeSet<usize> = sandbox.starts().into_values().collect();
+    assert!(starts.iter().all(|starts| *starts <= 2), "what was done does not run again: {starts:?}");
+    verified(&sandbox);
+}
+
+#[test]
+fn two_at_once_wait_for_each_other() {
+    let sandbox = with(BETTER);
+    sandbox.write("other.yaml", "extends: recipe.yaml\nparams: { gain: 2000, factor: 15485863 }\n");
+    let other = ASK.map(|word| if word == "delta.yaml" { "other.yaml" } else { word });
+    let both = [sandbox.start(&ASK), sandbox.start(&other), sandbox.start(&ASK)];
+    for engine in both {
+        let ended = engine.wait();
+        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    }
+    let ledger = ledger(&sandbox);
+    assert_eq!((&ledger["tests"], &ledger["accepted"]), (&2.into(), &2.into()), "{ledger:#}");
+    verified(&sandbox);
+}
+
+#[test]
+fn what_was_changed_in_the_ledger_is_found() {
+    let sandbox = with(BETTER);
+    assert_eq!(ask(&sandbox, &[]).code, Some(0));
+    let said = verified(&sandbox);
+    let head = said.lines().find_map(|line| line.strip_prefix("head: ")).unwrap().to_owned();
+    let entries: Vec<_> = list(&sandbox.path("results/store/ledger"));
+    let entries: Vec<_> = entries.into_iter().filter(|path| path.extension().is_some()).collect();
+    assert_eq!(entries.len(), 5, "opened, noise, asked, granted, concluded");
+    for path in &entries[..4] {
+        let text = fs_err::read_to_string(path).unwrap();
+        fs_err::write(path, text.replacen("\"at\": \"20", "\"at\": \"21", 1)).unwrap();
+        let ended = sandbox.sweep(&["ledger", "verify"]);
+        assert_eq!(ended.code, Some(1), "{}", ended.stdout);
+        assert!(ended.stderr.contains("the ledger was changed"), "{}", ended.stderr);
+        assert_eq!(ask(&sandbox, &[]).code, Some(1), "nothing is judged on it");
+        fs_err::write(path, text).unwrap();
+    }
+    // The verdict is the latest entry: nothing follows from it, but it follows from its bundle.
+    let text = fs_err::read_to_string(&entries[4]).unwrap();
+    fs_err::write(&entries[4], text.replace("\"verdict\": \"accepted\"", "\"verdict\": \"refuted\"")).unwrap();
+    let ended = sandbox.sweep(&["ledger", "verify"]);
+    assert_eq!(ended.code, Some(1));
+    assert!(ended.stdout.contains("its records give `accepted`"), "{}", ended.stdout);
+    fs_err::remove_file(&entries[4]).unwrap();
+    let ended = sandbox.sweep(&["ledger", "verify", "--head", &head]);
+    assert_eq!(ended.code, Some(1), "a ledger without its end: {}", ended.stdout);
+    fs_err::write(&entries[4], text).unwrap();
+    let bundle = sandbox.path("results/proposals/000003.sweep.tar");
+    let mut archive = fs_err::read(&bundle).unwrap();
+    let middle = archive.len() / 2;
+    archive[middle] ^= 1;
+    fs_err::write(&bundle, archive).unwrap();
+    assert!(sandbox.sweep(&["ledger", "verify"]).stdout.contains("its bundle was changed"));
+    fs_err::write(sandbox.path("results/store/ledger/secret"), [0; 32]).unwrap();
+    sandbox.write("delta.yaml", &BETTER.replace("1000", "3000"));
+    let ended = ask(&sandbox, &[]);
+    assert_eq!(ended.code, Some(1));
+    assert!(ended.stderr.contains("secret"), "{}", ended.stderr);
+}
