@@ -16,9 +16,9 @@ use crate::{
     export::bundle::{self, Command, Compared, Opened, Rerun, Verified},
     format::{clean, clean_lines, count, quantity, say},
     plan::{JobId, Plan},
+    propose::run_jobs,
     recipe::Request,
     render::{Page, Report},
-    propose::run_jobs,
     run::{self, Disposition},
     store::Store,
 };

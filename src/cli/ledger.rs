@@ -105,29 +105,33 @@ fn list(ledger: &Ledger, accepted: bool) -> String {
     let (tests, found) = (count(ledger.tests(), "test"), ledger.discoveries());
     let next = ledger.next_level();
     let rate = RATE * 100.0;
-    format!("{table}\n{tests}, {found} accepted; false discoveries at most {rate:.0} %; the next test has level {next:.2e}\n")
+    format!(
+        "{table}\n{tests}, {found} accepted; false discoveries at most {rate:.0} %; the next test has level {next:.2e}\n"
+    )
+}
+
+/// The questions as JSON, each with its level and verdict.
+pub(super) fn questions(ledger: &Ledger, accepted: bool) -> Vec<serde_json::Value> {
+    let questions = rows(ledger, accepted).into_iter().map(|(entry, question, end)| {
+        serde_json::json!({
+            "asked": entry.number,
+            "asked_at": entry.at,
+            "question": question,
+            "grant": ledger.grant(entry.number),
+            "conclusion": end,
+        })
+    });
+    questions.collect()
 }
 
 fn json(ledger: &Ledger, accepted: bool) -> serde_json::Value {
-    let questions: Vec<serde_json::Value> = rows(ledger, accepted)
-        .into_iter()
-        .map(|(entry, question, end)| {
-            serde_json::json!({
-                "asked": entry.number,
-                "asked_at": entry.at,
-                "question": question,
-                "grant": ledger.grant(entry.number),
-                "conclusion": end,
-            })
-        })
-        .collect();
     serde_json::json!({
         "rate": RATE,
         "tests": ledger.tests(),
         "accepted": ledger.discoveries(),
         "next_level": ledger.next_level(),
         "head": ledger.head,
-        "questions": questions,
+        "questions": questions(ledger, accepted),
     })
 }
 
@@ -151,7 +155,11 @@ fn verify(store: &Store, ledger: &Ledger, args: &VerifyArgs) -> Result<Exit, Err
                 count(*verdicts, "verdict")
             )];
             lines.extend(defects.iter().map(|defect| format!("✗ {}", clean(defect))));
-            lines.push(if defects.is_empty() { "everything agrees".to_owned() } else { count(defects.len(), "defect") });
+            lines.push(if defects.is_empty() {
+                "everything agrees".to_owned()
+            } else {
+                count(defects.len(), "defect")
+            });
             lines.push(format!("head: {head}"));
             print(&(lines.join("\n") + "\n"))?;
         }

@@ -1,8 +1,9 @@
-//! The supervisor of a run: a process of its own, in a session of its own, that starts `sweep run`, accounts for it and stops
-//! it at its bounds. It does not need the server that started it.
+//! The supervisor of a run: a process of its own, in a session of its own, that starts `sweep run` or `sweep propose`,
+//! accounts for it and stops it at its bounds. It does not need the server that started it.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
+    ffi::OsString,
     io,
     path::Path,
     process::{Child, Command, Stdio},
@@ -44,8 +45,9 @@ struct Meter {
     closed: f64,
 }
 
-/// Runs a saved plan within bounds, and keeps its account in a file. Ends with the run.
-pub fn supervise(results: &Path, plan: &Path, path: &Path, bounds: Bounds) -> io::Result<()> {
+/// Runs a command of this program within bounds. Its account is kept in the file `path`, its standard output beside it, with
+/// the extension `out`. Ends with the command.
+pub fn supervise(results: &Path, command: &[OsString], path: &Path, bounds: Bounds) -> io::Result<()> {
     // Signals to the group of the server are not meant for the run. It fails only where the process leads a session already.
     let _ = setsid();
     let asked = Arc::new(AtomicBool::new(false));
@@ -57,10 +59,9 @@ pub fn supervise(results: &Path, plan: &Path, path: &Path, bounds: Bounds) -> io
     let mut child = Command::new(program()?)
         .arg("--results")
         .arg(results)
-        .args(["run", "--plan"])
-        .arg(plan)
+        .args(command)
         .stdin(Stdio::null())
-        .stdout(Stdio::null())
+        .stdout(fs_err::File::create(path.with_extension("out"))?.into_file())
         .stderr(fs_err::File::create(&log)?.into_file())
         .spawn()?;
     let begun = Instant::now();

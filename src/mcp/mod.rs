@@ -26,7 +26,7 @@ pub use self::{
     bounded::supervise,
     page::{Cursor, Page},
     project::{Project, RecipeFile},
-    session::{Permissions, Session},
+    session::{Permissions, Session, Work},
     tool::{Effect, Fault, FaultKind, Mistake, Tool},
 };
 use self::{handler::Server, http::Token};

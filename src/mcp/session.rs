@@ -1,6 +1,7 @@
 //! A session: the project, the user's permissions and bounds, and the runs that were started.
 
 use std::{
+    ffi::OsString,
     fmt, io,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
@@ -43,6 +44,15 @@ pub struct Permissions {
     pub programs: bool,
     /// True if jobs may run elsewhere than on this machine.
     pub executors: bool,
+}
+
+/// Work of a process of its own.
+#[derive(Debug)]
+pub enum Work<'a> {
+    /// A saved plan.
+    Plan(&'a str),
+    /// A command of this program, with its arguments.
+    Command(Vec<OsString>),
 }
 
 /// A session of a server. Clients of one server share it.
@@ -168,8 +178,8 @@ impl Session {
         self.bounds.without(self.usage())
     }
 
-    /// Starts a saved plan of at most so many jobs; answers the number of the run in this session.
-    pub fn start(&self, plan: &str, jobs: usize) -> Result<usize, Fault> {
+    /// Starts work of at most so many jobs; answers its number in this session.
+    pub fn start(&self, work: Work<'_>, jobs: usize) -> Result<usize, Fault> {
         let left = self.left();
         let mut runs = self.runs();
         if runs.iter_mut().any(|run| !run.account().ended) {
@@ -193,17 +203,24 @@ impl Session {
         let number = runs.len() + 1;
         let place = |end: &str| self.folder.join(format!("run-{number}.{end}"));
         let starting = "cannot start the run";
-        let (saved, account) = (place("plan.json"), place("json"));
-        fs::write(&saved, plan).map_err(Fault::io(starting))?;
+        let account = place("json");
+        let command = match work {
+            Work::Plan(plan) => {
+                let saved = place("plan.json");
+                fs::write(&saved, plan).map_err(Fault::io(starting))?;
+                vec!["run".into(), "--plan".into(), saved.into_os_string()]
+            }
+            Work::Command(command) => command,
+        };
         let supervisor = Command::new(program().map_err(Fault::io(starting))?)
             .arg("--results")
             .arg(&self.results)
             .args(["exec-bounded", "--max-jobs", &left.jobs.to_string()])
             .args(["--max-seconds", &left.seconds.to_string(), "--max-gpu-hours", &left.gpu_hours.to_string()])
-            .arg("--plan")
-            .arg(&saved)
             .arg("--account")
             .arg(&account)
+            .arg("--")
+            .args(command)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(fs::File::create(place("supervisor.log")).map_err(Fault::io(starting))?.into_file())
@@ -231,6 +248,11 @@ impl Session {
     /// The account of a run of this session, by its number.
     pub fn account(&self, number: usize) -> Option<Account> {
         self.runs().get_mut(number.checked_sub(1)?).map(Started::account)
+    }
+
+    /// The standard output of a run of this session.
+    pub fn output(&self, number: usize) -> io::Result<String> {
+        fs::read_to_string(self.folder.join(format!("run-{number}.out")))
     }
 
     /// The number of the run that has this folder.

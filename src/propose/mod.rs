@@ -93,7 +93,9 @@ pub enum ProposeError {
         recipe: String,
     },
     /// No such step, or several.
-    #[error("no single step `{step}` measures the metric: name one with `--step`, and its points with `--at`; the steps are {known}")]
+    #[error(
+        "no single step `{step}` measures the metric: name one with `--step`, and its points with `--at`; the steps are {known}"
+    )]
     NoStep {
         /// The requested name.
         step: String,
@@ -101,10 +103,14 @@ pub enum ProposeError {
         known: String,
     },
     /// The step has no seeds.
-    #[error("step `{0}` has fewer than two seeds: write `seeds: 3` or more, without which nothing tells an effect from noise")]
+    #[error(
+        "step `{0}` has fewer than two seeds: write `seeds: 3` or more, without which nothing tells an effect from noise"
+    )]
     NoSeeds(String),
     /// The step chooses its own points.
-    #[error("step `{0}` chooses its points or seeds itself (`search`, `confirm`, adaptive seeds); propose on a step with fixed ones")]
+    #[error(
+        "step `{0}` chooses its points or seeds itself (`search`, `confirm`, adaptive seeds); propose on a step with fixed ones"
+    )]
     Searches(String),
     /// No such metric.
     #[error("step `{step}` has no metric `{metric}`; it has {known}")]

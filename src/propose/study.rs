@@ -108,8 +108,7 @@ impl<'a> Subject<'a> {
         if points.is_empty() {
             return Err(ProposeError::NoStep { step: self.step.clone(), known: names(study) });
         }
-        let keys: Result<BTreeSet<Key>, _> =
-            points.iter().map(|(_, id)| plan.job(*id).identity.base_key()).collect();
+        let keys: Result<BTreeSet<Key>, _> = points.iter().map(|(_, id)| plan.job(*id).identity.base_key()).collect();
         Ok(Key::of_json(&keys?)?)
     }
 

@@ -128,9 +128,8 @@ fn the_table_of_commands_has_every_command() {
     named.remove("");
     let missing: Vec<&String> = known.iter().filter(|name| !named.contains(*name)).collect();
     assert!(missing.is_empty(), "docs/commands.md has no row for {missing:?}");
-    let optional = |name: &str| {
-        (name == "ui" && cfg!(not(feature = "ui"))) || (name == "mcp" && cfg!(not(feature = "mcp")))
-    };
+    let optional =
+        |name: &str| (name == "ui" && cfg!(not(feature = "ui"))) || (name == "mcp" && cfg!(not(feature = "mcp")));
     let rows = table.lines().filter_map(|row| row.strip_prefix("| `sweep ")?.split(['`', ' ']).next());
     let unknown: Vec<&str> = rows.filter(|name| !known.contains(*name) && !optional(name)).collect();
     assert!(unknown.is_empty(), "there are no commands {unknown:?}");

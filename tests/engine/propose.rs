@@ -141,7 +141,15 @@ fn a_proposal_that_cannot_be_judged_says_why() {
     let constant = Sandbox::with("steps: { a: { uses: mock, seeds: 3, with: { value: 1 } } }");
     constant.write("delta.yaml", "extends: recipe.yaml\nsteps: { a: { with: { value: 2 } } }\n");
     let ended = constant.sweep(&[
-        "propose", "recipe.yaml", "delta.yaml", "--metric", "value", "--better", "max", "--least", "1",
+        "propose",
+        "recipe.yaml",
+        "delta.yaml",
+        "--metric",
+        "value",
+        "--better",
+        "max",
+        "--least",
+        "1",
     ]);
     assert_eq!(ended.code, Some(2), "{}", ended.stderr);
     assert!(ended.stdout.contains("no noise to test against"), "{}", ended.stdout);

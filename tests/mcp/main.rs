@@ -6,5 +6,6 @@ mod client;
 mod http;
 mod limits;
 mod page;
+mod propose;
 mod sdk;
 mod tools;

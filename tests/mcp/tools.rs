@@ -13,13 +13,15 @@ fn every_answer_fits_its_schema() {
     let listed = client.request("tools/list", &json!({}));
     let tools = listed["result"]["tools"].as_array().unwrap().clone();
     let names: Vec<&str> = tools.iter().map(|tool| tool["name"].as_str().unwrap()).collect();
-    for name in ["describe", "validate", "plan", "run", "status", "stop", "report", "explain", "query"] {
+    for name in
+        ["describe", "validate", "plan", "run", "status", "stop", "report", "explain", "query", "propose", "ledger"]
+    {
         assert!(names.contains(&name), "{name}: {names:?}");
     }
     for tool in &tools {
         assert_eq!(tool["inputSchema"]["additionalProperties"], false, "{tool}");
         assert!(tool["description"].as_str().unwrap().len() > 40, "{tool}");
-        let reads = !["run", "stop"].contains(&tool["name"].as_str().unwrap());
+        let reads = !["run", "stop", "propose"].contains(&tool["name"].as_str().unwrap());
         assert_eq!(tool["annotations"]["readOnlyHint"], reads, "{tool}");
     }
     let study = json!({ "recipes": ["study.yaml"] });
@@ -39,6 +41,7 @@ fn every_answer_fits_its_schema() {
         ("report", study.clone()),
         ("report", with(json!({ "tables": ["widths"] }))),
         ("explain", with(json!({ "job": "train/width=1,seed=0" }))),
+        ("ledger", json!({})),
         ("query", json!({})),
         ("query", with(json!({ "where": ["value > 1"], "select": ["seed", "value"], "sort": ["-seed"] }))),
     ];

@@ -1,6 +1,9 @@
-//! `sweep exec-bounded`: the supervisor that the tool `run` starts.
+//! `sweep exec-bounded`: the supervisor that the tools `run` and `propose` start.
 
-use std::path::{Path, PathBuf};
+use std::{
+    ffi::OsString,
+    path::{Path, PathBuf},
+};
 
 use clap::Args;
 
@@ -11,9 +14,6 @@ use crate::{
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct ExecBoundedArgs {
-    /// The saved plan.
-    #[arg(long)]
-    plan: PathBuf,
     /// The file for the account.
     #[arg(long)]
     account: PathBuf,
@@ -26,10 +26,13 @@ pub(in crate::cli) struct ExecBoundedArgs {
     /// Most time on GPUs, in hours.
     #[arg(long)]
     max_gpu_hours: f64,
+    /// The command of this program, with its arguments.
+    #[arg(last = true, required = true)]
+    command: Vec<OsString>,
 }
 
 pub(in crate::cli) fn bounded(results: &Path, args: &ExecBoundedArgs) -> Result<Exit, Error> {
     let bounds = Bounds { jobs: args.max_jobs, seconds: args.max_seconds, gpu_hours: args.max_gpu_hours };
-    mcp::supervise(results, &args.plan, &args.account, bounds).map_err(Error::io("cannot supervise the run"))?;
+    mcp::supervise(results, &args.command, &args.account, bounds).map_err(Error::io("cannot supervise the run"))?;
     Ok(Exit::Done)
 }

@@ -5,7 +5,9 @@
 mod bounded;
 mod describe;
 mod explain;
+mod ledger;
 mod plan;
+mod propose;
 mod query;
 mod report;
 mod run;
@@ -87,6 +89,8 @@ pub(super) fn tools() -> Vec<Tool> {
         report::tool(),
         explain::tool(),
         query::tool(),
+        propose::tool(),
+        ledger::tool(),
     ]
 }
 

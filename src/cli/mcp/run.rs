@@ -13,7 +13,7 @@ use crate::{
         design::DesignArgs,
         plan::{PlanArgs, viewed},
     },
-    mcp::{Cursor, Effect, Fault, Session, Tool},
+    mcp::{Cursor, Effect, Fault, Session, Tool, Work},
 };
 
 /// Time in which a run has a folder, in seconds.
@@ -53,7 +53,7 @@ fn run(session: &Session, input: Input) -> Result<Output, Fault> {
         viewed(&session.results, &args, plan, |view, _| (view.tally().most(), view.saved(&args))).map_err(fault)
     });
     let (most, saved) = planned?;
-    let number = session.start(&saved, most)?;
+    let number = session.start(Work::Plan(&saved), most)?;
     let account = || session.account(number).filter(|account| account.ended || !account.runs.is_empty());
     session.wait(FOLDER, account);
     session.wait(input.wait_seconds.unwrap_or(10.0), || account().filter(|account| account.ended));

@@ -55,19 +55,24 @@ pub(super) struct Vetted {
 }
 
 impl StudyInput {
+    /// The backend with a name.
+    pub(super) fn backend(name: Option<&str>) -> Result<BackendArg, Fault> {
+        match name {
+            None | Some("auto") => Ok(BackendArg::Auto),
+            Some("cuda") => Ok(BackendArg::Cuda),
+            Some("wgpu") => Ok(BackendArg::Wgpu),
+            Some("cpu") => Ok(BackendArg::Cpu),
+            Some(other) => {
+                let fault = Fault::new(FaultKind::Arguments, format!("there is no backend `{other}`"));
+                Err(fault.help("backends: `auto`, `cuda`, `wgpu`, `cpu`"))
+            }
+        }
+    }
+
     /// Reads the recipes, and refuses what the user has not allowed.
     pub(super) fn vet(self, session: &Session) -> Result<Vetted, Fault> {
         let paths = self.recipes.iter().map(|path| session.project.inside(path)).collect::<Result<Vec<_>, _>>()?;
-        let backend = match self.backend.as_deref() {
-            None | Some("auto") => BackendArg::Auto,
-            Some("cuda") => BackendArg::Cuda,
-            Some("wgpu") => BackendArg::Wgpu,
-            Some("cpu") => BackendArg::Cpu,
-            Some(other) => {
-                let fault = Fault::new(FaultKind::Arguments, format!("there is no backend `{other}`"));
-                return Err(fault.help("backends: `auto`, `cuda`, `wgpu`, `cpu`"));
-            }
-        };
+        let backend = Self::backend(self.backend.as_deref())?;
         let Self { scale, set, axes, only, .. } = self;
         let request = Request { paths: &paths, set: &set, axes: &axes, scale: scale.as_deref(), only: &only };
         let draft = Draft::load_inside(&request, session.project.root());

@@ -1,0 +1,167 @@
+//! The tool `propose`.
+
+use std::{ffi::OsString, path::PathBuf};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{
+    fault,
+    study::{StudyInput, not_allowed},
+};
+use crate::{
+    error::Error,
+    mcp::{Effect, Fault, FaultKind, Session, Tool, Work},
+    propose::{self, Direction, Proposal, Standing},
+    store::Store,
+};
+
+/// Most sealed seeds, unless the call says otherwise.
+const MOST: u16 = 20;
+
+/// The better direction of a metric.
+#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum Better {
+    /// Smaller values are better.
+    Min,
+    /// Larger values are better.
+    Max,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+struct Input {
+    /// The recipe with the baseline, as a path from the project's folder.
+    recipe: String,
+    /// The change: a recipe with `extends: RECIPE` and what is different.
+    delta: String,
+    /// The metric that it should improve.
+    metric: String,
+    /// The better direction of the metric.
+    better: Better,
+    /// The least improvement that matters, above zero, in the base unit of the metric.
+    least: f64,
+    /// The step that measures. Default: the only step with seeds.
+    #[serde(default)]
+    step: Option<String>,
+    /// Configurations of the step, by values of axes: `AXIS=VALUE`. The mean over them is compared.
+    #[serde(default)]
+    at: Vec<String>,
+    /// Most sealed seeds. Default: 20.
+    #[serde(default)]
+    #[schemars(range(min = 4, max = 1000))]
+    most: Option<u16>,
+    /// Backend to compute on: `auto` (default), `cuda`, `wgpu` or `cpu`.
+    #[serde(default)]
+    backend: Option<String>,
+    /// Run nothing: say what is known, what it would cost, and its power.
+    #[serde(default)]
+    estimate: bool,
+    /// Time to wait for the verdict, in seconds. Default: 10. The run goes on afterwards: wait with `status`, then call again.
+    #[serde(default)]
+    #[schemars(range(min = 0, max = 60))]
+    wait_seconds: Option<f64>,
+}
+
+/// State of a proposal.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Output {
+    /// Number of the run in this session, if one was started.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    run: Option<usize>,
+    /// True while its jobs run; then there is no answer yet.
+    going_on: bool,
+    /// The answer: `standing` (`refused`, `known`, `estimate`, `judged`), `reason`, `question`, `cost`, `noise`, `level`, `pairs`,
+    /// `power`, and `conclusion` with the verdict, the effects of the search and of the sealed seeds, the evidence and the bundle.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    answer: Option<Value>,
+}
+
+pub(super) fn tool() -> Tool {
+    const ABOUT: &str = "Asks the referee if a change to a recipe improves a metric. What was asked before is answered from the ledger; \
+        a new question is judged on sealed seeds, at a level that keeps the rate of false discoveries over all proposals of the \
+        project. Another seed or name is no other question, and each question lowers the level of later ones: call it with \
+        `estimate` first. It runs jobs within the user's budget, as `run` does.";
+    Tool::new(("propose", "Propose a change"), ABOUT, Effect::Runs, propose)
+}
+
+fn propose(session: &Session, input: Input) -> Result<Output, Fault> {
+    let wait = input.wait_seconds.unwrap_or(10.0);
+    let paths = [&input.recipe, &input.delta].map(|path| vetted(session, path, &input));
+    let [recipe, delta] = paths;
+    let (recipe, delta) = (recipe?, delta?);
+    let proposal = Proposal {
+        recipe,
+        delta,
+        step: input.step.clone(),
+        at: input.at.clone(),
+        metric: input.metric.clone(),
+        better: match input.better {
+            Better::Min => Direction::Min,
+            Better::Max => Direction::Max,
+        },
+        least: input.least,
+        most: usize::from(input.most.unwrap_or(MOST)),
+        backend: StudyInput::backend(input.backend.as_deref())?.choice(),
+    };
+    let store = Store::open(&session.results).map_err(|error| fault(error.into()))?;
+    let name = format!("{}, {}", input.recipe, input.delta);
+    let known = propose::propose(&proposal, &store, true).map_err(Error::proposal(name)).map_err(fault)?;
+    if input.estimate || known.standing != Standing::Estimate {
+        let answer = serde_json::to_value(known).map_err(|error| fault(Error::Key(error)))?;
+        return Ok(Output { run: None, going_on: false, answer: Some(answer) });
+    }
+    // A verdict takes a pair of jobs for each sealed seed; the supervisor counts what really starts.
+    let jobs = known.cost.open + 2 * known.pairs.unwrap_or(0);
+    let number = session.start(Work::Command(command(&proposal, input.backend)), jobs)?;
+    let account = || session.account(number).filter(|account| account.ended);
+    let Some(account) = session.wait(wait, account) else {
+        return Ok(Output { run: Some(number), going_on: true, answer: None });
+    };
+    let output = session.output(number).map_err(Fault::io("cannot read the answer"))?;
+    match serde_json::from_str(&output) {
+        Ok(answer) => Ok(Output { run: Some(number), going_on: false, answer: Some(answer) }),
+        Err(_) => {
+            let failed = Fault::new(FaultKind::Failed, format!("the proposal has no verdict: {}", account.says));
+            Err(failed.help("the same call goes on, with the same level and seeds"))
+        }
+    }
+}
+
+/// The path of a recipe that may be read, and run unless only an estimate is wanted.
+fn vetted(session: &Session, path: &str, input: &Input) -> Result<PathBuf, Fault> {
+    let recipes = vec![path.to_owned()];
+    let (scale, set, axes, only) = (None, Vec::new(), Vec::new(), Vec::new());
+    let vetted = StudyInput { recipes, scale, set, axes, only, backend: input.backend.clone() }.vet(session)?;
+    let place = vetted.paths[0].clone();
+    if !input.estimate {
+        if !session.may_run(&place) {
+            return Err(not_allowed(&format!("`{}` would be run", place.display()), "--allow-run PATH"));
+        }
+        if let Some(step) = vetted.program.as_ref().filter(|_| !session.permissions.programs) {
+            return Err(not_allowed(&format!("step `{step}` runs a program"), "--allow-programs"));
+        }
+    }
+    vetted.with_plan(session, |_| Ok(()))?;
+    Ok(place)
+}
+
+/// The proposal as a command.
+fn command(proposal: &Proposal, backend: Option<String>) -> Vec<OsString> {
+    let Proposal { recipe, delta, step, at, metric, better, least, most, .. } = proposal;
+    let better = match better {
+        Direction::Min => "min",
+        Direction::Max => "max",
+    };
+    let mut command: Vec<OsString> = vec!["propose".into()];
+    command.extend([format!("--metric={metric}"), format!("--better={better}")].map(OsString::from));
+    command.extend(
+        [format!("--least={least:e}"), format!("--most={most}"), "--format=json".to_owned()].map(OsString::from),
+    );
+    command.extend(step.iter().map(|step| format!("--step={step}").into()));
+    command.extend(at.iter().map(|at| format!("--at={at}").into()));
+    command.extend(backend.map(|backend| format!("--backend={backend}").into()));
+    command.extend(["--".into(), recipe.into(), delta.into()]);
+    command
+}
