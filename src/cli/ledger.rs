@@ -150,8 +150,7 @@ fn verify(store: &Store, ledger: &Ledger, args: &VerifyArgs) -> Result<Exit, Err
         }
         ReplyFormat::Term => {
             let mut lines = vec![format!(
-                "{} follow from each other; {} recomputed from the records",
-                count(*entries, "entry").replace("entrys", "entries"),
+                "entries that follow from each other: {entries}; {} recomputed from the records",
                 count(*verdicts, "verdict")
             )];
             lines.extend(defects.iter().map(|defect| format!("✗ {}", clean(defect))));

@@ -2,7 +2,7 @@
 //! release build only the writes remain.
 //!
 //! `SWEEP_FAILPOINTS=kill@7` kills the process at the seventh point, `full@7` makes that write and every later one fail
-//! like a full disk, `trace=FILE` appends the points' names to a file, `slow=3@NAME` waits 3 s at the point of this
+//! like a full disk, `kill=2@ledger: ` kills the process at the second point whose name begins so, `trace=FILE` appends the points' names to a file, `slow=3@NAME` waits 3 s at the point of this
 //! name. `SWEEP_CLOCK=-3600` sets the clock back an hour.
 
 use std::io::{self, Write};
@@ -52,6 +52,7 @@ mod armed {
     enum Fault {
         None,
         Kill(u64),
+        KillNamed(u64, String),
         Full(u64),
         Trace(String),
         Slow(Duration, String),
@@ -63,6 +64,9 @@ mod armed {
         if let Some((seconds, name)) = text.strip_prefix("slow=").and_then(|rest| rest.split_once('@')) {
             return Fault::Slow(Duration::from_secs(number(seconds)), name.to_owned());
         }
+        if let Some((count, name)) = text.strip_prefix("kill=").and_then(|rest| rest.split_once('@')) {
+            return Fault::KillNamed(number(count), name.to_owned());
+        }
         match (text.strip_prefix("kill@"), text.strip_prefix("full@"), text.strip_prefix("trace=")) {
             (Some(at), ..) => Fault::Kill(number(at)),
             (_, Some(at), _) => Fault::Full(number(at)),
@@ -72,13 +76,21 @@ mod armed {
     });
 
     static COUNT: AtomicU64 = AtomicU64::new(0);
+    static NAMED: AtomicU64 = AtomicU64::new(0);
+
+    fn kill() {
+        let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
+    }
 
     /// A place where the engine may break.
     pub(crate) fn point(name: &'static str) -> io::Result<()> {
         let count = COUNT.fetch_add(1, Ordering::SeqCst) + 1;
         match &*FAULT {
-            Fault::Kill(at) if count == *at => {
-                let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
+            Fault::Kill(at) if count == *at => kill(),
+            Fault::KillNamed(at, beginning)
+                if name.starts_with(beginning) && NAMED.fetch_add(1, Ordering::SeqCst) + 1 == *at =>
+            {
+                kill();
             }
             Fault::Full(at) if count >= *at => return Err(io::ErrorKind::StorageFull.into()),
             Fault::Slow(time, at) if at == name => thread::sleep(*time),

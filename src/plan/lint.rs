@@ -13,6 +13,9 @@ pub(super) const COMMAND: &str = "command";
 /// Characters with a meaning in a shell. Blanks are omitted: several words may be intended.
 const SPECIAL: &[char] =
     &['$', '`', '"', '\'', '\\', ';', '&', '|', '<', '>', '(', ')', '*', '?', '[', ']', '{', '}', '~', '#', '!', '\n'];
+/// Programs that run scripts, without the number of a version.
+const INTERPRETERS: &[&str] =
+    &["Rscript", "bash", "dash", "julia", "lua", "node", "perl", "pypy", "python", "ruby", "sh", "zsh"];
 /// Extensions of the names of scripts.
 const SCRIPTS: &[&str] = &["R", "jl", "js", "lua", "pl", "py", "rb", "sh"];
 
@@ -107,8 +110,7 @@ pub(super) fn scripts(recipe: &Recipe, step: &Step, point: &Point, problems: &mu
     }
     let script = template("run").and_then(|run| Some((run.resolve(&recipe.params, &matrix)?.value, run.span)));
     if let Some((Value::Text(text), span)) = &script {
-        let ends = |char: char| char.is_whitespace() || "'\";&|()<>".contains(char);
-        words.extend(text.split(ends).map(|word| (word, *span)));
+        words.extend(started(text).into_iter().map(|word| (word, *span)));
     }
     for (path, span) in words {
         if !Path::new(path).extension().and_then(|end| end.to_str()).is_some_and(|end| SCRIPTS.contains(&end)) {
@@ -273,6 +275,18 @@ fn judged(recipe: &Recipe) -> Vec<Judged<'_>> {
     found
 }
 
+/// The files that the commands of a shell script start: their first words, or what an interpreter gets.
+fn started(script: &str) -> Vec<&str> {
+    fn file(command: &str) -> Option<&str> {
+        let mut words = command.split_whitespace().map(|word| word.trim_matches(['\'', '"']));
+        let first = words.find(|word| !word.contains('='))?;
+        let name = first.rsplit('/').next().unwrap_or(first);
+        let stem = name.trim_end_matches(|char: char| char.is_ascii_digit() || char == '.');
+        if INTERPRETERS.contains(&stem) { words.find(|word| !word.starts_with('-')) } else { Some(first) }
+    }
+    script.split(['\n', ';', '&', '|', '(', ')']).filter_map(file).collect()
+}
+
 /// What an author may have meant by a value of the wrong type: several jobs, a number in quotes, a command line.
 pub(super) fn remedy(param: &str, value: &Value, error: &ParamError) -> Option<String> {
     let ParamError::Type { expected, .. } = error else { return None };
@@ -297,4 +311,16 @@ fn is_written_out(value: &Value) -> bool {
     value
         .as_text()
         .is_some_and(|text| !text.is_empty() && text.parse::<f64>().is_err() && !["true", "false"].contains(&text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shell_starts_first_words_and_what_interpreters_get() {
+        let script =
+            "A=1 python3.11 -u 'train.py' --lr 1 > log.sh\n./tool.sh x.py | sh -e run.sh; echo a.py && perl p.pl";
+        assert_eq!(started(script), ["train.py", "./tool.sh", "run.sh", "echo", "p.pl"]);
+    }
 }

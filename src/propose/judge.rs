@@ -56,7 +56,7 @@ impl Effect {
     pub(super) fn new(seeds: Vec<i64>, baseline: Vec<f64>, candidate: Vec<f64>, sign: f64) -> Option<Self> {
         let sample = Sample::new(&differences(&baseline, &candidate, sign))?;
         let estimate = sample.estimate();
-        let ends = sample.sd.filter(|sd| *sd > 0.0).is_some();
+        let ends = sample.sd.is_some_and(|sd| sd > 0.0);
         let [low, high] = [estimate.low, estimate.high].map(|end| end.filter(|_| ends));
         Some(Self { seeds, baseline, candidate, mean: sample.mean, low, high })
     }

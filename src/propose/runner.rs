@@ -1,7 +1,18 @@
 //! Runs of a plan's jobs on this machine, with progress as lines on standard error.
 
-use std::{io, path::Path};
+use std::{
+    io,
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
 
+use signal_hook::{
+    consts::{SIGHUP, SIGINT, SIGTERM},
+    flag, low_level,
+};
 use sweep_job::{Backend, BackendChoice};
 
 use crate::{
@@ -66,8 +77,19 @@ pub fn run_jobs(
     let (deadline, arriving, failures) = (run::DEADLINE, Arriving::default(), None);
     let options = Options { limits, gpus, fail_fast: false, device, folder, deadline, arriving, failures };
     let mut lines = Lines::new(io::stderr(), Pace::silent());
+    // A signal at the very end of a run would be lost, and the next stage would begin.
+    let asked = Arc::new(AtomicUsize::new(0));
+    let listen = |signal: i32| flag::register_usize(signal, Arc::clone(&asked), usize::try_from(signal).unwrap_or(1));
+    let listeners = [SIGINT, SIGTERM, SIGHUP].map(listen);
     let observers: &mut [&mut dyn Observer] = &mut [&mut journal, &mut lines];
     let control = Control { signals: Some(signals), rounds: None };
-    run::run(plan, store, wanted, &options, &history, control, observers)
-        .map_err(RunError::io("the run cannot continue"))
+    let summary = run::run(plan, store, wanted, &options, &history, control, observers);
+    for listener in listeners.into_iter().flatten() {
+        low_level::unregister(listener);
+    }
+    let mut summary = summary.map_err(RunError::io("the run cannot continue"))?;
+    if let Ok(signal @ 1..) = i32::try_from(asked.load(Ordering::SeqCst)) {
+        summary.interrupted.get_or_insert(signal);
+    }
+    Ok(summary)
 }

@@ -66,7 +66,7 @@ impl<'a> Subject<'a> {
             return Err(ProposeError::NoSeeds(step));
         }
         let subject = Self { proposal, store, step, seeds: seeds.into_iter().collect(), backend };
-        let delta = subject.plan(&[proposal.delta.clone()], None, false)?;
+        let delta = subject.plan(std::slice::from_ref(&proposal.delta), None, false)?;
         let base = normal(&proposal.recipe);
         if !delta.sources().files().any(|(path, _)| normal(path) == base) {
             let [delta, recipe] = [&proposal.delta, &proposal.recipe].map(|path| path.display().to_string());
@@ -204,7 +204,7 @@ pub(super) fn values(
             let Some(record) = store.get(plan.job(id).key)? else { continue };
             let metrics = &record.outcome.metrics;
             let Some(found) = metrics.get(metric) else {
-                let known = metrics.iter().map(|(name, _)| name.to_string()).collect::<Vec<_>>().join(", ");
+                let known = metrics.keys().cloned().collect::<Vec<_>>().join(", ");
                 return Err(ProposeError::NoMetric { step: step.to_owned(), metric: metric.to_owned(), known });
             };
             let sum = sums.entry(seed).or_default();

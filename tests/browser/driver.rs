@@ -137,6 +137,10 @@ impl Browser {
         loop {
             let message = self.receive(begun, method);
             if message["id"] == self.last {
+                // A page that is being left answers nothing; the next one does.
+                if message["error"]["message"] == "Inspected target navigated or closed" {
+                    return self.call(method, params);
+                }
                 assert!(message["error"].is_null(), "{method}: {}", message["error"]);
                 return message["result"].clone();
             }

@@ -81,7 +81,7 @@ fn what_was_asked_is_answered_without_a_run_and_without_a_level() {
     assert_eq!(answer(&sandbox, &[])["standing"], "judged");
     let (runs, before) = (sandbox.runs(), ledger(&sandbox));
     // Another name, other seeds, and another least effect are the same question.
-    sandbox.write("delta.yaml", &format!("{BETTER}about: Another name\nsteps: {{ train: {{ seeds: [7, 8, 9] }} }}\n"));
+    sandbox.write("delta.yaml", &format!("{BETTER}about: Another name\nsteps: {{ train: {{ seeds: 4 }} }}\n"));
     let found = answer(&sandbox, &[]);
     assert_eq!((&found["standing"], &found["conclusion"]["verdict"]), (&"known".into(), &"accepted".into()));
     let less = ASK.map(|word| if word == "400" { "1" } else { word });
@@ -92,7 +92,7 @@ fn what_was_asked_is_answered_without_a_run_and_without_a_level() {
 
 #[test]
 fn other_seeds_alone_are_no_change() {
-    let sandbox = with("extends: recipe.yaml\nsteps: { train: { seeds: [17, 18, 19, 20] } }\n");
+    let sandbox = with("extends: recipe.yaml\nsteps: { train: { seeds: 5 } }\n");
     for _ in 0..3 {
         let ended = ask(&sandbox, &[]);
         assert_eq!(ended.code, Some(2), "{}", ended.stderr);
@@ -166,18 +166,16 @@ fn killed_at_every_write_of_the_ledger_no_level_is_granted_twice() {
     let ended = whole.command(&ASK).env("SWEEP_FAILPOINTS", fault).output().unwrap();
     assert_eq!(ended.status.code(), Some(0), "{}", String::from_utf8_lossy(&ended.stderr));
     let points = whole.read("trace");
-    let names = ["secret: ", "ledger: "];
-    let own: Vec<usize> = points
-        .lines()
-        .enumerate()
-        .filter(|(_, name)| names.iter().any(|own| name.starts_with(own)))
-        .map(|(index, _)| index + 1)
-        .collect();
+    let places = |name: &'static str| {
+        let count = points.lines().filter(|point| point.starts_with(name)).count();
+        (1..=count).map(move |at| format!("{at}@{name}"))
+    };
+    let own: Vec<String> = ["secret: ", "ledger: "].into_iter().flat_map(places).collect();
     assert!(own.len() > 20, "{own:?}");
     let expected = ledger(&whole)["questions"].as_array().unwrap().len();
     for at in own {
         let sandbox = with(BETTER);
-        let killed = sandbox.command(&ASK).env("SWEEP_FAILPOINTS", format!("kill@{at}")).output().unwrap();
+        let killed = sandbox.command(&ASK).env("SWEEP_FAILPOINTS", format!("kill={at}")).output().unwrap();
         assert_eq!(killed.status.code(), None, "point {at} was not reached");
         let found = answer(&sandbox, &[]);
         assert_eq!(found["conclusion"]["verdict"], "accepted", "point {at}: {found:#}");
@@ -200,7 +198,8 @@ fn interrupted_in_each_stage_it_goes_on_with_the_same_seeds() {
         until("the stage has a job", || !sandbox.workers().is_empty() && jobs(&sandbox) >= least);
         engine.signal(Signal::INT);
         let ended = engine.wait();
-        assert_eq!(ended.code, Some(130), "after {least} jobs: {}", ended.stderr);
+        // Between two stages the signal has its default effect.
+        assert!([None, Some(130)].contains(&ended.code), "after {least} jobs: {:?} {}", ended.code, ended.stderr);
     }
     let granted = ledger(&sandbox);
     let found = answer(&sandbox, &[]);

@@ -103,7 +103,7 @@ print('ok=1')
         fs_err::write(path(name), "2").unwrap();
         assert_eq!(open(&sandbox), ["a"]);
         let said = sandbox.sweep(&["explain", "recipe.yaml", "a"]).stdout;
-        assert!(!said.contains('\u{1b}') && said.contains("content"), "{said:?}");
+        assert!(!said.contains('\u{1b}') && said.contains(" changed"), "{said:?}");
         fs_err::write(path(name), "1").unwrap();
     }
 }

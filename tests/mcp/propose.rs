@@ -61,7 +61,7 @@ fn a_proposal_needs_the_permissions_and_the_budget_of_a_run() {
         assert_eq!(client.refused("propose", ask.clone())["kind"], kind, "{flags:?}");
         client.close();
     }
-    let mut client = Client::start(&project, &["--allow-run", "."]);
+    let mut client = Client::start(&project, &["--allow-run", ".", "--allow-programs"]);
     let mut outside = ask;
     outside["delta"] = "../delta.yaml".into();
     assert_eq!(client.refused("propose", outside)["kind"], "outside");

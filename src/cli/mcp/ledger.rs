@@ -50,11 +50,11 @@ pub(super) fn tool() -> Tool {
     Tool::new(("ledger", "Show the ledger of proposals"), ABOUT, Effect::Reads, ledger)
 }
 
-fn ledger(session: &Session, input: Input) -> Result<Output, Fault> {
-    let cursor = input.page.cursor()?;
+fn ledger(session: &Session, Input { accepted, page }: Input) -> Result<Output, Fault> {
+    let cursor = page.cursor()?;
     let store = Store::open(&session.results).map_err(|error| fault(error.into()))?;
     let ledger = Ledger::read(&store).map_err(|error| fault(Error::from(ProposeError::from(error))))?;
-    let (questions, next) = cursor.take(questions(&ledger, input.accepted));
+    let (questions, next) = cursor.take(questions(&ledger, accepted));
     let (tests, accepted, head) = (ledger.tests(), ledger.discoveries(), ledger.head.clone());
     Ok(Output { rate: RATE, tests, accepted, next_level: ledger.next_level(), head, questions, next })
 }

@@ -189,7 +189,7 @@ unsafe fn tile(
         // SAFETY: 32 numbers, of which each half is a register.
         let halves =
             unsafe { [_mm512_loadu_si512(right.as_ptr().cast()), _mm512_loadu_si512(right[16..].as_ptr().cast())] };
-        let halves = halves.map(short);
+        let halves = [short(halves[0]), short(halves[1])];
         for (sums, left) in sums.iter_mut().zip(left) {
             let left = short(_mm512_set1_epi32(left.cast_signed()));
             sums[0] = _mm512_dpbf16_ps(sums[0], left, halves[0]);
