@@ -59,7 +59,7 @@ pub enum Error {
     NoRecipe {
         /// The file.
         path: PathBuf,
-        /// What may have been meant, or what there is.
+        /// Near names, or those that exist.
         help: String,
     },
     /// A recipe is invalid.

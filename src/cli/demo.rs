@@ -99,7 +99,7 @@ fn thinned(values: &[f64]) -> Vec<f64> {
     (0..COLUMNS).map(|column| values[column * (values.len() - 1) / (COLUMNS - 1)]).collect()
 }
 
-/// What to do after the demo.
+/// Next steps after the demo.
 fn next(recipe: &Path, results: &Path, plan: &Plan) -> String {
     let mut steps = Vec::new();
     if let [study] = plan.studies.as_slice() {

@@ -21,7 +21,7 @@ pub(super) struct NewArgs {
     /// A script: Python, or an executable of another kind. Without it, the recipe is a commented example.
     #[arg(value_name = "SCRIPT")]
     script: Option<PathBuf>,
-    /// What the example sweeps.
+    /// Kind of example to make.
     #[arg(long, value_enum, default_value = "program", conflicts_with_all = ["script", "arguments", "python", "timeout"])]
     template: Template,
     /// Arguments that every job gets, for example a command of the script.

@@ -95,7 +95,7 @@ fn is_idle(state: &State) -> bool {
     matches!(state, State::Waiting(_) | State::Queued { .. } | State::Skipped(_) | State::Lost)
 }
 
-/// What is known of a job's state, as fields: times in seconds.
+/// Details of a job's state, as fields: times in seconds.
 fn details(state: &State, manifest: &Manifest, now: Timestamp) -> Value {
     let seconds = |later: Timestamp, earlier: Timestamp| later.duration_since(earlier).as_secs_f64().max(0.0);
     let label = |job: &usize| manifest.jobs.get(*job).map(|job| job.label.as_str());

@@ -63,7 +63,7 @@ pub struct Account {
 }
 
 impl Bounds {
-    /// What is left of them.
+    /// The rest of them.
     #[must_use]
     pub fn without(self, usage: Usage) -> Self {
         Self {

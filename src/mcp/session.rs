@@ -35,7 +35,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// Time in which a supervisor writes its first account.
 const START: Duration = Duration::from_secs(20);
 
-/// What the user allows.
+/// Permissions of the user.
 #[derive(Debug, Clone, Default)]
 pub struct Permissions {
     /// Recipes, and folders of recipes, that may be run, from the project's folder.
@@ -61,7 +61,7 @@ pub struct Session {
     pub project: Project,
     /// The folder of records and reports.
     pub results: PathBuf,
-    /// What the user allows.
+    /// Permissions of the user.
     pub permissions: Permissions,
     /// Bounds of all runs together.
     pub bounds: Bounds,

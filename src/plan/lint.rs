@@ -287,7 +287,7 @@ fn started(script: &str) -> Vec<&str> {
     script.split(['\n', ';', '&', '|', '(', ')']).filter_map(file).collect()
 }
 
-/// What an author may have meant by a value of the wrong type: several jobs, a number in quotes, a command line.
+/// Remedy for a value of the wrong type: several jobs, a number in quotes, a command line.
 pub(super) fn remedy(param: &str, value: &Value, error: &ParamError) -> Option<String> {
     let ParamError::Type { expected, .. } = error else { return None };
     let is_number = expected.starts_with("a number") || expected.starts_with("an integer");

@@ -264,7 +264,7 @@ fn answer(ledger: &Ledger, question: Question, standing: Standing, reason: Strin
     }
 }
 
-/// What a question would cost, and its power.
+/// The cost of a question, and its power.
 fn estimate(
     subject: &Subject<'_>,
     ledger: &Ledger,

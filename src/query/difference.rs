@@ -13,7 +13,7 @@ pub(super) struct Difference {
     pub(super) new: String,
 }
 
-/// What is not there.
+/// Text for a missing value.
 const NONE: &str = "(absent)";
 
 /// The differences of two values of the parameter `name`, of which there is at least one.

@@ -346,7 +346,7 @@ pub fn is_content(old: &str, new: &str) -> bool {
     old.starts_with(CONTENT) && new.starts_with(CONTENT)
 }
 
-/// What is different about a needed job that has nothing to be compared with.
+/// The difference of a needed job that has nothing to be compared with.
 pub fn news(cached: bool) -> &'static str {
     if cached { "which it did not need before" } else { "which is new" }
 }

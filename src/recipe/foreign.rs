@@ -93,12 +93,12 @@ const KEYS: &[(&str, &[&str], &str)] = &[
 /// Keys of a step by which other tools name what a step runs.
 pub(super) const PROGRAM: &[&str] = &["run", "argv", "command", "cmd", "script", "program", "entrypoint"];
 
-/// What to write instead of a key that other tools have in a mapping; `None` for any other key.
+/// Replacement of a key that other tools have in a mapping; `None` for any other key.
 pub(super) fn key(what: &str, key: &str) -> Option<&'static str> {
     KEYS.iter().find(|(mapping, keys, _)| *mapping == what && keys.contains(&key)).map(|(.., instead)| *instead)
 }
 
-/// How a program is run, for an author whose word for it is no task; `uses` is that word.
+/// Help on running a program, for an author whose word for it is no task; `uses` is that word.
 pub(super) fn task(uses: &str) -> String {
     let mut words: Vec<&str> = uses.split_whitespace().collect();
     if words.len() < 2 {

@@ -35,7 +35,7 @@ struct Input {
     page: Page,
 }
 
-/// What a run would do.
+/// The plan of a run.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Output {
     /// The recipes' names.
@@ -58,7 +58,7 @@ struct Output {
     /// Valid but possibly unintended declarations.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     warnings: Vec<Mistake>,
-    /// What is left of the budget.
+    /// The rest of the budget.
     left: Left,
     /// The cursor of the following jobs.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -66,7 +66,7 @@ struct JobState {
     says: String,
 }
 
-/// What is left of the budget.
+/// The rest of the budget.
 #[derive(Debug, Clone, Copy, Serialize, JsonSchema)]
 pub(super) struct Left {
     /// Jobs.
@@ -99,7 +99,7 @@ pub(super) struct Output {
     /// The jobs that run, or every job.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     jobs: Vec<JobState>,
-    /// What is left of the budget.
+    /// The rest of the budget.
     left: Left,
     /// The cursor of the following jobs.
     #[serde(skip_serializing_if = "Option::is_none")]

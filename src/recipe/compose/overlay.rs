@@ -62,7 +62,7 @@ impl Overlay {
     }
 }
 
-/// What to do where `--set` names an axis, or a value in the `with` of a step.
+/// Remedy where `--set` names an axis, or a value in the `with` of a step.
 fn elsewhere(recipes: &mut [Disposition], name: &str, value: &str) -> Option<String> {
     for Disposition { node, .. } in recipes {
         let Some(Node { kind: NodeKind::Map(steps), .. }) = entry(node, "steps") else { continue };
