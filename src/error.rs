@@ -132,6 +132,16 @@ pub enum Error {
     /// A bundle was not made or not read.
     #[error(transparent)]
     Bundle(#[from] BundleError),
+    /// A record is part of an open question.
+    #[error(
+        "the record {record} belongs to question {question} of the ledger, which is open; conclude it with its `sweep propose` first"
+    )]
+    Sealed {
+        /// First digits of its key.
+        record: String,
+        /// Number of the question.
+        question: usize,
+    },
     /// A proposal has no answer.
     #[error(transparent)]
     Propose(#[from] ProposeError),
@@ -305,6 +315,7 @@ impl Error {
             | Self::Bundle(_)
             | Self::Remote(RemoteError::Broken(..) | RemoteError::Local(_))
             | Self::NotShared
+            | Self::Sealed { .. }
             | Self::Copy(CopyError::Io { .. })
             | Self::Key(_)
             | Self::Io { .. } => Exit::Failure,
@@ -338,6 +349,8 @@ impl Error {
             | ProposeError::Device(DeviceError::Probe(_))
             | ProposeError::Key(_)
             | ProposeError::Io(_)
+            | ProposeError::Changed { .. }
+            | ProposeError::Removed { .. }
             | ProposeError::Broken(_) => Exit::Failure,
         }
     }

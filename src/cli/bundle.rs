@@ -316,5 +316,5 @@ pub(super) fn run_all(
     backend: sweep_job::Backend,
 ) -> Result<run::Summary, Error> {
     let wanted = vec![Disposition::Yes; plan.len()];
-    run_jobs(plan, store, results, backend, &wanted).map_err(Error::run)
+    run_jobs(plan, store, results, backend, &wanted, None).map_err(Error::run)
 }

@@ -22,6 +22,7 @@ use crate::{
     format::{clean, count, duration, quantity, say},
     host,
     plan::Plan,
+    propose::{ProposeError, kept_for_questions},
     recipe::{Draft, Request},
     record::{Key, Prefixes},
     remote::keygen,
@@ -146,12 +147,17 @@ pub(super) fn cache(results: &Path, args: &CacheArgs) -> Result<Exit, Error> {
             Some(n) => run_again(&store, n, rerun, values),
         },
         CacheCommand::Gc { recipes, values, recent, yes } => {
-            let reached = reached(&store, recipes, values, *recent)?;
+            let mut reached = reached(&store, recipes, values, *recent)?;
+            reached.extend(kept_for_questions(&store).map_err(ProposeError::from)?.into_keys());
             let garbage = store.garbage(&reached).map_err(Error::io("cannot read the store"))?;
             remove(&store, &garbage, *yes)
         }
         CacheCommand::Rm { which, values, yes } => {
             let keys = recorded(&store, which, values)?;
+            let kept = kept_for_questions(&store).map_err(ProposeError::from)?;
+            if let Some((key, question)) = keys.iter().find_map(|key| kept.get_key_value(key)) {
+                return Err(Error::Sealed { record: key.short(), question: *question });
+            }
             let garbage = store.records_with_states(&keys).map_err(Error::io("cannot read the store"))?;
             remove(&store, &garbage, *yes)
         }

@@ -109,6 +109,10 @@ fn text(answer: &Answer) -> String {
             lines.push(format!("  confirmation: {}", effect(confirmed)));
             lines.push(format!("  p = {:.2e} at level {:.2e}, e-value {:.3}", evidence.p, evidence.level, evidence.e));
         }
+        if end.repeated > 0 {
+            let jobs = count(end.repeated, "sealed job");
+            lines.push(format!("  {jobs} began more than once, after interrupts or failures"));
+        }
         lines.push(format!("  jobs took {}", duration(end.seconds)));
         lines.extend(end.bundle.as_ref().map(|bundle| format!("  bundle: {}", bundle.file.display())));
     } else {
@@ -119,6 +123,9 @@ fn text(answer: &Answer) -> String {
         if let (Some(pairs), Some(power)) = (pairs, power) {
             lines.push(format!("  {} sealed seeds, power {:.0} %", pairs, power * 100.0));
         }
+    }
+    if !answer.head.is_empty() {
+        lines.push(format!("  head of the ledger: {}", answer.head));
     }
     lines.join("\n") + "\n"
 }

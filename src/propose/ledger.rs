@@ -14,6 +14,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::{
+    code::Code,
     judge::{Effect, Verdict},
     question::Question,
 };
@@ -93,6 +94,9 @@ pub struct Grant {
     pub power: f64,
     /// Digest of the key that the sealed seeds follow from.
     pub seal: String,
+    /// The code of the search that no key contains: digests of files, and versions of packages, by name.
+    #[serde(default, skip_serializing_if = "Code::is_empty")]
+    pub code: Code,
 }
 
 /// Verdict about a question, with its grounds.
@@ -112,9 +116,15 @@ pub struct Conclusion {
     pub evidence: Option<Evidence>,
     /// Seconds of all jobs together.
     pub seconds: f64,
-    /// The archive of the confirmation.
+    /// The archive of the search and of the confirmation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bundle: Option<Archive>,
+    /// Sealed jobs that began more than once, after an interrupt or a failure.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub repeated: usize,
+    /// Digest of the list of attempts at the sealed jobs; empty without any.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub attempts: String,
 }
 
 /// Outcome of a test.
@@ -135,8 +145,14 @@ pub struct Archive {
     pub file: PathBuf,
     /// Its digest.
     pub blake3: String,
-    /// The key that the sealed seeds follow from, revealed.
-    pub key: String,
+    /// The key that the sealed seeds follow from, revealed; `None` without a confirmation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_none(count: &usize) -> bool {
+    *count == 0
 }
 
 /// Error of the ledger.

@@ -5,45 +5,40 @@
 //! false discoveries over all proposals of a store. Every question, level and verdict is in the [`Ledger`].
 //! `docs/propose.md` has the method.
 
+mod attempts;
+mod code;
 mod judge;
 mod ledger;
 mod question;
+mod referee;
 mod runner;
 mod seal;
 mod study;
 mod verify;
 
-use std::{collections::BTreeSet, io, path::PathBuf, thread, time::Duration};
+use std::{io, thread, time::Duration};
 
-use fs_err as fs;
 use serde::Serialize;
 
 pub use self::{
+    attempts::kept_for_questions,
     judge::{Effect, Verdict},
     ledger::{Archive, Conclusion, Entry, Event, Evidence, Grant, Ledger, LedgerError, Noise},
     question::{Direction, Proposal, Question},
     runner::{RunError, run_jobs},
     verify::{Checked, verify},
 };
-use self::{
-    seal::{Secret, reveal, seal, seeds},
-    study::Subject,
-};
+use self::{referee::Referee, seal::Secret, study::Subject};
 use crate::{
-    analysis::Results,
     batches::SearchError,
-    export::bundle::{self, BundleError},
+    export::bundle::BundleError,
     format::say,
     host::devices::DeviceError,
     plan::NothingSelected,
-    recipe::{RecipeError, Request},
-    render::{Page, Report},
-    stats::{Sample, online},
+    recipe::RecipeError,
+    record::Key,
     store::{Held, Store, StoreError},
 };
-
-/// Seeds with which the noise of a baseline is measured.
-const NOISE: usize = 5;
 
 /// Reason why a proposal has no answer. What has run is kept, and the same command goes on.
 #[derive(Debug, thiserror::Error)]
@@ -128,6 +123,26 @@ pub enum ProposeError {
     /// Some seeds have no value.
     #[error("step `{0}` does not have a value for every seed in both recipes; its axis `seed` must take any seeds")]
     Unpaired(String),
+    /// The code is not that of the search any more.
+    #[error(
+        "question {question} is open, and the code of its jobs has changed since its level was granted: {}; undo the change, and the same command goes on; a program in `inputs` makes a changed one another question", .changed.join(", ")
+    )]
+    Changed {
+        /// Number of the question.
+        question: usize,
+        /// The files and packages that differ.
+        changed: Vec<String>,
+    },
+    /// The record of a sealed job is gone or another one.
+    #[error(
+        "question {question} is open, and the record {} of its confirmation was removed or replaced; put it back, for example with `sweep cache import`, and the same command goes on", .record.short()
+    )]
+    Removed {
+        /// Number of the question.
+        question: usize,
+        /// Key of the record.
+        record: Key,
+    },
     /// A job failed.
     #[error("{0} jobs failed, and the question is still open; the same command runs them again")]
     Failed(usize),
@@ -189,6 +204,8 @@ pub struct Answer {
     pub power: Option<f64>,
     /// Verdict with its grounds.
     pub conclusion: Option<Conclusion>,
+    /// Digest of the latest entry of the ledger, which `sweep ledger verify --head` takes; empty without any.
+    pub head: String,
 }
 
 impl Answer {
@@ -261,6 +278,7 @@ fn answer(ledger: &Ledger, question: Question, standing: Standing, reason: Strin
         pairs: None,
         power: None,
         conclusion: None,
+        head: ledger.head.clone(),
     }
 }
 
@@ -274,150 +292,24 @@ fn estimate(
     let plan = subject.plan(&subject.both(), Some(&subject.seeds), false)?;
     let wanted = subject.wanted(&plan)?;
     let grant = asked.and_then(|asked| ledger.grant(asked));
-    let level = grant.map_or_else(|| ledger.next_level(), |grant| grant.level);
     let known = subject.cost(&plan, &wanted)?;
     let reason = match asked {
         Some(number) => format!("asked as question {number}, and still open"),
         None => "not asked yet".to_owned(),
     };
+    // Those of the question, which another call may have asked.
+    let least = question.least;
     let mut answer = answer(ledger, question, Standing::Estimate, reason);
-    let Proposal { least, most, .. } = *subject.proposal;
-    let expected = answer.noise.map(|sd| judge::pairs(least, sd, level, most));
-    let pairs = grant.map(|grant| grant.pairs).or(expected.map(|(pairs, _)| pairs));
+    let most = subject.proposal.most;
+    let expected = answer.noise.map(|sd| judge::pairs(least, sd, answer.level, most));
+    if let Some(grant) = grant {
+        answer.level = grant.level;
+    }
+    let expected = grant.map(|grant| (grant.pairs, grant.power)).or(expected);
+    let (pairs, power) = expected.unzip();
     let seconds = known.map(|[open, pair]| open + pair * pairs.unwrap_or(most) as f64);
     answer.cost = Cost { cached: wanted.cached, open: wanted.open, seconds };
-    Ok(Answer { asked, level, pairs, power: expected.map(|(_, power)| power), ..answer })
-}
-
-/// A question on its way to a verdict. The lock of the ledger is held.
-struct Referee<'a> {
-    subject: Subject<'a>,
-    ledger: Ledger,
-    question: Question,
-    secret: Secret,
-}
-
-impl Referee<'_> {
-    fn judge(mut self, asked: Option<usize>) -> Result<Answer, ProposeError> {
-        self.ledger.open(&self.secret.digest(), &self.secret.file)?;
-        let noise = self.noise()?;
-        if noise.sd <= 0.0 {
-            let Question { metric, .. } = &self.question;
-            let reason =
-                format!("`{metric}` of the baseline is the same with every seed, so there is no noise to test against");
-            return Ok(answer(&self.ledger, self.question, Standing::Refused, reason));
-        }
-        let asked = match asked {
-            Some(asked) => asked,
-            None => self.ledger.add(Event::Asked { question: self.question.clone() })?,
-        };
-        say(format_args!("question {asked}: search with the seeds of the recipe"));
-        let paths = self.subject.both();
-        let searched = self.subject.run(&paths, &self.subject.seeds)?;
-        let search = self.subject.effect(&searched, &self.subject.seeds)?;
-        let seconds = self.subject.seconds(&searched)?;
-        let is_granted = self.ledger.grant(asked).is_some();
-        let end = if search.mean > 0.0 || is_granted {
-            self.confirm(asked, &noise, search, seconds)?
-        } else {
-            let verdict = Verdict::Dropped;
-            Conclusion { asked, verdict, search, confirmed: None, evidence: None, seconds, bundle: None }
-        };
-        self.ledger.add(Event::Concluded(Box::new(end.clone())))?;
-        let reason = match end.verdict {
-            Verdict::Accepted => "the sealed seeds confirm the improvement".to_owned(),
-            Verdict::Refuted => "the improvement is less than the least effect".to_owned(),
-            Verdict::Undecided => "the sealed seeds neither confirm nor exclude the improvement".to_owned(),
-            Verdict::Dropped => "the search found no improvement; no level was spent".to_owned(),
-        };
-        let at = self.ledger.questions().find(|(entry, _)| entry.number == asked).map(|(entry, _)| entry.at);
-        let grant = self.ledger.grant(asked).cloned();
-        let answer = answer(&self.ledger, self.question, Standing::Judged, reason);
-        let level = grant.as_ref().map_or(answer.level, |grant| grant.level);
-        let (pairs, power) = grant.map(|grant| (grant.pairs, grant.power)).unzip();
-        Ok(Answer { asked: Some(asked), asked_at: at, level, pairs, power, conclusion: Some(end), ..answer })
-    }
-
-    /// The noise of the baseline, measured with sealed seeds of its own before the first question about it.
-    fn noise(&mut self) -> Result<Noise, ProposeError> {
-        let Question { baseline, metric, .. } = self.question.clone();
-        if let Some(noise) = self.ledger.noise(baseline, &metric) {
-            return Ok(noise.clone());
-        }
-        let key = self.secret.key(&format!("noise {baseline}"));
-        let seeds = seeds(&key, NOISE, &self.known());
-        say(format_args!("measuring the noise of the baseline with {NOISE} seeds"));
-        let plan = self.subject.run(std::slice::from_ref(&self.subject.proposal.recipe), &seeds)?;
-        let values = self.subject.values(&plan, self.subject.store)?;
-        let values: Vec<f64> = values.into_iter().flat_map(std::collections::BTreeMap::into_values).collect();
-        let sd = Sample::new(&values).filter(|sample| sample.n == NOISE).and_then(|sample| sample.sd);
-        let sd = sd.ok_or_else(|| ProposeError::Unpaired(self.subject.step.clone()))?;
-        let noise = Noise { baseline, metric, values, sd };
-        self.ledger.add(Event::Noise(noise.clone()))?;
-        Ok(noise)
-    }
-
-    /// The seeds of the search, which no sealed one is.
-    fn known(&self) -> BTreeSet<i64> {
-        self.subject.seeds.iter().copied().collect()
-    }
-
-    /// Grants a level, once, and runs the sealed seeds.
-    fn confirm(
-        &mut self,
-        asked: usize,
-        noise: &Noise,
-        search: Effect,
-        before: f64,
-    ) -> Result<Conclusion, ProposeError> {
-        let digest = self.question.digest()?;
-        let key = self.secret.key(&format!("confirmation {digest}"));
-        let Question { least, better, .. } = self.question;
-        let grant = match self.ledger.grant(asked).cloned() {
-            Some(grant) => grant,
-            None => {
-                let (test, discoveries) = (self.ledger.tests() + 1, self.ledger.discoveries());
-                let level = online::level_after(test, discoveries);
-                let (pairs, power) = judge::pairs(least, noise.sd, level, self.subject.proposal.most);
-                let grant = Grant { asked, test, discoveries, level, pairs, power, seal: seal(&key) };
-                self.ledger.add(Event::Granted(grant.clone()))?;
-                grant
-            }
-        };
-        let sealed = seeds(&key, grant.pairs, &self.known());
-        let (pairs, level) = (grant.pairs, grant.level);
-        say(format_args!("question {asked}: confirmation with {pairs} sealed seeds at level {level:.2e}"));
-        let paths = self.subject.both();
-        let plan = self.subject.run(&paths, &sealed)?;
-        let effect = self.subject.effect(&plan, &sealed)?;
-        let (verdict, evidence) = effect.judge(better.sign(), least, level);
-        let seconds = before + self.subject.seconds(&plan)?;
-        let bundle = Some(self.archive(asked, &sealed, reveal(&key))?);
-        let confirmed = Some(effect);
-        Ok(Conclusion { asked, verdict, search, confirmed, evidence: Some(evidence), seconds, bundle })
-    }
-
-    /// Writes the bundle of the confirmation.
-    fn archive(&self, asked: usize, sealed: &[i64], key: String) -> Result<Archive, ProposeError> {
-        let (paths, axes) = (self.subject.both(), Subject::axes(sealed));
-        let plan = self.subject.plan(&paths, Some(sealed), true)?;
-        let store = self.subject.store;
-        let done = Results::read(&plan, store)?;
-        for study in &plan.studies {
-            Report::new(&plan, study, &done, store).write(store.results(), Page::IfStale)?;
-        }
-        let folder = PathBuf::from("proposals");
-        fs::create_dir_all(store.results().join(&folder))?;
-        let file = folder.join(format!("{asked:06}.sweep.tar"));
-        let mut text = Vec::new();
-        let request = Request { paths: &paths, set: &[], axes: &axes, scale: None, only: &[] };
-        bundle::write(&plan, &request, store, &mut text)?;
-        let beside = tempfile::NamedTempFile::new_in(store.beside()?)?;
-        fs::write(beside.path(), &text)?;
-        beside.as_file().sync_all()?;
-        beside.persist(store.results().join(&file)).map_err(|error| error.error)?;
-        Ok(Archive { file, blake3: ledger::digest(&text), key })
-    }
+    Ok(Answer { asked, pairs, power, ..answer })
 }
 
 /// Takes the lock of the ledger; waits, with a message, while another process has it.

@@ -48,13 +48,14 @@ impl RunError {
     }
 }
 
-/// Runs the wanted jobs of a plan. `wanted` has every job, in the plan's order.
+/// Runs the wanted jobs of a plan. `wanted` has every job, in the plan's order; `observer` is told of every event, too.
 pub fn run_jobs(
     plan: &Plan,
     store: &Store,
     results: &Path,
     backend: Backend,
     wanted: &[Disposition],
+    observer: Option<&mut dyn Observer>,
 ) -> Result<Summary, RunError> {
     let on_device = plan.jobs().any(|(_, job)| job.identity.backend.is_some());
     let device = if on_device && cfg!(feature = "cpu") {
@@ -81,9 +82,12 @@ pub fn run_jobs(
     let asked = Arc::new(AtomicUsize::new(0));
     let listen = |signal: i32| flag::register_usize(signal, Arc::clone(&asked), usize::try_from(signal).unwrap_or(1));
     let listeners = [SIGINT, SIGTERM, SIGHUP].map(listen);
-    let observers: &mut [&mut dyn Observer] = &mut [&mut journal, &mut lines];
+    let mut observers: Vec<&mut dyn Observer> = vec![&mut journal, &mut lines];
+    if let Some(observer) = observer {
+        observers.push(observer);
+    }
     let control = Control { signals: Some(signals), rounds: None };
-    let summary = run::run(plan, store, wanted, &options, &history, control, observers);
+    let summary = run::run(plan, store, wanted, &options, &history, control, &mut observers);
     for listener in listeners.into_iter().flatten() {
         low_level::unregister(listener);
     }

@@ -7,14 +7,21 @@ use std::{
 
 use sweep_job::{Backend, BackendChoice, Value};
 
-use super::{ProposeError, judge::Effect, question::Proposal, runner::run_jobs};
+use super::{
+    ProposeError,
+    attempts::Attempts,
+    code::{Code, code},
+    judge::Effect,
+    question::Proposal,
+    runner::run_jobs,
+};
 use crate::{
     batches::Batches,
     host,
     plan::{JobId, Plan, Point, Study, normal},
     recipe::{Draft, Executor, Request, Step},
     record::Key,
-    run::{Disposition, History, Standing, Summary},
+    run::{Disposition, History, Observer, Standing, Summary},
     store::Store,
 };
 
@@ -131,20 +138,32 @@ impl<'a> Subject<'a> {
     }
 
     /// Runs the jobs of recipes with these seeds that are not done, and plans again: records may have made code known.
-    pub(super) fn run(&self, paths: &[PathBuf], seeds: &[i64]) -> Result<Plan, ProposeError> {
+    pub(super) fn run(
+        &self,
+        paths: &[PathBuf],
+        seeds: &[i64],
+        attempts: Option<&mut Attempts>,
+    ) -> Result<Plan, ProposeError> {
         let plan = self.plan(paths, Some(seeds), false)?;
         let wanted = self.wanted(&plan)?;
         if wanted.open == 0 {
             return Ok(plan);
         }
+        let observer = attempts.map(|attempts| attempts as &mut dyn Observer);
         let Summary { failed, skipped, interrupted, broken, .. } =
-            run_jobs(&plan, self.store, self.store.results(), self.backend, &wanted.states)?;
+            run_jobs(&plan, self.store, self.store.results(), self.backend, &wanted.states, observer)?;
         match (interrupted, broken) {
             (Some(signal), _) => Err(ProposeError::Interrupted(signal)),
             (None, Some(reason)) => Err(ProposeError::Broken(reason)),
             (None, None) if failed + skipped > 0 => Err(ProposeError::Failed(failed)),
             (None, None) => self.plan(paths, Some(seeds), false),
         }
+    }
+
+    /// The present code of the search's jobs.
+    pub(super) fn code(&self) -> Result<Code, ProposeError> {
+        let plan = self.plan(&self.both(), Some(&self.seeds), false)?;
+        Ok(code(&plan, plan.selection()?)?)
     }
 
     /// The values of each recipe of a plan, by seed.

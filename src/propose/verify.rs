@@ -1,15 +1,20 @@
-//! Verification of the ledger: its chain, its levels, its bundles, and the verdicts from the records in them.
+//! Verification of the ledger: its chain, its levels, its bundles, and the searches and verdicts from the records in them.
 
-use std::io::{self, BufReader};
+use std::{
+    io::{self, BufReader},
+    path::Path,
+};
 
 use fs_err as fs;
 use serde::Serialize;
 
 use super::{
     ProposeError,
+    attempts::Attempts,
     judge::Verdict,
     ledger::{Archive, Conclusion, Grant, Ledger, digest},
     question::Question,
+    referee::FOLDER,
     seal::{revealed, seal, seeds},
     study::{paired, values},
 };
@@ -37,10 +42,9 @@ pub fn verify(store: &Store) -> Result<Checked, ProposeError> {
     let mut checked = Checked { entries: ledger.entries.len(), head: ledger.head.clone(), ..Checked::default() };
     for (_, end) in ledger.conclusions() {
         let asked = end.asked;
-        let defect = match (ledger.question(asked), ledger.grant(asked), &end.bundle) {
-            (Some(_), _, None) if end.verdict == Verdict::Dropped && end.search.mean <= 0.0 => continue,
-            (Some(question), Some(grant), Some(archive)) => verdict(store, question, grant, end, archive),
-            _ => Ok(Some("it has a verdict without a confirmation".to_owned())),
+        let defect = match (ledger.question(asked), &end.bundle) {
+            (Some(question), Some(archive)) => verdict(store, question, ledger.grant(asked), end, archive),
+            _ => Ok(Some("it has a verdict without a bundle".to_owned())),
         };
         match defect {
             Ok(None) => checked.verdicts += 1,
@@ -48,14 +52,37 @@ pub fn verify(store: &Store) -> Result<Checked, ProposeError> {
             Err(error) => checked.defects.push(format!("question {asked}: {error}")),
         }
     }
+    checked.defects.extend(strays(store, &ledger)?);
     Ok(checked)
+}
+
+/// The bundles of verdicts that the ledger does not have.
+fn strays(store: &Store, ledger: &Ledger) -> io::Result<Vec<String>> {
+    let folder = store.results().join(FOLDER);
+    let found = match fs::read_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        found => found?,
+    };
+    let mut strays = Vec::new();
+    for entry in found {
+        let file = Path::new(FOLDER).join(entry?.file_name());
+        let is_known = ledger.conclusions().any(|(_, end)| end.bundle.as_ref().is_some_and(|known| known.file == file));
+        if !is_known {
+            strays.push(format!(
+                "{} is the bundle of no verdict: the end of the ledger was cut, or a proposal was ended before its verdict",
+                file.display()
+            ));
+        }
+    }
+    strays.sort();
+    Ok(strays)
 }
 
 /// The defect of a verdict; `None` if it follows from its bundle.
 fn verdict(
     store: &Store,
     question: &Question,
-    grant: &Grant,
+    grant: Option<&Grant>,
     end: &Conclusion,
     archive: &Archive,
 ) -> Result<Option<String>, ProposeError> {
@@ -67,10 +94,15 @@ fn verdict(
     if digest(&text) != archive.blake3 {
         return defect("its bundle was changed");
     }
-    let Some(key) = revealed(&archive.key).filter(|key| seal(key) == grant.seal) else {
-        return defect("the key of its seeds is not the sealed one");
+    let known = end.search.seeds.iter().copied().collect();
+    let drawn = match (grant, &archive.key) {
+        (None, None) => None,
+        (Some(grant), Some(key)) => match revealed(key).filter(|key| seal(key) == grant.seal) {
+            Some(key) => Some((grant, seeds(&key, grant.pairs, &known))),
+            None => return defect("the key of its seeds is not the sealed one"),
+        },
+        _ => return defect("it has a level or a confirmation without the other"),
     };
-    let drawn = seeds(&key, grant.pairs, &end.search.seeds.iter().copied().collect());
     let folder = tempfile::tempdir()?;
     let opened = bundle::unpack(BufReader::new(text.as_slice()), folder.path())?;
     let plan = opened.plan(opened.draft()?)?;
@@ -80,10 +112,22 @@ fn verdict(
     }
     let Question { step, at, metric, better, least, .. } = question;
     let values = values(&plan, &opened.store(), step, at, metric)?;
-    let Some(effect) = paired(&values, &drawn, better.sign()) else {
+    let sign = better.sign();
+    if paired(&values, &end.search.seeds, sign).as_ref() != Some(&end.search) {
+        return defect("its records give another search");
+    }
+    let Some((grant, drawn)) = drawn else {
+        let is_dropped = end.verdict == Verdict::Dropped && end.search.mean <= 0.0;
+        return Ok((!is_dropped).then(|| "it has a verdict without a confirmation".to_owned()));
+    };
+    let attempts = Attempts::read(store, end.asked)?;
+    if attempts.digest()? != end.attempts || attempts.repeated() != end.repeated {
+        return defect("the list of attempts at its sealed jobs was changed");
+    }
+    let Some(effect) = paired(&values, &drawn, sign) else {
         return defect("its bundle does not have the sealed seeds");
     };
-    let (verdict, evidence) = effect.judge(better.sign(), *least, grant.level);
+    let (verdict, evidence) = effect.judge(sign, *least, grant.level);
     let agrees = verdict == end.verdict && Some(evidence) == end.evidence && Some(&effect) == end.confirmed.as_ref();
     Ok((!agrees).then(|| format!("its records give `{}`, with other numbers", verdict.word())))
 }

@@ -1,10 +1,14 @@
 //! Signals such as Ctrl-C, as inputs of the loop.
 
-use std::{io, sync::mpsc::Sender, thread};
+use std::{
+    io,
+    sync::{Mutex, PoisonError, mpsc::Sender},
+    thread,
+};
 
 use signal_hook::{
     consts::{SIGHUP, SIGINT, SIGTERM},
-    iterator::Signals as Iterator,
+    iterator::{Handle, Signals as Iterator},
     low_level::emulate_default_handler,
 };
 
@@ -16,9 +20,16 @@ use crate::host::threads::refused;
 pub struct Signals(Iterator);
 
 impl Signals {
-    /// Catches the signals that ask for the end.
+    /// Catches the signals that ask for the end, in place of an earlier run of this process.
     pub fn catch() -> io::Result<Self> {
-        Ok(Self(Iterator::new([SIGINT, SIGTERM, SIGHUP])?))
+        static LATEST: Mutex<Option<Handle>> = Mutex::new(None);
+        let signals = Iterator::new([SIGINT, SIGTERM, SIGHUP])?;
+        // A run that has ended would give the signal its default effect, which is the end of this process.
+        let earlier = LATEST.lock().unwrap_or_else(PoisonError::into_inner).replace(signals.handle());
+        if let Some(earlier) = earlier {
+            earlier.close();
+        }
+        Ok(Self(signals))
     }
 
     /// Forwards every signal during the run; afterwards signals have their default effects.

@@ -61,6 +61,7 @@ mod reports;
 mod runs;
 mod sandbox;
 mod scales;
+mod seal;
 mod search;
 mod search_figures;
 mod search_views;

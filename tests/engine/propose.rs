@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::sandbox::{Ended, Sandbox, list, until};
 
 /// A score of 0 to 100 that depends on the seed, and on nothing else but the parameters.
-const RECIPE: &str = "
+pub(crate) const RECIPE: &str = "
 params: { gain: 0, factor: 7919, pause: 0 }
 steps:
   train:
@@ -20,37 +20,37 @@ steps:
 ";
 
 /// Much better than the noise.
-const BETTER: &str = "extends: recipe.yaml\nparams: { gain: 1000, factor: 104729 }\n";
+pub(crate) const BETTER: &str = "extends: recipe.yaml\nparams: { gain: 1000, factor: 104729 }\n";
 
 /// A sandbox with a recipe and a change of it.
-fn with(delta: &str) -> Sandbox {
+pub(crate) fn with(delta: &str) -> Sandbox {
     let sandbox = Sandbox::with(RECIPE);
     sandbox.write("delta.yaml", delta);
     sandbox
 }
 
-const ASK: [&str; 9] =
+pub(crate) const ASK: [&str; 9] =
     ["propose", "recipe.yaml", "delta.yaml", "--metric", "score", "--better", "max", "--least", "400"];
 
 /// Asks about `delta.yaml`.
-fn ask(sandbox: &Sandbox, more: &[&str]) -> Ended {
+pub(crate) fn ask(sandbox: &Sandbox, more: &[&str]) -> Ended {
     sandbox.sweep(&[&ASK, more].concat())
 }
 
 /// The answer for machines.
-fn answer(sandbox: &Sandbox, more: &[&str]) -> Value {
+pub(crate) fn answer(sandbox: &Sandbox, more: &[&str]) -> Value {
     let ended = ask(sandbox, &[&["--format", "json"], more].concat());
     serde_json::from_str(&ended.stdout).unwrap_or_else(|_| panic!("{}{}", ended.stdout, ended.stderr))
 }
 
-fn ledger(sandbox: &Sandbox) -> Value {
+pub(crate) fn ledger(sandbox: &Sandbox) -> Value {
     let ended = sandbox.sweep(&["ledger", "--format", "json"]);
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     serde_json::from_str(&ended.stdout).unwrap()
 }
 
 /// Asserts that the whole ledger follows from its records.
-fn verified(sandbox: &Sandbox) -> String {
+pub(crate) fn verified(sandbox: &Sandbox) -> String {
     let ended = sandbox.sweep(&["ledger", "verify"]);
     assert_eq!(ended.code, Some(0), "{}{}", ended.stdout, ended.stderr);
     ended.stdout
@@ -168,9 +168,11 @@ fn killed_at_every_write_of_the_ledger_no_level_is_granted_twice() {
     let points = whole.read("trace");
     let places = |name: &'static str| {
         let count = points.lines().filter(|point| point.starts_with(name)).count();
+        // Every job has the same points in the list of attempts: the first two jobs are enough.
+        let count = if name == "attempts: " { count.min(12) } else { count };
         (1..=count).map(move |at| format!("{at}@{name}"))
     };
-    let own: Vec<String> = ["secret: ", "ledger: "].into_iter().flat_map(places).collect();
+    let own: Vec<String> = ["secret: ", "ledger: ", "attempts: "].into_iter().flat_map(places).collect();
     assert!(own.len() > 20, "{own:?}");
     let expected = ledger(&whole)["questions"].as_array().unwrap().len();
     for at in own {
@@ -233,7 +235,8 @@ fn what_was_changed_in_the_ledger_is_found() {
     let said = verified(&sandbox);
     let head = said.lines().find_map(|line| line.strip_prefix("head: ")).unwrap().to_owned();
     let entries: Vec<_> = list(&sandbox.path("results/store/ledger"));
-    let entries: Vec<_> = entries.into_iter().filter(|path| path.extension().is_some()).collect();
+    let entries: Vec<_> =
+        entries.into_iter().filter(|path| path.extension().is_some_and(|end| end == "json")).collect();
     assert_eq!(entries.len(), 5, "opened, noise, asked, granted, concluded");
     for path in &entries[..4] {
         let text = fs_err::read_to_string(path).unwrap();

@@ -1,0 +1,235 @@
+//! Ways around the seal of a proposal: code that changes while a question is open, records that are made again, estimates and
+//! entries of somebody else, and a ledger that was cut.
+
+use std::{collections::BTreeMap, path::Path};
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::{
+    propose::{ASK, BETTER, RECIPE, answer, ask, ledger, verified, with},
+    sandbox::{Sandbox, list, until},
+};
+
+/// Jobs of the noise and of the search.
+const BEFORE: usize = 5 + 6;
+
+/// A sandbox whose program is a file outside of the jobs' folders, which no `inputs` declares.
+fn with_tool(tool: &str) -> Sandbox {
+    let sandbox = Sandbox::new();
+    sandbox.write("tool.sh", tool);
+    let path = sandbox.path("tool.sh").display().to_string();
+    let recipe = RECIPE.replace("pause: 0", "pause: 0.2");
+    let (head, rest) = recipe.split_once("run: '").unwrap();
+    let (_, tail) = rest.split_once("'\n").unwrap();
+    sandbox.write("recipe.yaml", &format!("{head}run: 'sh {path}'\n{tail}"));
+    sandbox.write("delta.yaml", BETTER);
+    sandbox
+}
+
+const TOOL: &str = "sleep $PAUSE; echo score=$(( SWEEP_SEED * FACTOR % 101 + GAIN ))\n";
+
+/// Interrupts a proposal when its confirmation has records, and returns their number.
+fn interrupt(sandbox: &Sandbox) -> usize {
+    let engine = sandbox.start(&ASK);
+    until("the confirmation has a record", || sandbox.records().len() > BEFORE);
+    engine.signal(Signal::INT);
+    let ended = engine.wait();
+    assert_eq!(ended.code, Some(130), "{}", ended.stderr);
+    sandbox.records().len() - BEFORE
+}
+
+/// The files of a folder by path, with their content.
+fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    for path in list(folder) {
+        if path.is_dir() {
+            found.extend(files(&path));
+        } else {
+            found.insert(path.display().to_string(), fs_err::read(&path).unwrap());
+        }
+    }
+    found
+}
+
+#[test]
+fn a_program_that_is_changed_while_the_question_is_open_ends_nothing() {
+    let sandbox = with_tool(TOOL);
+    interrupt(&sandbox);
+    let before = ledger(&sandbox);
+    // Whoever has seen the first sealed results writes a program for the others.
+    sandbox.write("tool.sh", &TOOL.replace("+ GAIN", "+ GAIN * 3"));
+    for _ in 0..2 {
+        let refused = ask(&sandbox, &[]);
+        assert_eq!(refused.code, Some(1), "{}", refused.stdout);
+        assert!(refused.stderr.contains("has changed since its level was granted"), "{}", refused.stderr);
+        assert!(refused.stderr.contains("tool.sh"), "{}", refused.stderr);
+    }
+    assert_eq!(ledger(&sandbox), before, "the question is still open");
+    sandbox.write("tool.sh", TOOL);
+    assert_eq!(answer(&sandbox, &[])["conclusion"]["verdict"], "accepted");
+    verified(&sandbox);
+}
+
+#[test]
+fn a_module_that_is_changed_while_the_question_is_open_ends_nothing() {
+    let sandbox = Sandbox::new();
+    let module = "def score(seed, factor, gain):\n    return seed * factor % 101 + gain\n";
+    sandbox.write("helper.py", module);
+    let program = "import os, time, helper\nenv = os.environ\ntime.sleep(0.2)\n\
+        print('score=%d' % helper.score(int(env['SWEEP_SEED']), int(env['FACTOR']), int(env['GAIN'])))\n";
+    sandbox.write("train.py", program);
+    let path = sandbox.path("train.py").display().to_string();
+    let (head, rest) = RECIPE.split_once("run: '").unwrap();
+    let (_, tail) = rest.split_once("'\n").unwrap();
+    sandbox.write("recipe.yaml", &format!("{head}run: 'python3 {path}'\n{tail}"));
+    sandbox.write("delta.yaml", BETTER);
+    interrupt(&sandbox);
+    sandbox.write("helper.py", &module.replace("+ gain", "+ 3 * gain"));
+    let refused = ask(&sandbox, &[]);
+    assert_eq!(refused.code, Some(1), "{}", refused.stdout);
+    assert!(refused.stderr.contains("helper.py"), "{}", refused.stderr);
+    sandbox.write("helper.py", module);
+    assert_eq!(answer(&sandbox, &[])["conclusion"]["verdict"], "accepted");
+    verified(&sandbox);
+}
+
+#[test]
+fn a_program_that_is_changed_while_the_sealed_seeds_run_ends_nothing() {
+    let sandbox = with_tool(TOOL);
+    let engine = sandbox.start(&ASK);
+    until("the confirmation has a record", || sandbox.records().len() > BEFORE);
+    // In one go: a shell that reads half of the old file and half of the new one fails.
+    sandbox.write("other.sh", &TOOL.replace("+ GAIN", "+ GAIN * 3"));
+    fs_err::rename(sandbox.path("other.sh"), sandbox.path("tool.sh")).unwrap();
+    let ended = engine.wait();
+    assert_eq!(ended.code, Some(1), "{}", ended.stdout);
+    assert!(ended.stderr.contains("tool.sh"), "{}", ended.stderr);
+    assert!(ledger(&sandbox)["questions"][0]["conclusion"].is_null());
+}
+
+#[test]
+fn records_of_an_open_question_cannot_be_made_again() {
+    let sandbox = Sandbox::with(&RECIPE.replace("pause: 0", "pause: 0.2"));
+    sandbox.write("delta.yaml", BETTER);
+    let known: Vec<String> = sandbox.records().into_keys().collect();
+    assert!(known.is_empty());
+    let engine = sandbox.start(&ASK);
+    until("the search is over", || sandbox.records().len() >= BEFORE);
+    let before = sandbox.records();
+    until("the confirmation has two records", || sandbox.records().len() >= BEFORE + 2);
+    engine.signal(Signal::INT);
+    assert_eq!(engine.wait().code, Some(130));
+    let records = sandbox.records();
+    let sealed = records.iter().find(|(label, _)| !before.contains_key(*label)).unwrap();
+    let key = sealed.1["key"].as_str().unwrap().to_owned();
+    let refused = sandbox.sweep(&["cache", "rm", &key[..12], "--yes"]);
+    assert_eq!(refused.code, Some(1), "{}", refused.stdout);
+    assert!(refused.stderr.contains("belongs to question"), "{}", refused.stderr);
+    let swept = sandbox.sweep(&["cache", "gc", "--recent", "0s", "--yes"]);
+    assert_eq!(swept.code, Some(0), "{}", swept.stderr);
+    assert!(sandbox.records().contains_key(sealed.0), "records of an open question are kept");
+    // By hand.
+    let folder = sandbox.path("results/store").join(&key[..2]).join(&key);
+    let aside = sandbox.path("aside");
+    fs_err::rename(&folder, &aside).unwrap();
+    let refused = ask(&sandbox, &[]);
+    assert_eq!(refused.code, Some(1), "{}", refused.stdout);
+    assert!(refused.stderr.contains("was removed or replaced"), "{}", refused.stderr);
+    fs_err::rename(&aside, &folder).unwrap();
+    assert_eq!(answer(&sandbox, &[])["conclusion"]["verdict"], "accepted");
+    verified(&sandbox);
+    let free = sandbox.sweep(&["cache", "rm", &key[..12], "--yes"]);
+    assert_eq!(free.code, Some(0), "the bundle has it now: {}", free.stderr);
+    verified(&sandbox);
+}
+
+#[test]
+fn jobs_that_began_again_are_counted_and_the_count_is_verified() {
+    let sandbox = Sandbox::with(&RECIPE.replace("pause: 0", "pause: 0.2"));
+    sandbox.write("delta.yaml", BETTER);
+    let engine = sandbox.start(&ASK);
+    let attempts = sandbox.path("results/store/ledger/000003.attempts");
+    until("a job has begun after the first record", || {
+        let text = fs_err::read_to_string(&attempts).unwrap_or_default();
+        let count = |event: &str| text.matches(event).count();
+        count("\"done\"") > 0 && count("\"started\"") > count("\"done\"")
+    });
+    engine.signal(Signal::KILL);
+    assert_eq!(engine.wait().code, None);
+    let found = answer(&sandbox, &[]);
+    let end = &found["conclusion"];
+    let seeds: Vec<i64> = serde_json::from_value(end["confirmed"]["seeds"].clone()).unwrap();
+    let is_sealed = |label: &str| seeds.iter().any(|seed| label.ends_with(&format!("seed={seed}")));
+    let again = sandbox.starts().into_iter().filter(|(label, starts)| *starts > 1 && is_sealed(label)).count();
+    assert_eq!(end["repeated"].as_u64().unwrap_or(0), again as u64);
+    assert!(again > 0, "a job was running at the kill");
+    verified(&sandbox);
+    let text = fs_err::read_to_string(&attempts).unwrap();
+    let shorter: Vec<&str> = text.lines().skip(1).collect();
+    fs_err::write(&attempts, shorter.join("\n")).unwrap();
+    let ended = sandbox.sweep(&["ledger", "verify"]);
+    assert_eq!(ended.code, Some(1));
+    assert!(ended.stdout.contains("the list of attempts"), "{}", ended.stdout);
+}
+
+#[test]
+fn an_estimate_of_an_open_question_is_about_the_question_that_was_asked() {
+    let sandbox = Sandbox::with(&RECIPE.replace("pause: 0", "pause: 0.2"));
+    sandbox.write("delta.yaml", BETTER);
+    interrupt(&sandbox);
+    let grant = ledger(&sandbox)["questions"][0]["grant"].clone();
+    let other = ASK.map(|word| if word == "400" { "1" } else { word });
+    let ended = sandbox.sweep(&[&other[..], &["--dry-run", "--most", "1000", "--format", "json"]].concat());
+    let found: Value = serde_json::from_str(&ended.stdout).unwrap();
+    assert_eq!(found["standing"], "estimate", "{found:#}");
+    assert_eq!(found["question"]["least"], 400.0);
+    for field in ["level", "pairs", "power"] {
+        assert_eq!(found[field], grant[field], "{field}");
+    }
+}
+
+#[test]
+fn a_dropped_change_follows_from_its_bundle() {
+    let sandbox = with(&BETTER.replace("gain: 1000", "gain: -1000"));
+    let found = answer(&sandbox, &[]);
+    assert_eq!(found["conclusion"]["verdict"], "dropped", "{found:#}");
+    assert!(verified(&sandbox).contains("1 verdict recomputed"));
+    let latest = sandbox.path("results/store/ledger/000004.json");
+    let text = fs_err::read_to_string(&latest).unwrap();
+    let mean = found["conclusion"]["search"]["mean"].to_string();
+    assert!(text.contains(&mean), "{text}");
+    fs_err::write(&latest, text.replacen(&mean, "-1.5", 1)).unwrap();
+    let ended = sandbox.sweep(&["ledger", "verify"]);
+    assert_eq!(ended.code, Some(1));
+    assert!(ended.stdout.contains("another search"), "{}", ended.stdout);
+}
+
+#[test]
+fn a_ledger_without_its_end_leaves_a_bundle_without_a_verdict() {
+    let sandbox = with(BETTER);
+    let found = answer(&sandbox, &[]);
+    let head = found["head"].as_str().unwrap();
+    assert!(verified(&sandbox).contains(head), "the answer names the head");
+    for entry in ["000005.json", "000004.json", "000003.json"] {
+        fs_err::remove_file(sandbox.path("results/store/ledger").join(entry)).unwrap();
+        let ended = sandbox.sweep(&["ledger", "verify"]);
+        assert_eq!(ended.code, Some(1), "without {entry}: {}", ended.stdout);
+        assert!(ended.stdout.contains("is the bundle of no verdict"), "{}", ended.stdout);
+    }
+}
+
+#[test]
+fn the_report_of_the_recipe_is_left_alone() {
+    let sandbox = with(BETTER);
+    for path in ["recipe.yaml", "delta.yaml"] {
+        assert_eq!(sandbox.sweep(&["run", path]).code, Some(0));
+    }
+    let before = files(&sandbox.path("results/reports"));
+    assert!(!before.is_empty());
+    assert_eq!(answer(&sandbox, &[])["conclusion"]["verdict"], "accepted");
+    let after = files(&sandbox.path("results/reports"));
+    for (path, content) in &before {
+        assert!(after.get(path) == Some(content), "{path} has changed");
+    }
+}
