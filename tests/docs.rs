@@ -98,18 +98,18 @@ fn everything_in_the_documentation_plans() {
 fn the_generated_parts_are_the_declarations() {
     let mut parts: Vec<(String, String)> =
         schema::declarations().iter().map(|mapping| (format!("keys: {}", mapping.name), keys(mapping))).collect();
-    parts.push(("tasks".to_owned(), tasks()));
+    parts.extend(tasks());
     make(&parts);
 }
 
 #[test]
 fn a_parameter_group_is_printed_once() {
-    let text = tasks();
+    let text: String = tasks().into_iter().map(|(_, text)| text).collect();
     let shared = shared();
     let first: Vec<&str> = shared.iter().map(|(group, _)| group[0].name).collect();
     assert!(first.contains(&"model") && first.contains(&"data"), "{first:?}");
     for (group, _) in &shared {
-        let heading = format!("\n### Parameter group `{}`\n", group[0].name);
+        let heading = format!("\n## Parameter group `{}`\n", group[0].name);
         assert_eq!(text.matches(&heading).count(), 1, "a group's first parameter names it: {heading}");
         for param in *group {
             let row = format!("\n| `{}` | ", param.name);
@@ -196,7 +196,7 @@ fn linked(made: &str, page: &str, pages: &BTreeMap<String, String>) -> String {
     let mut text = parts.next().unwrap_or_default().to_owned();
     for part in parts {
         let anchor = part.split(')').next().unwrap();
-        let others = pages.keys().filter(|name| name.starts_with("recipe") || *name == "tasks.md").map(String::as_str);
+        let others = pages.keys().filter(|name| name.starts_with("recipe") || name.starts_with("tasks")).map(String::as_str);
         let mut candidates = std::iter::once(page).chain(others);
         // What is generated now may not be in the page yet.
         let there = candidates.find(|name| has_heading(&pages[*name], anchor)).unwrap_or(page);
@@ -268,36 +268,62 @@ fn shared() -> Vec<(&'static [Param], Vec<&'static str>)> {
     groups
 }
 
-fn tasks() -> String {
-    let shared = shared();
-    let mut text = String::new();
-    for task in listed() {
-        write!(text, "\n### `{}`\n\n", task.name).unwrap();
-        let mut about = task.about.chars();
-        let capital: String = about.next().into_iter().flat_map(char::to_uppercase).chain(about).collect();
-        writeln!(text, "{capital}.").unwrap();
-        let of_several = |group: &[Param]| shared.iter().any(|(known, _)| names(known) == names(group));
-        let (groups, own): (Vec<&[Param]>, Vec<&[Param]>) = task.groups.iter().partition(|group| of_several(group));
-        let links: Vec<String> =
-            groups.iter().map(|group| format!("[`{0}`](#parameter-group-{0})", group[0].name)).collect();
-        if !links.is_empty() {
-            write!(text, "\nParameter groups: {}.\n", links.join(", ")).unwrap();
-        }
-        if !own.is_empty() {
-            write!(text, "\n{}", rows(own.into_iter().flatten())).unwrap();
-        }
-        text += "\n| metric | unit | meaning |\n| --- | --- | --- |\n";
-        for metric in task.metrics() {
-            writeln!(text, "| `{}` | {} | {} |", metric.name, metric.unit, metric.doc).unwrap();
-        }
-        if task.open_metrics {
-            text += "| any other name |  | what the program reports |\n";
-        }
+/// The generated part of the documentation that has a task.
+fn part_of(task: &TaskInfo) -> &'static str {
+    match (task.name, task.name.split_once('/')) {
+        ("command", _) => "tasks: programs",
+        ("profile", _) | (_, Some(("bench", _))) => "tasks: measurements",
+        (_, Some(("pair", _))) => "tasks: pairs",
+        _ => "tasks: networks",
     }
-    for (group, tasks) in shared {
+}
+
+/// The generated parts about tasks: the list of all, the tasks, and the groups of parameters.
+fn tasks() -> Vec<(String, String)> {
+    let mut list = String::from("| task | purpose |\n| --- | --- |\n");
+    let mut parts: BTreeMap<&str, String> = BTreeMap::new();
+    for task in listed() {
+        let anchor: String = task.name.chars().filter(|char| char.is_alphanumeric() || "-_".contains(*char)).collect();
+        writeln!(list, "| [`{}`](#{anchor}) | {} |", task.name, cell(&purpose(task))).unwrap();
+        parts.entry(part_of(task)).or_default().push_str(&described(task));
+    }
+    let mut groups = String::new();
+    for (group, tasks) in shared() {
         let tasks: Vec<String> = tasks.iter().map(|task| format!("`{task}`")).collect();
-        write!(text, "\n### Parameter group `{}`\n\n", group[0].name).unwrap();
-        write!(text, "Of {}.\n\n{}", tasks.join(", "), rows(group)).unwrap();
+        write!(groups, "\n## Parameter group `{}`\n\n", group[0].name).unwrap();
+        write!(groups, "Of {}.\n\n{}", tasks.join(", "), rows(group)).unwrap();
+    }
+    parts.extend([("tasks", list), ("tasks: parameters", groups)]);
+    parts.into_iter().map(|(name, text)| (name.to_owned(), text)).collect()
+}
+
+/// The purpose of a task in a sentence.
+fn purpose(task: &TaskInfo) -> String {
+    let mut about = task.about.chars();
+    let capital: String = about.next().into_iter().flat_map(char::to_uppercase).chain(about).collect();
+    capital + "."
+}
+
+/// A task with its parameters and metrics.
+fn described(task: &TaskInfo) -> String {
+    let mut text = format!("\n## `{}`\n\n{}\n", task.name, purpose(task));
+    let shared = shared();
+    let of_several = |group: &[Param]| shared.iter().any(|(known, _)| names(known) == names(group));
+    let (groups, own): (Vec<&[Param]>, Vec<&[Param]>) = task.groups.iter().partition(|group| of_several(group));
+    let links: Vec<String> =
+        groups.iter().map(|group| format!("[`{0}`](#parameter-group-{0})", group[0].name)).collect();
+    if !links.is_empty() {
+        write!(text, "\nParameter groups: {}.\n", links.join(", ")).unwrap();
+    }
+    if !own.is_empty() {
+        write!(text, "\n{}", rows(own.into_iter().flatten())).unwrap();
+    }
+    text += "\n| metric | unit | meaning |\n| --- | --- | --- |\n";
+    for metric in task.metrics() {
+        writeln!(text, "| `{}` | {} | {} |", metric.name, metric.unit, metric.doc).unwrap();
+    }
+    if task.open_metrics {
+        text += "| any other name |  | what the program reports |\n";
     }
     text
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use sweep_job::Value;
 
-use crate::format::clean;
+use crate::format::{clean, shortened};
 
 /// The fraction of a line that is free beyond its ends, for numbers.
 const MARGIN: f64 = 0.05;
@@ -111,7 +111,7 @@ impl AxisScale {
         match &self.values {
             Values::Words(words) => {
                 let count = words.len() as f64;
-                let word = |(index, word): (usize, &Value)| ((index as f64 + 0.5) / count, shortened(word));
+                let word = |(index, word): (usize, &Value)| ((index as f64 + 0.5) / count, shortened(&clean(&word.to_string()), LONGEST));
                 words.iter().enumerate().map(word).collect()
             }
             Values::Numbers { log, all } => {
@@ -130,14 +130,6 @@ impl AxisScale {
 
 fn text(number: f64) -> (f64, String) {
     (number, Value::Float(number).to_string())
-}
-
-fn shortened(word: &Value) -> String {
-    let word = clean(&word.to_string()).into_owned();
-    if word.chars().count() <= LONGEST {
-        return word;
-    }
-    word.chars().take(LONGEST - 1).chain(['…']).collect()
 }
 
 /// True if the ratios of neighboring numbers, which are positive and sorted, are more alike than their differences.

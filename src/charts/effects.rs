@@ -10,7 +10,7 @@ use super::{
     Area, COLORS, Canvas, Chart, Declaration, Drawn, FAINT, FONT, INK, Role, SIZE, Shows, heading, pixels, range, tick,
 };
 use crate::{
-    format::{Scale, count},
+    format::{Scale, count, shortened},
     stats::Estimate,
 };
 
@@ -25,7 +25,7 @@ pub(super) const EFFECTS: Declaration = Declaration {
 
 /// Number of effects that have room.
 const MOST_ROWS: usize = 22;
-/// The longest label in characters.
+/// The longest label in characters; it leaves room for the plot.
 const LONGEST_LABEL: usize = 36;
 
 pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
@@ -47,7 +47,7 @@ pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
     let unit = metric.map_or(Unit::One, |metric| metric.unit);
     let scale = Scale::of(low.abs().max(high.abs()), unit);
 
-    let labels: Vec<String> = rows.iter().map(|(label, _)| shortened(label)).collect();
+    let labels: Vec<String> = rows.iter().map(|(label, _)| shortened(label, LONGEST_LABEL)).collect();
     let longest = labels.iter().map(|label| label.chars().count()).max().unwrap_or(0);
     let left = 24 + 8 * u32::try_from(longest).unwrap_or(0);
     let mut builder = ChartBuilder::on(root);
@@ -94,13 +94,4 @@ pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
         root.draw(&Text::new(format!("and {}", count(hidden, "smaller effect")), at, style))?;
     }
     Ok(true)
-}
-
-/// A label that leaves room for the plot.
-fn shortened(label: &str) -> String {
-    if label.chars().count() <= LONGEST_LABEL {
-        return label.to_owned();
-    }
-    let kept: String = label.chars().take(LONGEST_LABEL - 1).collect();
-    format!("{kept}…")
 }

@@ -11,7 +11,7 @@ use super::{
     configurations::Configurations, pixels,
 };
 use crate::{
-    format::{clean, count},
+    format::{clean, count, shortened},
     stats::{Factor, Importance, Share, importance},
 };
 
@@ -110,7 +110,7 @@ fn factors(shown: &Configurations<'_>) -> (Vec<String>, Vec<Factor>) {
         let factor = numbers.map_or_else(|| Factor::Categories(order.clone()), Factor::Numbers);
         found.push((vec![name], order, factor));
     }
-    found.into_iter().map(|(names, _, factor)| (shortened(&names.join(", ")), factor)).unzip()
+    found.into_iter().map(|(names, _, factor)| (shortened(&clean(&names.join(", ")), LONGEST), factor)).unzip()
 }
 
 /// The values, numbered in the order in which they appear first.
@@ -123,14 +123,6 @@ fn order_of_appearance(values: &[&Value]) -> Vec<usize> {
             *known.entry(value.to_string()).or_insert(next)
         })
         .collect()
-}
-
-fn shortened(label: &str) -> String {
-    let label = clean(label);
-    if label.chars().count() <= LONGEST {
-        return label.into_owned();
-    }
-    label.chars().take(LONGEST - 1).chain(['…']).collect()
 }
 
 /// Origin of the shares.

@@ -14,7 +14,7 @@ use super::{
     Area, COLORS, Canvas, Chart, Declaration, Drawn, FAINT, FONT, INK, Mark, Series, heading, legend, legend_width,
     tick,
 };
-use crate::format::Scale;
+use crate::format::{Scale, shortened};
 
 /// Maximum number of jobs that have their own rows with names; more jobs share rows.
 const MOST_NAMED: usize = 24;
@@ -97,9 +97,7 @@ pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
     for (span, name) in spans.iter().filter(|_| named) {
         let (x, y) = plot.backend_coord(&(0.0, from_below(span.row) + 0.5));
         let style = (FONT, 12).into_font().color(&INK).pos(Pos::new(HPos::Right, VPos::Center));
-        let short: String =
-            if name.chars().count() > 34 { name.chars().take(33).chain(['…']).collect() } else { name.clone() };
-        root.draw(&Text::new(short, (x - 8, y), style))?;
+        root.draw(&Text::new(shortened(name, 34), (x - 8, y), style))?;
     }
     legend(root, spec.kind, &series)?;
     Ok(true)

@@ -11,7 +11,7 @@ use crate::{
         design::{Choice, Design, DesignError, Designer, Detect, Kind, Outlook},
     },
     error::Error,
-    format::{clean, count, duration, quantity},
+    format::{clean, count, duration, quantity, shortened},
     plan::Plan,
     run::History,
     store::Store,
@@ -119,13 +119,9 @@ fn row(outlook: &Outlook, several: bool, mark: &str) -> [String; 6] {
         Kind::Marks => "marks of",
     };
     let part = outlook.part.as_ref().map(|part| format!(": {part}")).unwrap_or_default();
-    let name = clean(&format!("{what} {recipe}{}{part}", outlook.name)).into_owned();
+    let name = format!("{what} {recipe}{}{part}", outlook.name);
     let room = WIDEST.saturating_sub(mark.chars().count());
-    let short = if name.chars().count() > room {
-        name.chars().take(room.saturating_sub(1)).chain(['…']).collect()
-    } else {
-        name
-    };
+    let short = shortened(&clean(&name), room);
     let seeds = match outlook.least_seeds {
         Some(least) => format!("{least}–{}", outlook.seeds),
         None => outlook.seeds.to_string(),

@@ -3,7 +3,7 @@
 use std::{ffi::OsString, path::Path};
 
 use clap::{
-    Parser as _,
+    CommandFactory as _, Parser as _,
     builder::StyledStr,
     error::{ContextKind, ContextValue, ErrorKind},
 };
@@ -73,12 +73,27 @@ pub(super) fn parse() -> Result<Cli, clap::Error> {
     Cli::try_parse_from(&typed).map_err(|mut error| {
         let words: Vec<&str> = typed.iter().skip(1).filter_map(|word| word.to_str()).collect();
         if let Some(remedy) = remedy(&error, &words) {
-            error.remove(ContextKind::SuggestedArg);
+            // The flag that clap takes for the one that is meant is in its usage, too.
+            if error.remove(ContextKind::SuggestedArg).is_some() {
+                error.insert(ContextKind::Usage, ContextValue::StyledStr(usage(&words)));
+            }
             error.remove(ContextKind::SuggestedSubcommand);
             error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![StyledStr::from(remedy)]));
         }
         error
     })
+}
+
+/// The usage of the command that these words call.
+fn usage(words: &[&str]) -> StyledStr {
+    let mut called = Cli::command();
+    called.build();
+    for word in words {
+        if let Some(next) = called.find_subcommand(word) {
+            called = next.clone();
+        }
+    }
+    called.render_usage()
 }
 
 fn remedy(error: &clap::Error, words: &[&str]) -> Option<String> {

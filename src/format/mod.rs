@@ -8,10 +8,10 @@ mod text;
 pub(crate) use self::{
     arguments::{is_secret, masked},
     quantity::{decimals, number},
-    text::{clean_in_place, readable, say},
+    text::{clean_in_place, readable, say, shortened},
 };
 pub use self::{
     progress::{latest, row_of_blocks, steps},
-    quantity::{Scale, duration, quantity, speeds},
+    quantity::{Scale, compute, duration, quantity, speeds},
     text::{clean, clean_lines, count},
 };

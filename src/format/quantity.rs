@@ -99,6 +99,23 @@ pub fn duration(seconds: f64) -> String {
     }
 }
 
+/// Time of several cores or GPUs, in the unit that fits: `2.0 core-seconds`, `4.1 core-minutes`, `36 GPU-hours`.
+///
+/// The time is in seconds times devices; `device` is the name of one of them.
+pub fn compute(seconds: f64, device: &str) -> String {
+    let (scaled, unit) = match seconds {
+        short if short < 60.0 => (short, "seconds"),
+        middle if middle < 3600.0 => (middle / 60.0, "minutes"),
+        long => (long / 3600.0, "hours"),
+    };
+    let decimals = match scaled {
+        large if large >= 9.95 => 0,
+        small if small < 0.95 => 2,
+        _ => 1,
+    };
+    format!("{} {device}-{unit}", number(scaled, decimals))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -142,5 +159,22 @@ mod tests {
     fn spans_of_time() {
         let shown = [duration(0.04), duration(59.96), duration(250.0), duration(7500.0)];
         assert_eq!(shown, ["0.0 s", "1 min 0 s", "4 min 10 s", "2 h 5 min"]);
+    }
+
+    #[test]
+    fn compute_is_shown_in_the_unit_that_fits() {
+        let shown = [0.0, 0.56, 2.016, 59.0, 250.0, 3599.0, 7200.0, 3_600_000.0].map(|seconds| compute(seconds, "core"));
+        let expected = [
+            "0.00 core-seconds",
+            "0.56 core-seconds",
+            "2.0 core-seconds",
+            "59 core-seconds",
+            "4.2 core-minutes",
+            "60 core-minutes",
+            "2.0 core-hours",
+            "1000 core-hours",
+        ];
+        assert_eq!(shown, expected);
+        assert_eq!(compute(1800.0, "GPU"), "30 GPU-minutes");
     }
 }

@@ -56,6 +56,14 @@ fn is_hostile(char: char) -> bool {
     char.is_control() || matches!(char, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
+/// The beginning of a text in so many characters, of which the last is `…` if the text is longer.
+pub(crate) fn shortened(text: &str, most: usize) -> String {
+    if text.chars().count() <= most {
+        return text.to_owned();
+    }
+    text.chars().take(most.saturating_sub(1)).chain(['…']).take(most).collect()
+}
+
 /// The name of a metric as people read it: `memory.peak` is `Memory: peak`, and `throughput.tokens_per_s`, whose unit is beside it,
 /// is `Throughput`.
 pub(crate) fn readable(name: &str) -> String {
@@ -87,6 +95,12 @@ mod tests {
         assert_eq!(clean("plain é"), "plain é");
         assert_eq!(clean("\u{1b}[2Jgone\r\n"), "\\u{1b}[2Jgone\\r\\n");
         assert_eq!(clean("a\u{202e}b"), "a\\u{202e}b");
+    }
+
+    #[test]
+    fn a_long_text_keeps_its_beginning() {
+        let shown = [6, 5, 4, 1, 0].map(|most| shortened("größe", most));
+        assert_eq!(shown, ["größe", "größe", "grö…", "…", ""]);
     }
 
     #[test]

@@ -16,7 +16,7 @@ use super::{
     stopping,
 };
 use crate::{
-    format::{clean, count, duration, latest, quantity, row_of_blocks, speeds, steps},
+    format::{clean, count, duration, latest, quantity, row_of_blocks, shortened, speeds, steps},
     plan::{JobId, Plan},
     run::{Observer, RunEvent, estimate},
 };
@@ -30,6 +30,8 @@ pub struct Bars {
     /// Columns for names; all names are padded to it or cut.
     width: usize,
     failed: usize,
+    /// The command that shows the log of the first failed job whose line has no room for it.
+    log: Option<String>,
     skipped: usize,
     color: bool,
     pace: Pace,
@@ -85,6 +87,7 @@ impl Bars {
             jobs: BTreeMap::new(),
             width: 0,
             failed: 0,
+            log: None,
             skipped: 0,
             color,
             pace: Pace::new(pace),
@@ -108,8 +111,15 @@ impl Bars {
         let _ = self.multi.println(line.trim_end());
     }
 
+    /// Columns for what follows the sign and the name of a job that has ended, with the blanks around them.
+    fn room(&self) -> usize {
+        columns().saturating_sub(self.width + 6)
+    }
+
+    /// Writes the line of a job that has ended, in one row.
     fn ended(&mut self, mark: &str, style: Style, plan: &Plan, job: usize, rest: &str) {
         self.forget(job);
+        let rest = shortened(rest, self.room());
         self.print(&format!("  {} {}  {rest}", self.styled(mark, style), self.padded(plan, job)));
         self.whole.inc(1);
         self.count();
@@ -310,10 +320,8 @@ impl Observer for Bars {
             RunEvent::Done { job, seconds, outcome } => {
                 let took = seconds.map_or_else(|| "by another sweep".to_owned(), duration);
                 let headline = headline(plan.job(JobId::new(*job)).task, outcome);
-                // The sign and the name, with the blanks around them.
-                let room = columns().saturating_sub(self.width + 6);
                 let rest = format!("{took:>8}  {headline}");
-                self.ended("✓", green, plan, *job, whole_parts(&rest, room));
+                self.ended("✓", green, plan, *job, whole_parts(&rest, self.room()));
             }
             RunEvent::Retrying { job, attempt, attempts, wait, failure, alone } => {
                 self.forget(*job);
@@ -324,7 +332,11 @@ impl Observer for Bars {
                 self.failed += 1;
                 let took = duration(*seconds);
                 let log = log.as_ref().map(|_| format!("sweep logs {}", plan.job(JobId::new(*job)).key.short()));
-                let rest = format!("{took:>8}  {}", failed(failure, log));
+                let mut rest = format!("{took:>8}  {}", failed(failure, log.clone()));
+                if rest.chars().count() > self.room() {
+                    rest = format!("{took:>8}  {}", failed(failure, None));
+                    self.log = self.log.take().or(log);
+                }
                 self.ended("✗", red, plan, *job, &rest);
             }
             RunEvent::Stopped { job, seconds, how } => {
@@ -341,6 +353,9 @@ impl Observer for Bars {
             RunEvent::Stopping { ending, running, deadline } => self.print(&stopping(*ending, *running, *deadline)),
             RunEvent::Ended(summary) => {
                 self.whole.finish_and_clear();
+                if let Some(log) = self.log.take() {
+                    self.print(&format!("  {} the first failed job: {log}", self.styled("!", dim)));
+                }
                 self.print(&super::summary(summary));
                 (self.quiet, self.shown) = (None, None);
             }

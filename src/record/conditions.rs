@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 use sweep_job::Unit;
 
-use crate::format::{count, quantity};
+use crate::format::{clean, count, quantity};
 
 /// Conditions under which a job ran. What could not be determined is absent.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -178,6 +178,21 @@ pub struct GitState {
     /// True if files differ from the commit or are not tracked. Absent if Git did not answer in time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dirty: Option<bool>,
+}
+
+/// Most digits of a commit that are shown where there is little room.
+const COMMIT: usize = 10;
+
+impl GitState {
+    /// The first digits of the commit, and the state of the files: `0123456789 (uncommitted changes)`.
+    pub fn short(&self) -> String {
+        let commit = clean(self.commit.get(..COMMIT).unwrap_or(&self.commit));
+        match self.dirty {
+            Some(false) => commit.into_owned(),
+            Some(true) => format!("{commit} (uncommitted changes)"),
+            None => format!("{commit} (changes unknown)"),
+        }
+    }
 }
 
 /// Program that a `command` job starts.

@@ -10,12 +10,12 @@ use std::{
     path::Path,
 };
 
-pub(super) use self::byline::Byline;
+pub(super) use self::byline::{Begun, Byline};
 use self::spent::Spent;
 use super::{markdown, page::Records};
 use crate::{
     analysis::{Verdict, chance_of_error, tally},
-    format::{clean, count},
+    format::{clean, compute, count},
     plan::{Plan, Study},
     record::{Conditions, Key, Provenance, Record, SeedPlan},
     store::Store,
@@ -98,7 +98,7 @@ impl Setup {
             sources.compute(),
             sources.data(),
         ];
-        Self { topics, byline: sources.byline() }
+        Self { topics, byline: sources.byline(&[]) }
     }
 
     /// The setup in Markdown.
@@ -291,16 +291,16 @@ impl<'a> Sources<'a> {
             topic.lacks("there are neither records nor journals");
             return topic;
         }
-        let hours = |cores: f64, gpus: f64| {
-            let gpus = if gpus > 0.0 { format!(" and {} GPU-hours", hours(gpus)) } else { String::new() };
-            format!("{} core-hours{gpus}", hours(cores))
+        let time = |cores: f64, gpus: f64| {
+            let gpus = if gpus > 0.0 { format!(" and {}", compute(gpus, "GPU")) } else { String::new() };
+            format!("{}{gpus}", compute(cores, "core"))
         };
         let failed = if lost > 0 {
-            format!(", of which {} in {} without a result", hours(lost_cores, lost_gpus), count(lost, "attempt"))
+            format!(", of which {} in {} without a result", time(lost_cores, lost_gpus), count(lost, "attempt"))
         } else {
             String::new()
         };
-        topic.say(format!("The jobs took {}{failed}.", hours(cores, gpus)));
+        topic.say(format!("The jobs took {}{failed}.", time(cores, gpus)));
         if is_part {
             topic.lacks("attempts of older runs");
         }
@@ -338,17 +338,6 @@ fn digits(digest: &str) -> &str {
     digest.get(..DIGITS).unwrap_or(digest)
 }
 
-/// Hours with two significant digits.
-fn hours(seconds: f64) -> String {
-    let hours = seconds / 3600.0;
-    if hours >= 9.95 {
-        return format!("{hours:.0}");
-    }
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a small number of digits")]
-    let decimals = (1.0 - hours.max(1e-6).log10().floor()).clamp(0.0, 6.0) as usize;
-    format!("{hours:.decimals$}")
-}
-
 /// A list in words: `a, b and 3 more`.
 fn listed<'t>(items: impl ExactSizeIterator<Item = &'t str>) -> String {
     let more = items.len().saturating_sub(MOST);
@@ -367,12 +356,6 @@ pub(super) fn is_there(folder: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn hours_have_two_digits() {
-        let shown = [0.0, 1.0, 36.0, 360.0, 3600.0, 36_000.0, 3_600_000.0].map(hours);
-        assert_eq!(shown, ["0.000000", "0.00028", "0.010", "0.10", "1.0", "10", "1000"]);
-    }
 
     #[test]
     fn a_long_list_is_cut() {

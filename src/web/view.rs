@@ -24,7 +24,7 @@ use crate::{
     record::Key,
     render::page::{Columns, Detail, Head, Line, Node, STATES, Tally, WHOLE, draw, end_of, list_section, state},
     run::{
-        Manifest, RunEvent, RunFolder,
+        Manifest, RunEvent, RunFolder, RunProvenance,
         watch::{Snapshot, State as JobState, Watch},
     },
     store::Store,
@@ -330,6 +330,7 @@ pub(super) async fn page(State(site): State<Arc<Site>>, UrlPath(run): UrlPath<St
 
 fn render(site: &Site, run: &str) -> Option<Response> {
     let folder = runs::find(&site.results, run)?;
+    let RunProvenance { user, git, sweep, .. } = RunProvenance::read(folder.path());
     let mut view = View::new(folder, &site.results).ok()?;
     let snapshot = view.snapshot().ok()?;
     let columns = view.columns();
@@ -343,10 +344,21 @@ fn render(site: &Site, run: &str) -> Option<Response> {
     let run_name = serde_json::to_string(run).ok()?;
     let _ = write!(data, ",\"run\":{run_name},\"rest\":{rest},\"jobs\":[{}]}}", lines.join(","));
     let Manifest { recipe, at, host, reports, .. } = &snapshot.manifest;
+    let particulars: Vec<(&str, String)> = [
+        ("Run by", user.map(|user| clean(&user).into_owned())),
+        ("Commit", git.map(|git| git.short())),
+        ("Version", Some(format!("sweep {}", clean(&sweep))).filter(|_| !sweep.is_empty())),
+    ]
+    .into_iter()
+    .filter_map(|(name, value)| Some((name, value?)))
+    .collect();
     let header = html! {
         (crumbs())
         div .top { h1 { (clean(recipe)) } span #state .pill {} }
         p .note { (run) " · begun " (at.strftime("%Y-%m-%d %H:%M UTC")) " on " (clean(host)) " · " span #how {} }
+        @if !particulars.is_empty() {
+            dl .byline { @for (name, value) in &particulars { div { dt { (name) } dd { (value) } } } }
+        }
         div .status { p .summary #words {} span .note #left {} }
         div #bar {}
         nav aria-label="Sections" {

@@ -82,7 +82,7 @@ fn a_report_is_read_sorted_and_followed_from_the_steps_to_a_job() {
     assert_eq!(browser.text("h1"), "pruning");
     assert_eq!(browser.text(".status .summary"), "10 of 20 jobs done");
     let byline = browser.text(".byline");
-    for known in ["Run by", "ada", "2026-01-01", "0123456789 (uncommitted changes)", "here", "sweep 0", "core-hours"] {
+    for known in ["Run by", "ada", "2026-01-01", "0123456789 (uncommitted changes)", "here", "sweep 0", "core-minutes"] {
         assert!(byline.contains(known), "{known}: {byline}");
     }
     let summary = "The study makes 2 claims: 1 supported, 1 refuted. Supported: Half of the weights can go. Refuted: It costs nothing.";

@@ -15,7 +15,7 @@ fn done(sandbox: &Sandbox, args: &[&str]) {
 }
 
 /// Changes the record of a job, as another machine could have written it.
-fn change(sandbox: &Sandbox, label: &str, change: impl FnOnce(&mut Value)) {
+pub(crate) fn change(sandbox: &Sandbox, label: &str, change: impl FnOnce(&mut Value)) {
     let mut record = sandbox.records()[label].clone();
     let key = record["key"].as_str().unwrap().to_owned();
     record.as_object_mut().unwrap().remove("digest");
@@ -178,7 +178,7 @@ fn a_report_ends_with_the_experimental_setup() {
         r"on 1 machine: .*?\)\." => "on 1 machine: [machine].",
         r"program [0-9a-f]{12}" => "program [digest]",
         r"system was .*?\. (The|Step|Values)" => "system was [system]. $1",
-        r"[\d.]+ core-hours" => "[n] core-hours",
+        r"[\d.]+ core-(seconds|minutes|hours)" => "[compute]",
         r"; frequency governor[^|]*|frequency governor[^|;]*" => "[governor] ",
         r"\(BLAKE3 [0-9a-f]{12}\)" => "(BLAKE3 [digest])",
     );

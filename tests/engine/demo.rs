@@ -41,6 +41,7 @@ fn the_demo_runs_in_an_empty_folder() {
     let ended = sandbox.sweep(&["demo"]);
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     assert!(ended.stderr.contains("\nrunning: sweep run sweep-demo/recipes/demo.yaml\n"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("An illustration, made so that its claim is decided, and no evidence."), "{}", ended.stderr);
     // A table, differences that are paired, a verdict, curves, and what to do next.
     let text = &ended.stdout;
     assert!(text.contains("Differences from no momentum, paired by seed"), "{text}");
@@ -49,7 +50,7 @@ fn the_demo_runs_in_an_empty_folder() {
     assert_eq!(curves.len(), 3, "{text}");
     assert!(curves.iter().all(|line| line.contains('▁') && line.contains(" → ")), "{text}");
     let page = text.lines().map(str::trim).find(|line| line.ends_with("index.html")).unwrap();
-    assert!(sandbox.path(page).is_file(), "{text}");
+    assert!(sandbox.read(page).contains("An illustration, made so that its claim is decided, and no evidence."));
     let commands: Vec<Vec<&str>> = text
         .lines()
         .filter_map(|line| line.trim().strip_prefix("sweep "))

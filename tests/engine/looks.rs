@@ -1,9 +1,12 @@
 //! Observation of runs and records: `status`, `logs`, `show`.
 
 use rustix::process::Signal;
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::sandbox::{Sandbox, until};
+use crate::{
+    conditions::change,
+    sandbox::{Sandbox, until},
+};
 
 const RECIPE: &str = "
 name: looks
@@ -96,6 +99,90 @@ steps:
     let says = says.map(|job| format!("{}: {}\n", job["job"].as_str().unwrap(), job["says"].as_str().unwrap()));
     assert_message!(says.collect::<Vec<_>>().concat(), "holds: .* s  GPU 0.*" => "holds: [time]  GPU 0", r"again in [^:]+:" => "again in [time]:");
     drop(engine);
+}
+
+/// A run with a job in each of several states.
+const STATES: &str = r#"
+name: states
+steps:
+  ends: { uses: mock, with: { value: 1 }, resources: { cpus: 1 } }
+  fails: { uses: mock, with: { value: 2, end: fail }, resources: { cpus: 1 } }
+  needs: { uses: mock, needs: fails, with: { value: 3 } }
+  again: { uses: mock, with: { value: 4, end: fail }, resources: { cpus: 1 }, retries: 9 }
+  talks:
+    uses: command
+    resources: { cpus: 1 }
+    with: { run: 'echo "{\"step\": 3, \"total\": 9, \"loss\": 2.5}" >> "$SWEEP_REPORT"; sleep 600' }
+"#;
+
+#[test]
+fn each_state_has_its_details_as_fields() {
+    if std::thread::available_parallelism().unwrap().get() < 2 {
+        eprintln!("not run: on one core a job that goes on leaves no room for the others");
+        return;
+    }
+    let sandbox = Sandbox::with(STATES);
+    let engine = sandbox.start(&["run", "recipe.yaml"]);
+    let mut status = Value::Null;
+    until("every job is in its state", || {
+        if sandbox.runs().is_empty() {
+            return false;
+        }
+        status = sandbox.status();
+        let states = states(&status);
+        let expected =
+            [("ends", "done"), ("fails", "failed"), ("needs", "skipped"), ("again", "retrying"), ("talks", "running")];
+        states == expected && status["jobs"][4]["steps_done"] == 3
+    });
+    assert_eq!(
+        ["run", "recipe", "live", "stopping", "in_slurm", "summary"].map(|field| &status[field]),
+        [&json!(sandbox.runs()[0]), &json!("states"), &json!(true), &json!(false), &json!(false), &Value::Null]
+    );
+    let time = |value: &Value| value.as_str().unwrap().parse::<jiff::Timestamp>().unwrap();
+    let jobs = status["jobs"].as_array().unwrap();
+    assert!(jobs.iter().all(|job| job["key"].as_str().unwrap().len() == 64), "{status:#}");
+    let [ends, fails, needs, again, talks] = jobs.as_slice() else { panic!("{status:#}") };
+    assert!(ends["seconds"].as_f64().unwrap() >= 0.0, "{ends}");
+    assert_eq!((&fails["failure"]["message"], &fails["tolerated"]), (&json!("it was told to fail"), &json!(false)));
+    assert!(fails["seconds"].as_f64().unwrap() >= 0.0, "{fails}");
+    assert_eq!(needs["needs"], "fails");
+    assert_eq!(again["failure"]["message"], "it was told to fail");
+    assert!(again["again_in"].as_f64().unwrap() >= 0.0 && time(&again["again_at"]) > time(&status["begun"]), "{again}");
+    assert!(talks["seconds"].as_f64().unwrap() >= 0.0 && time(&talks["since"]) > time(&status["begun"]), "{talks}");
+    assert_eq!(
+        ["attempt", "gpus", "gpu_part", "host", "steps_done", "steps_total", "latest"].map(|field| &talks[field]),
+        [
+            &json!(1),
+            &json!([]),
+            &Value::Null,
+            &Value::Null,
+            &json!(3),
+            &json!(9),
+            &json!({ "loss": { "step": 3, "value": 2.5 } })
+        ]
+    );
+    drop(engine);
+}
+
+#[test]
+fn what_was_not_measured_is_grouped_by_its_reason() {
+    let sandbox = Sandbox::with("steps: { a: { uses: mock } }");
+    assert_eq!(sandbox.sweep(&["run", "recipe.yaml"]).code, Some(0));
+    change(&sandbox, "a", |record| {
+        record["outcome"]["facts"] = json!({
+            "note": "one",
+            "absent.utilization.compute": "there is no GPU",
+            "absent.compute.mfu": "`ceiling` is off",
+            "absent.memory.device.peak": "there is no GPU",
+        });
+    });
+    let shown = sandbox.sweep(&["show", "a"]);
+    let groups = "facts\n  note: one\nnot measured\n  compute.mfu: `ceiling` is off\n  \
+                  memory.device.peak, utilization.compute: there is no GPU\n";
+    assert!(shown.stdout.contains(groups), "{}\n{}", shown.stdout, shown.stderr);
+    let json = sandbox.sweep(&["show", "a", "--format", "json"]).stdout;
+    let json: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["outcome"]["facts"]["absent.compute.mfu"], "`ceiling` is off");
 }
 
 #[test]

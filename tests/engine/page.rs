@@ -119,7 +119,12 @@ fn the_page_is_written_anew_while_the_run_goes_on_and_left_alone_when_nothing_is
     let path = sandbox.path("results/reports/live/index.html");
     let read = || fs_err::read_to_string(&path).unwrap_or_default();
     until("the page says what runs", || path.exists() && states(&read()) == ["done", "running"]);
-    assert!(read().contains("\"live\":true"));
+    let page = read();
+    assert!(page.contains("\"live\":true"));
+    for known in ["Run by", "Date", "Machine", "Version"] {
+        assert!(page.contains(&format!("<dt>{known}</dt>")), "{known}: {page}");
+    }
+    assert!(!page.contains("<dt>Compute</dt>"), "the cost is known at the end");
     run.signal(rustix::process::Signal::INT);
     until("the engine has heard it", || !sandbox.journal("stopping").is_empty());
     run.signal(rustix::process::Signal::INT);

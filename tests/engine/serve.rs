@@ -113,6 +113,8 @@ fn a_run_is_told_as_it_goes_and_the_server_ends_at_once() {
     crate::sandbox::until("the job runs", || !sandbox.journal("started").is_empty());
     let (server, port) = serve(&sandbox);
     let name = fs_err::read_dir(sandbox.path("results/runs")).unwrap().next().unwrap().unwrap().file_name();
+    let page = ask(port, "GET", &format!("/runs/{}", name.to_string_lossy()), "localhost");
+    assert!(page.contains("<dt>Run by</dt>") && page.contains("<dt>Version</dt>"), "{page}");
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
     stream.set_read_timeout(Some(Duration::from_mins(1))).unwrap();
     write!(stream, "GET /runs/{}/events HTTP/1.1\r\nHost: localhost\r\n\r\n", name.to_string_lossy()).unwrap();

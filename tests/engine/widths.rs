@@ -63,6 +63,24 @@ fn done_lines_are_one_row_each() {
 }
 
 #[test]
+fn failed_lines_are_one_row_each() {
+    for columns in WIDTHS {
+        let sandbox = Sandbox::with(
+            "steps:\n  a:\n    uses: command\n    matrix: { variant: [a12345678901234567890, b12345678901234567890] }\n    \
+             with: { run: 'exit 3 # ${{ matrix.variant }}' }\n",
+        );
+        let rows = Terminal::start(&sandbox, columns, &["run", "recipe.yaml"]).ended(5);
+        let failed: Vec<&String> = rows.iter().filter(|row| row.starts_with("  ✗ a ")).collect();
+        assert_eq!(failed.len(), 2, "{columns}: {rows:#?}");
+        // What has no room in its row is cut, and the first log is named below.
+        let below = rows.iter().filter(|row| row.starts_with("  ! the first failed job: sweep logs ")).count();
+        let in_row = failed.iter().filter(|row| row.contains("the program ended with exit code 3  log: sweep logs ")).count();
+        assert_eq!((below, in_row), if columns < 120 { (1, 0) } else { (0, 2) }, "{columns}: {rows:#?}");
+        assert_eq!(rows.len(), 3 + below, "{columns}: {rows:#?}");
+    }
+}
+
+#[test]
 fn a_bar_without_a_known_end_moves() {
     let report = "echo '{\"step\": 1, \"loss\": 2}' >> \"$SWEEP_REPORT\"; sleep 600";
     for columns in WIDTHS {

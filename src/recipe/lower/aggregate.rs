@@ -43,7 +43,7 @@ impl Lower<'_> {
     /// Reads `{ axis: method, baseline: adamw }`.
     pub(super) fn aggregate(&mut self, node: &Node, step: &Step, of: OfStep, params: &Names) -> Option<Aggregate> {
         let keys = AggregateKeys::read(self, node, "`aggregate`")?;
-        if !keys.axis.is_there() {
+        if self.is_missing(node, "axis", &keys.axis) {
             let help = "write `{ axis: NAME }` with the axis whose values are the rows";
             self.problem(node.span, "`aggregate` has no `axis`", "what are the rows?", help);
         }

@@ -303,7 +303,9 @@ impl Lower<'_> {
             let message = format!("claim `{}` must say exactly one thing", name.value);
             let help = format!("give it one of {}", statements.map(|(word, _)| format!("`{word}`")).join(", "));
             let span = given.get(1).map_or(name.span, |(_, entry)| entry.key.span);
-            self.problem(span, message, "what does it claim?", help);
+            if !given.is_empty() || !statements.iter().any(|(word, _)| self.is_meant(&entry.value, word)) {
+                self.problem(span, message, "what does it claim?", help);
+            }
             return None;
         };
         let statement = if *kind == "order" {
@@ -316,7 +318,9 @@ impl Lower<'_> {
             let Some(expect) = keys.expect.node().map(|node| self.expectation(node, kind)) else {
                 let help = format!("add `expect`: {USAGE}");
                 let message = format!("claim `{}` expects nothing", name.value);
-                self.problem(name.span, message, "`expect` is missing", help);
+                if self.is_missing(&entry.value, "expect", &keys.expect) {
+                    self.problem(name.span, message, "`expect` is missing", help);
+                }
                 return None;
             };
             let comparison = self.comparison(&statement.value, kind, context)?;
@@ -380,7 +384,7 @@ impl Lower<'_> {
     }
 
     fn metric(&mut self, node: &Node, metric: Given<'_, String>, kind: &str) -> Option<Spanned<String>> {
-        if !metric.is_there() {
+        if self.is_missing(node, "metric", &metric) {
             let help = "add a metric of the step, for example `metric: loss`";
             self.problem(node.span, format!("`{kind}` has no metric"), "no metric", help);
         }

@@ -162,7 +162,7 @@ impl Lower<'_> {
         let name = &entry.key;
         self.check_name(name, "figure");
         let keys = FigureKeys::read(self, &entry.value, "a figure")?;
-        let (from, step) = self.from(name, "figure", keys.from, steps, written)?;
+        let (from, step) = self.from(entry, "figure", keys.from, steps, written)?;
         let axes = step.axes();
         let only = keys.only.node().map(|node| self.selection(node, params)).unwrap_or_default();
         for (axis, _) in &only.0 {
@@ -172,7 +172,7 @@ impl Lower<'_> {
         if let Some(axis) = &color {
             self.check_axis(axis, step, &axes);
         }
-        if !keys.kind.is_there() {
+        if self.is_missing(&entry.value, "kind", &keys.kind) {
             let words: Vec<&str> = Kind::WORDS.iter().map(|(word, _)| *word).collect();
             let help = format!("add `kind:` with one of {}", words.join(", "));
             self.problem(name.span, format!("figure `{}` has no `kind`", name.value), "`kind` is missing", help);
@@ -199,7 +199,7 @@ impl Lower<'_> {
             }
         }
         let mut given = |given: Given<'_, String>, key: &str, wanted: bool| {
-            if wanted && !given.is_there() {
+            if wanted && self.is_missing(&entry.value, key, &given) {
                 let message = format!("figure `{}` has no `{key}`", name.value);
                 self.problem(name.span, message, format!("`{key}` is missing"), format!("add `{key}:`"));
             }
@@ -208,7 +208,7 @@ impl Lower<'_> {
         let x = given(keys.x, "x", has(|kind| kind.x));
         let y = given(keys.y, "y", has(|kind| kind.y));
         let value = given(keys.value, "value", declaration.is_some_and(|kind| kind.value.is_some()));
-        if declaration.is_some_and(|kind| kind.roofs) && !keys.roofs.is_there() {
+        if declaration.is_some_and(|kind| kind.roofs) && self.is_missing(&entry.value, "roofs", &keys.roofs) {
             let help = "for example `roofs: { compute: peak.compute, bandwidth: peak.bandwidth }`";
             self.problem(name.span, format!("figure `{}` has no `roofs`", name.value), "`roofs` is missing", help);
         }

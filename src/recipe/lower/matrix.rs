@@ -167,7 +167,9 @@ impl Lower<'_> {
         matrix.exclude = assignments(self, &own.exclude, "`exclude`");
         let is = |given: &Given<'_, ()>, entry: &Entry| given.entry.is_some_and(|given| std::ptr::eq(given, entry));
         // Dimensions keep the order of the text.
-        for entry in entries {
+        let mut left = entries;
+        while let [entry, following @ ..] = left {
+            left = following.get(self.unbracketed(entry, following)..).unwrap_or_default();
             if is(&own.zip, entry) {
                 let axes = self.entries(&entry.value, "`zip`");
                 if axes.is_empty() && matches!(entry.value.kind, NodeKind::Map(_)) {
@@ -311,7 +313,8 @@ impl Lower<'_> {
     fn random(&mut self, node: &Node, params: &Names) -> Option<Random> {
         let keys = RandomKeys::read(self, node, "`random`")?;
         let mut axes = Vec::new();
-        for entry in keys.axes.node().map(|node| self.entries(node, "`axes`")).unwrap_or_default() {
+        let entries = keys.axes.node().map(|node| self.entries(node, "`axes`")).unwrap_or_default();
+        for entry in entries {
             self.check_name(&entry.key, "axis");
             if let Some(draw) = self.draw(&entry.value, params) {
                 axes.push((entry.key.clone(), draw));
@@ -320,8 +323,11 @@ impl Lower<'_> {
         let n = keys.n.node().and_then(|node| self.value(node, params));
         let seed = keys.seed.node().and_then(|node| self.value(node, params));
         let (Some(n), false) = (n, axes.is_empty()) else {
-            let help = "write `random: { n: 8, axes: { lr: { log_uniform: [1e-4, 1e-2] } } }`";
-            self.problem(node.span, "`random` needs `n` and `axes`", "incomplete", help);
+            // A mistake in a part that is there has been reported.
+            if self.is_missing(node, "n", &keys.n) || entries.is_empty() && !self.is_meant(node, "axes") {
+                let help = "write `random: { n: 8, axes: { lr: { log_uniform: [1e-4, 1e-2] } } }`";
+                self.problem(node.span, "`random` needs `n` and `axes`", "incomplete", help);
+            }
             return None;
         };
         Some(Random { n, seed, axes, span: node.span })

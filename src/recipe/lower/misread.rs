@@ -2,8 +2,13 @@
 
 use sweep_job::Value;
 
-use super::{Lower, find};
-use crate::recipe::node::{Entry, Node, NodeKind};
+use super::{Lower, find, matrix::MatrixKeys};
+use crate::recipe::{
+    foreign,
+    keys::Mapping as _,
+    node::{Entry, Node, NodeKind},
+    problem::{nearest, suggest},
+};
 
 impl Lower<'_> {
     /// Reports a value that is no map; `usual` is the help where nothing better is known.
@@ -31,6 +36,54 @@ impl Lower<'_> {
             _ => (format!("{what} must be a map, found {}", node.describe()), usual()),
         };
         self.problem(node.span, message, "not a map", help);
+    }
+
+    /// The keys that an unknown key of a mapping stands for, and what to write instead of it.
+    pub(super) fn instead(&self, entry: &Entry, what: &str, allowed: &[&str]) -> (Vec<String>, String) {
+        let word = entry.key.value.as_str();
+        if let Some((key, value)) = word.split_once(':').filter(|(key, _)| allowed.contains(key)) {
+            return (vec![key.to_owned()], format!("put a space behind the colon: `{key}: {value}`"));
+        }
+        let argv = self.flow_list(&entry.value).filter(|_| what == "a step" && foreign::PROGRAM.contains(&word));
+        let of_a_tool = match argv {
+            Some(list) => Some(format!("write `uses: command` and `with: {{ argv: {list} }}`")),
+            None => foreign::key(what, word).map(str::to_owned),
+        };
+        if let Some(help) = of_a_tool {
+            let meant = allowed.iter().filter(|key| help.contains(&format!("`{key}:")));
+            return (meant.map(|key| (*key).to_owned()).collect(), help);
+        }
+        let meant = nearest(word, allowed.iter().copied()).map(str::to_owned);
+        let help = suggest(word, &format!("keys of {what}"), allowed.iter().copied());
+        (meant.into_iter().collect(), help.unwrap_or_default())
+    }
+
+    /// Reports an axis whose values have no brackets: YAML reads `{ lr: 1, 2 }` as an axis `lr` and a key `2`. Returns the
+    /// number of the entries that follow the axis and are its values.
+    pub(super) fn unbracketed(&mut self, axis: &Entry, following: &[Entry]) -> usize {
+        let name = axis.key.value.as_str();
+        let is_value = !matches!(axis.value.kind, NodeKind::Scalar(Value::Null) | NodeKind::List(_) | NodeKind::Map(_));
+        if !is_value || MatrixKeys::NAMES.contains(&name) {
+            return 0;
+        }
+        let values: Vec<&str> = following.iter().map_while(|entry| self.standing_alone(entry)).collect();
+        if values.is_empty() {
+            return 0;
+        }
+        let list = format!("{}, {}", self.sources.slice(axis.value.span), values.join(", "));
+        let count = values.len();
+        let message = format!("axis `{name}` must be a list, found `{list}`");
+        let help = format!("write the values in brackets: `{name}: [{list}]`");
+        self.problem(axis.value.span, message, "expected a list of values", help);
+        count
+    }
+
+    /// The text of an entry that has neither a value nor a colon, and is therefore no key.
+    fn standing_alone(&self, entry: &Entry) -> Option<&str> {
+        let span = entry.key.span;
+        let rest = self.sources.text(span.source).get((span.start + span.len) as usize..)?;
+        let is_alone = matches!(entry.value.kind, NodeKind::Scalar(Value::Null)) && rest.trim_start().starts_with([',', '}']);
+        is_alone.then(|| self.sources.slice(span))
     }
 
     /// The help for an axis that is written as the distribution or the range of another tool; `None` for any other map.

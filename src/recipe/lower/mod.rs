@@ -24,6 +24,8 @@ mod suggest;
 mod sweep;
 mod tables;
 
+use std::collections::HashSet;
+
 use sweep_job::Value;
 
 pub use self::{
@@ -57,7 +59,7 @@ pub(super) use self::{
     tables::{TableKeys, WITH_CLAIMS},
 };
 use super::{
-    Known, LONGEST_NAME, Names, Selection, Step, Template, check_references, foreign, is_name,
+    Known, LONGEST_NAME, Names, Selection, Step, Template, check_references, is_name,
     keys::{Declaration, Given, Mapping as _},
     node::{Entry, Node, NodeKind},
     problem::{Collector, Problem, suggest},
@@ -112,11 +114,13 @@ pub(super) fn declarations() -> Vec<Declaration> {
 pub(super) struct Lower<'a> {
     sources: &'a mut Sources,
     problems: &'a mut Collector,
+    /// Keys for which a mapping has an unknown word, each with the place of the mapping.
+    meant: HashSet<(Span, String)>,
 }
 
 impl<'a> Lower<'a> {
     pub(super) fn new(sources: &'a mut Sources, problems: &'a mut Collector) -> Self {
-        Self { sources, problems }
+        Self { sources, problems, meant: HashSet::new() }
     }
 
     /// Reads `where`: axis to a value or to a list of values.
@@ -163,19 +167,23 @@ impl<'a> Lower<'a> {
         for entry in entries {
             let key = entry.key.value.as_str();
             if !allowed.contains(&key) {
-                let names = || suggest(key, &format!("keys of {what}"), allowed.iter().copied());
-                let help = match (key.split_once(':'), foreign::key(what, key)) {
-                    (Some((key, value)), _) if allowed.contains(&key) => {
-                        Some(format!("put a space behind the colon: `{key}: {value}`"))
-                    }
-                    (_, Some(instead)) => Some(instead.to_owned()),
-                    _ => names(),
-                };
-                let message = format!("unknown key `{key}` in {what}");
-                self.problem(entry.key.span, message, "unknown key", help.unwrap_or_default());
+                let (meant, help) = self.instead(entry, what, allowed);
+                self.meant.extend(meant.into_iter().map(|key| (node.span, key)));
+                self.problem(entry.key.span, format!("unknown key `{key}` in {what}"), "unknown key", help);
             }
         }
         Some(entries)
+    }
+
+    /// True if `key` is absent from a mapping that was read. An unknown word for it counts as the key: the message for
+    /// the word says what to write, and that `key` is missing is no further mistake.
+    fn is_missing<T>(&self, node: &Node, key: &str, given: &Given<'_, T>) -> bool {
+        !given.is_there() && !self.is_meant(node, key)
+    }
+
+    /// True if a mapping that was read has an unknown word for `key`.
+    fn is_meant(&self, node: &Node, key: &str) -> bool {
+        self.meant.contains(&(node.span, key.to_owned()))
     }
 
     /// The entries of a map whose keys the author chooses.

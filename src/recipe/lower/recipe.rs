@@ -148,11 +148,13 @@ impl Lower<'_> {
         let params = self.params(keys.params.node());
         let scales = keys.scales.node().map_or_else(Vec::new, |node| self.scales(node));
         let scales = scales.into_iter().map(|scale| (scale.name.value, scale.about)).collect();
+        // What refers to steps cannot be judged if they are under another word.
+        let misnamed = keys.steps.node().is_none() && self.is_meant(node, "steps");
         let steps = match keys.steps.node() {
             Some(steps) => self.steps(steps, &params),
             None => {
                 // The steps of a recipe whose base could not be read are unknown.
-                if matches!(node.kind, NodeKind::Map(_)) && !keys.extends.is_there() {
+                if matches!(node.kind, NodeKind::Map(_)) && !keys.extends.is_there() && !misnamed {
                     let span = node.span.part(0, 1);
                     let help = "a recipe needs `steps:` with at least one step";
                     self.problem(span, "this recipe has no steps", "nothing to run", help);
@@ -161,9 +163,10 @@ impl Lower<'_> {
             }
         };
         let written = keys.steps.node().map(written).unwrap_or_default();
-        let (tables, figures, claims) = (keys.tables.node(), keys.figures.node(), keys.claims.node());
+        let shown = [keys.metrics.node(), keys.tables.node(), keys.figures.node(), keys.claims.node()];
+        let [metrics, tables, figures, claims] = if misnamed { [None; 4] } else { shown };
         let of_claims = tables;
-        let rules = keys.metrics.node().map_or_else(Vec::new, |node| self.metric_rules(node, &steps));
+        let rules = metrics.map_or_else(Vec::new, |node| self.metric_rules(node, &steps));
         let context = Context { steps: &steps, rules: &rules, written: &written, params: &params };
         let mut tables = tables.map_or_else(Vec::new, |node| self.tables(node, &context));
         let mut figures = figures.map_or_else(Vec::new, |node| self.figures(node, &steps, &written, &params));
@@ -205,7 +208,7 @@ impl Lower<'_> {
     /// The work that a study is about.
     fn cite(&mut self, node: &Node) -> Option<Citation> {
         let keys = CiteKeys::read(self, node, "`cite`")?;
-        if !keys.title.is_there() {
+        if self.is_missing(node, "title", &keys.title) {
             self.problem(node.span, "`cite` has no `title`", "which work?", "add `title:`");
         }
         Some(Citation {

@@ -240,13 +240,7 @@ impl Lower<'_> {
                 with.push((entry.key.clone(), template));
             }
         }
-        let is_foreign = |entry: &Entry| {
-            let key = entry.key.value.as_str();
-            PROGRAM.contains(&key) || key.starts_with("uses:")
-        };
-        // A program in the words of another tool is reported as such.
-        let NodeKind::Map(written) = &entry.value.kind else { return None };
-        if !keys.uses.is_there() && !written.iter().any(is_foreign) {
+        if self.is_missing(&entry.value, "uses", &keys.uses) {
             let help = "add `uses:` with a task, such as `command` for a program; `sweep tasks` lists all tasks";
             self.problem(name.span, format!("step `{}` uses no task", name.value), "what should it run?", help);
         }
@@ -262,7 +256,10 @@ impl Lower<'_> {
             Step { name: name.clone(), task, needs, matrix, adaptive, search, confirms: None, with, resources, policy };
         self.place_search(&mut step);
         self.check_step(&step, params, &needed);
-        Some(step)
+        // A program in the words of another tool is reported as such; that the step lacks one is no further mistake.
+        let NodeKind::Map(written) = &entry.value.kind else { return None };
+        let is_program = |entry: &Entry| PROGRAM.contains(&entry.key.value.as_str());
+        (!written.iter().any(is_program)).then_some(step)
     }
 
     /// Checks the parts of a step that need no expansion: the names of parameters and axes.

@@ -244,7 +244,7 @@ impl Lower<'_> {
         let entries = self.map(&entry.value, "a table of claims", WITH_CLAIMS)?;
         let keys = TableKeys::of(self, entries);
         let (wanted, cells) = (keys.claims.value.unwrap_or_default(), keys.cells.value.unwrap_or_default());
-        if cells.is_empty() {
+        if cells.is_empty() && !self.is_meant(&entry.value, "cells") {
             let help = "add `cells:` with metrics that the claims' steps measure, for example `[time.call]`";
             self.problem(name.span, format!("table `{}` shows no metric", name.value), "`cells` is missing", help);
         }
@@ -278,7 +278,7 @@ impl Lower<'_> {
         let name = &entry.key;
         self.check_name(name, "table");
         let keys = TableKeys::read(self, &entry.value, "a table")?;
-        let (from, step) = self.from(name, "table", keys.from, steps, written)?;
+        let (from, step) = self.from(entry, "table", keys.from, steps, written)?;
         let axes = step.axes();
         let (rows, columns) = (keys.rows.value.unwrap_or_default(), keys.columns.value.unwrap_or_default());
         for axis in rows.iter().chain(&columns) {
@@ -293,7 +293,7 @@ impl Lower<'_> {
             self.check_axis(axis, step, &axes);
         }
         let cells = keys.cells.value.unwrap_or_default();
-        if cells.is_empty() {
+        if cells.is_empty() && !self.is_meant(&entry.value, "cells") {
             let metrics: Vec<_> = step.task.metrics().map(|metric| metric.name).collect();
             let more = if step.task.open_metrics { ", and what the program reports" } else { "" };
             let help = format!("add `cells:` with metrics of `{}`: {}{more}", step.task.name, metrics.join(", "));
@@ -457,13 +457,14 @@ impl Lower<'_> {
     /// Reads the step of a table or a figure.
     pub(super) fn from<'s>(
         &mut self,
-        name: &Spanned<String>,
+        entry: &Entry,
         what: &str,
         from: Given<'_, String>,
         steps: &'s [Step],
         written: &[String],
     ) -> Option<(Spanned<usize>, &'s Step)> {
-        if !from.is_there() {
+        let name = &entry.key;
+        if self.is_missing(&entry.value, "from", &from) {
             let message = format!("{what} `{}` does not say which step it is about", name.value);
             self.problem(name.span, message, "`from` is missing", "add `from:` with the name of a step");
         }

@@ -3,10 +3,13 @@
 use maud::{Markup, html};
 
 use super::tally::Tally;
-use crate::format::clean;
+use crate::format::{clean, shortened};
 
 const BOX: (usize, usize) = (178, 58);
 const GAP: (usize, usize) = (40, 18);
+
+/// Characters of a name that a box has room for.
+const LONGEST: usize = 16;
 
 /// A step in the drawing.
 #[derive(Debug)]
@@ -61,22 +64,17 @@ fn boxed(node: &Node, (x, y): (usize, usize)) -> Markup {
     let separator = if node.about.is_empty() { "" } else { " · " };
     let seen = format!("{done} of {all} done{separator}{}", node.about);
     // What is heard begins with what is seen.
-    let heard = format!("{} {seen}: {}", short(&name), node.tally.words());
+    let short = shortened(&name, LONGEST);
+    let heard = format!("{short} {seen}: {}", node.tally.words());
     html! {
         a href="#jobs" class=(node.tally.class()) data-step=(name) aria-label=(heard) {
             rect .node x=(x) y=(y) width=(BOX.0) height=(BOX.1) rx="9" {}
             text .mark aria-hidden="true" x=(x + 12) y=(y + 21) { (node.tally.mark()) }
-            text x=(x + 30) y=(y + 21) { (short(&name)) " " }
+            text x=(x + 30) y=(y + 21) { (short) " " }
             text .small x=(x + 12) y=(y + 38) { (seen) }
             @for (class, from, to) in node.tally.parts(BOX.0 - 24) {
                 rect class=(class) x=(x + 12 + from) y=(y + BOX.1 - 12) width=(to - from) height="4" {}
             }
         }
     }
-}
-
-/// As much of a name as a box has room for.
-fn short(name: &str) -> String {
-    const MOST: usize = 16;
-    if name.chars().count() <= MOST { name.to_owned() } else { name.chars().take(MOST - 1).chain(['…']).collect() }
 }

@@ -39,7 +39,7 @@ impl Laid<'_> {
     }
 
     fn byline(&self) -> Markup {
-        let particulars = self.setup.map(|setup| setup.byline.0.as_slice()).unwrap_or_default();
+        let particulars = self.byline.map(|byline| byline.0.as_slice()).unwrap_or_default();
         html! {
             @if !particulars.is_empty() {
                 dl .byline { @for (name, value) in particulars { div { dt { (name) } dd { (value) } } } }

@@ -16,8 +16,9 @@ use crate::{
     plan::Point,
     progress::describe,
     record::{Key, Record},
+    render::setup::Begun,
     run::{
-        RunFolder,
+        RunFolder, RunProvenance,
         watch::{Snapshot, State},
     },
 };
@@ -86,8 +87,8 @@ pub(crate) struct Head<'a> {
 #[derive(Debug, Default)]
 pub(super) struct Doing {
     states: HashMap<Key, (&'static str, String)>,
-    /// True if a run is using the recipe's jobs.
-    pub(super) live: bool,
+    /// The runs that are using the recipe's jobs.
+    runs: Vec<Begun>,
 }
 
 /// The metrics that have a column of their own.
@@ -108,7 +109,10 @@ pub(super) struct Jobs {
     pub(super) lines: Vec<Line>,
     /// A tally of each step.
     pub(super) tallies: Vec<Tally>,
+    /// True if a run is using them.
     pub(super) live: bool,
+    /// The runs that are using them.
+    pub(super) runs: Vec<Begun>,
 }
 
 impl Doing {
@@ -124,14 +128,18 @@ impl Doing {
         for folder in RunFolder::all(results).iter().rev().take(5) {
             let Ok(snapshot) = Snapshot::read(folder) else { continue };
             let jobs = snapshot.manifest.jobs.iter().zip(&snapshot.jobs);
+            let mut uses = false;
             for (job, state) in jobs.filter(|(_, state)| state.is_selected()) {
                 if wanted.remove(&job.key) {
-                    doing.live |= snapshot.live;
+                    uses = true;
                     let (word, says) = describe(&snapshot, state, now);
                     // Its record has been removed since.
                     let gone = matches!(state, State::Done { .. } | State::Cached);
                     doing.states.insert(job.key, if gone { ("open", String::new()) } else { (word, says) });
                 }
+            }
+            if uses && snapshot.live {
+                doing.runs.push(Begun::new(&snapshot.manifest, RunProvenance::read(folder.path())));
             }
             if wanted.is_empty() {
                 break;
@@ -173,7 +181,7 @@ impl Jobs {
         }
         let steps = study.recipe.steps.iter().map(|step| clean(&step.name.value).into_owned()).collect();
         let columns = columns.headings();
-        Self { steps, columns, lines, tallies, live: doing.live }
+        Self { steps, columns, lines, tallies, live: !doing.runs.is_empty(), runs: doing.runs }
     }
 
     /// All steps together.

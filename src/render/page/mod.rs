@@ -36,7 +36,10 @@ pub(crate) use self::{
     list::{Columns, Line, state},
     tally::Tally,
 };
-use super::{Figure, setup::Setup};
+use super::{
+    Figure,
+    setup::{Byline, Setup},
+};
 use crate::{
     analysis::{Account, Results, Table, Verdict, chance_of_error},
     format::{clean, clean_lines, count},
@@ -101,7 +104,9 @@ pub(super) fn render(contents: &Contents<'_>, mark: &str) -> Pages {
     let lines = jobs.lines.iter().map(|line| serde_json::to_string(line).unwrap_or_default()).collect();
     let details = list::details(contents, &records);
     let setup = (!jobs.live).then(|| Setup::new(plan, study, store, verdicts, &records));
-    Laid { contents, jobs: &jobs, lines, details, report, setup: setup.as_ref(), asked, mark }.pages()
+    let live = jobs.live.then(|| Byline::of_live(plan, study, &records, &jobs.runs));
+    let byline = setup.as_ref().map(|setup| &setup.byline).or(live.as_ref());
+    Laid { contents, jobs: &jobs, lines, details, report, byline, setup: setup.as_ref(), asked, mark }.pages()
 }
 
 /// A text that changes with the inputs of the page: the recipe, its changes, the records, this program. `None` while a
@@ -136,6 +141,7 @@ struct Laid<'a> {
     lines: Vec<String>,
     details: Vec<String>,
     report: Markup,
+    byline: Option<&'a Byline>,
     setup: Option<&'a Setup>,
     asked: Markup,
     mark: &'a str,

@@ -1,31 +1,57 @@
 //! Particulars of a study below its title, as on a paper: who ran it, when, on what state of the code, where, and at what cost.
 
-use std::collections::BTreeSet;
+use std::{borrow::Cow, collections::BTreeSet};
 
-use super::{Sources, hours, listed};
-use crate::format::clean;
+use jiff::Timestamp;
 
-/// Most digits of a commit that are shown.
-const COMMIT: usize = 10;
+use super::{Sources, listed, spent::Spent};
+use crate::{
+    format::{clean, compute},
+    plan::{Plan, Study},
+    record::GitState,
+    render::page::Records,
+    run::{Manifest, RunProvenance, Through},
+};
 
 /// Particulars of a study, each a name and a value; what is not known is absent.
 #[derive(Debug, Default)]
 pub(in crate::render) struct Byline(pub(in crate::render) Vec<(&'static str, String)>);
 
+/// What is known of a run that goes on, and will be in the records of its jobs.
+#[derive(Debug)]
+pub(in crate::render) struct Begun {
+    provenance: RunProvenance,
+    at: Timestamp,
+    /// Its machine, if that is the one on which its jobs run.
+    host: Option<String>,
+}
+
+impl Begun {
+    pub(in crate::render) fn new(manifest: &Manifest, provenance: RunProvenance) -> Self {
+        let host = (manifest.through == Through::Local).then(|| manifest.host.clone());
+        Self { provenance, at: manifest.at, host }
+    }
+}
+
+impl Byline {
+    /// The particulars of a study while runs of it go on. The cost is known at their end.
+    pub(in crate::render) fn of_live(plan: &Plan, study: &Study, records: &Records<'_>, runs: &[Begun]) -> Self {
+        let records = records.values().map(AsRef::as_ref).collect();
+        Sources { plan, study, verdicts: &[], records, spent: Spent::default() }.byline(runs)
+    }
+}
+
 impl Sources<'_> {
-    pub(super) fn byline(&self) -> Byline {
-        let users = self.values(|conditions| conditions.run.user.as_deref().map(clean));
-        let hosts: BTreeSet<_> = self.provenances().map(|provenance| clean(&provenance.host)).collect();
-        let versions: BTreeSet<_> = self.provenances().map(|provenance| clean(&provenance.sweep)).collect();
-        let commits = self.values(|conditions| {
-            let git = conditions.run.git.as_ref()?;
-            let commit = clean(git.commit.get(..COMMIT).unwrap_or(&git.commit));
-            Some(match git.dirty {
-                Some(false) => commit.into_owned(),
-                Some(true) => format!("{commit} (uncommitted changes)"),
-                None => format!("{commit} (changes unknown)"),
-            })
-        });
+    /// The particulars, as the records say them and the runs that go on.
+    pub(super) fn byline(&self, runs: &[Begun]) -> Byline {
+        let mut users = self.values(|conditions| conditions.run.user.as_deref().map(clean));
+        users.extend(runs.iter().filter_map(|run| run.provenance.user.as_deref().map(clean)));
+        let mut hosts: BTreeSet<_> = self.provenances().map(|provenance| clean(&provenance.host)).collect();
+        hosts.extend(runs.iter().filter_map(|run| run.host.as_deref().map(clean)));
+        let mut versions: BTreeSet<_> = self.provenances().map(|provenance| clean(&provenance.sweep)).collect();
+        versions.extend(runs.iter().map(|run| clean(&run.provenance.sweep)).filter(|version| !version.is_empty()));
+        let mut commits = self.values(|conditions| conditions.run.git.as_ref().map(GitState::short));
+        commits.extend(runs.iter().filter_map(|run| run.provenance.git.as_ref().map(GitState::short)));
         let devices: BTreeSet<_> = self
             .provenances()
             .filter_map(|provenance| provenance.device.as_ref())
@@ -33,10 +59,10 @@ impl Sources<'_> {
             .map(|device| clean(&device.name))
             .collect();
         let several = |names: usize, one: &'static str, more: &'static str| if names == 1 { one } else { more };
-        let list = |items: &BTreeSet<std::borrow::Cow<'_, str>>| listed(items.iter().map(AsRef::as_ref));
+        let list = |items: &BTreeSet<Cow<'_, str>>| listed(items.iter().map(AsRef::as_ref));
         let found = [
             ("Run by", list(&users)),
-            ("Date", self.dates()),
+            ("Date", self.dates(runs)),
             (several(commits.len(), "Commit", "Commits"), listed(commits.iter().map(String::as_str))),
             (several(hosts.len(), "Machine", "Machines"), list(&hosts)),
             (several(devices.len(), "Device", "Devices"), list(&devices)),
@@ -46,10 +72,10 @@ impl Sources<'_> {
         Byline(found.into_iter().filter(|(_, value)| !value.is_empty()).collect())
     }
 
-    /// The first and the last day on which a job began.
-    fn dates(&self) -> String {
-        let days: BTreeSet<String> =
-            self.provenances().map(|provenance| provenance.started.strftime("%Y-%m-%d").to_string()).collect();
+    /// The first and the last day on which a job or a run began.
+    fn dates(&self, runs: &[Begun]) -> String {
+        let times = self.provenances().map(|provenance| provenance.started).chain(runs.iter().map(|run| run.at));
+        let days: BTreeSet<String> = times.map(|time| time.strftime("%Y-%m-%d").to_string()).collect();
         match (days.first(), days.last()) {
             (Some(first), Some(last)) if first != last => format!("{first} to {last}"),
             (Some(day), _) => day.clone(),
@@ -57,10 +83,10 @@ impl Sources<'_> {
         }
     }
 
-    /// Core-hours and GPU-hours of all attempts.
+    /// Time of cores and of GPUs in all attempts.
     fn cost(&self) -> String {
-        let cost = |seconds: f64, what: &str| (seconds > 0.0).then(|| format!("{} {what}", hours(seconds)));
-        let costs = [cost(self.spent.cores, "core-hours"), cost(self.spent.gpus, "GPU-hours")];
+        let cost = |seconds: f64, device: &str| (seconds > 0.0).then(|| compute(seconds, device));
+        let costs = [cost(self.spent.cores, "core"), cost(self.spent.gpus, "GPU")];
         costs.into_iter().flatten().collect::<Vec<_>>().join(", ")
     }
 }
