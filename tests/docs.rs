@@ -196,7 +196,8 @@ fn linked(made: &str, page: &str, pages: &BTreeMap<String, String>) -> String {
     let mut text = parts.next().unwrap_or_default().to_owned();
     for part in parts {
         let anchor = part.split(')').next().unwrap();
-        let others = pages.keys().filter(|name| name.starts_with("recipe") || name.starts_with("tasks")).map(String::as_str);
+        let others =
+            pages.keys().filter(|name| name.starts_with("recipe") || name.starts_with("tasks")).map(String::as_str);
         let mut candidates = std::iter::once(page).chain(others);
         // What is generated now may not be in the page yet.
         let there = candidates.find(|name| has_heading(&pages[*name], anchor)).unwrap_or(page);

@@ -70,6 +70,30 @@ impl AxisScale {
         }
     }
 
+    /// The words of an axis without numbers; empty for numbers.
+    pub(super) fn words(&self) -> Vec<String> {
+        match &self.values {
+            Values::Numbers { .. } => Vec::new(),
+            Values::Words(words) => words.iter().map(|word| clean(&word.to_string()).into_owned()).collect(),
+        }
+    }
+
+    /// The number at a place, or the index of the word there.
+    pub(super) fn number_at(&self, place: f64) -> f64 {
+        match &self.values {
+            Values::Words(words) => (place * words.len() as f64 - 0.5).round(),
+            Values::Numbers { log, all } => {
+                let scaled = |number: f64| if *log { number.ln() } else { number };
+                let (low, high) = (scaled(all[0]), scaled(all[all.len() - 1]));
+                let number = low + (high - low) * (place - MARGIN) / (1.0 - 2.0 * MARGIN);
+                let number = if *log { number.exp() } else { number };
+                // The own number of a value, without the error of the way back.
+                let near = all.iter().copied().min_by(|a, b| (a - number).abs().total_cmp(&(b - number).abs()));
+                near.filter(|near| (near - number).abs() <= 1e-6 * number.abs().max(1e-300)).unwrap_or(number)
+            }
+        }
+    }
+
     /// True if the scale is logarithmic.
     pub(super) fn is_log(&self) -> bool {
         matches!(self.values, Values::Numbers { log: true, .. })
@@ -111,7 +135,9 @@ impl AxisScale {
         match &self.values {
             Values::Words(words) => {
                 let count = words.len() as f64;
-                let word = |(index, word): (usize, &Value)| ((index as f64 + 0.5) / count, shortened(&clean(&word.to_string()), LONGEST));
+                let word = |(index, word): (usize, &Value)| {
+                    ((index as f64 + 0.5) / count, shortened(&clean(&word.to_string()), LONGEST))
+                };
                 words.iter().enumerate().map(word).collect()
             }
             Values::Numbers { log, all } => {
@@ -170,7 +196,7 @@ fn round_numbers(low: f64, high: f64, most: usize) -> Vec<(f64, String)> {
 }
 
 /// Powers of ten between two positive numbers, and if there are few, their halves and fifths.
-fn decades(low: f64, high: f64, most: usize) -> Vec<(f64, String)> {
+pub(super) fn decades(low: f64, high: f64, most: usize) -> Vec<(f64, String)> {
     #[expect(clippy::cast_possible_truncation, reason = "the exponent of a finite number")]
     let (first, last) = (low.log10().floor() as i32, high.log10().ceil() as i32);
     let all = |factors: &[f64]| -> Vec<(f64, String)> {

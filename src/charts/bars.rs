@@ -9,8 +9,8 @@ use plotters::{
 use sweep_job::{Unit, Value};
 
 use super::{
-    Area, COLORS, Canvas, Chart, Declaration, Drawn, FONT, INK, Mark, Role, Series, Ticks, builder, heading, legend,
-    mesh, range,
+    Area, Canvas, Chart, Declaration, Drawn, Empty, FONT, INK, Mark, Role, Series, Ticks, builder, heading, legend,
+    mesh, span::Span,
 };
 use crate::{
     format::{Scale, clean},
@@ -23,6 +23,9 @@ pub(super) const BAR: Declaration = Declaration {
     x: Some(Role::Axis),
     y: Some(Role::Metric),
     mark: Mark::Area,
+    scales: [false, true],
+    labels: [true; 2],
+    narrow: true,
     ..Declaration::NOTHING
 };
 
@@ -53,15 +56,18 @@ pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
         .flat_map(|sample| [sample.mean - half(sample), sample.mean + half(sample)]);
     let ends: Vec<f64> = ends.collect();
     if ends.is_empty() {
-        return Ok(false);
+        return Ok(Err(Empty::NoValues));
     }
     // The length of a bar is meaningful only if the bar begins at zero.
-    let Some((bottom, top)) = range(ends.into_iter().chain([0.0]), true) else { return Ok(false) };
-    let scale = Scale::of(top.abs().max(bottom.abs()), unit);
+    let y = match Span::new(ends.into_iter().chain([0.0]), true, &spec.look.y) {
+        Ok(span) => span,
+        Err(empty) => return Ok(Err(empty)),
+    };
+    let (bottom, scale) = (y.start(), Scale::of(y.reach(), unit));
 
-    let mut plot = builder(root, chart.title, &series).build_cartesian_2d(0.0..groups.len() as f64, bottom..top)?;
-    let y_name = heading(&spec.y, scale, unit);
-    mesh(&mut plot, &clean(&spec.x), &y_name, Ticks { x: None, y: scale })?;
+    let mut plot = builder(root, chart, &series).build_cartesian_2d(0.0..groups.len() as f64, y.clone())?;
+    let names = (clean(&spec.x).into_owned(), heading(&spec.y, scale, unit));
+    mesh(&mut plot, chart, names, Ticks { x: None, y: scale })?;
     for (index, group) in groups.iter().enumerate() {
         let (x, y) = plot.backend_coord(&(index as f64 + 0.5, bottom));
         let style = (FONT, 13).into_font().color(&INK).pos(Pos::new(HPos::Center, VPos::Top));
@@ -70,18 +76,18 @@ pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
     // The bars of a group take three quarters of its width.
     let width = 0.75 / series.len() as f64;
     for (index, series) in series.iter().enumerate() {
-        let color = COLORS[index % COLORS.len()];
+        let color = chart.color(index);
         let left = |group: usize| group as f64 + 0.125 + width * index as f64;
         plot.draw_series(series.bars.iter().map(|(group, sample)| {
             let (left, right) = (left(*group) + 0.06 * width, left(*group) + 0.94 * width);
-            Rectangle::new([(left, 0.0), (right, sample.mean)], color.mix(0.85).filled())
+            Rectangle::new([(left, y.base()), (right, y.clamp(sample.mean))], color.mix(0.85).filled())
         }))?;
         plot.draw_series(series.bars.iter().filter(|(_, sample)| half(sample) > 0.0).map(|(group, sample)| {
             let (x, half) = (left(*group) + width / 2.0, half(sample));
-            let (low, high) = (sample.mean - half, sample.mean + half);
-            ErrorBar::new_vertical(x, low, sample.mean, high, INK.stroke_width(1), 8)
+            let [low, mean, high] = [-half, 0.0, half].map(|by| y.clamp(sample.mean + by));
+            ErrorBar::new_vertical(x, low, mean, high, INK.stroke_width(1), 8)
         }))?;
     }
-    legend(root, spec.kind, &series)?;
-    Ok(true)
+    legend(root, chart, &series)?;
+    Ok(Ok(()))
 }

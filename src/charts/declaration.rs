@@ -1,5 +1,7 @@
 //! Declarations of the kinds of charts, from which recipes, schema and documentation are derived.
 
+use super::{Chart, data::Data};
+
 /// The declaration of a kind of chart.
 #[derive(Debug)]
 pub(crate) struct Declaration {
@@ -21,15 +23,23 @@ pub(crate) struct Declaration {
     pub(super) shows: Shows,
     /// The symbol in the legend.
     pub(super) mark: Mark,
+    /// True for the axes, x and y, whose scale and ends the author can choose.
+    pub(crate) scales: [bool; 2],
+    /// True for the axes, x and y, whose label the author can choose.
+    pub(crate) labels: [bool; 2],
+    /// True if the chart fits into a column of a paper.
+    pub(super) narrow: bool,
+    /// The numbers for the page, of a kind that is interactive there.
+    pub(super) data: Option<fn(&Chart<'_>) -> Option<Data>>,
 }
 
 /// The role of a name in a chart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// The iterations of a job.
-    Iteration,
-    /// A curve over them.
-    Curve,
+    /// The iterations of a job, or an axis of the step.
+    Along,
+    /// A curve over the iterations, or a metric over an axis.
+    Line,
     /// An axis of the step.
     Axis,
     /// A metric.
@@ -71,7 +81,16 @@ impl Declaration {
         roofs: false,
         shows: Shows::Jobs,
         mark: Mark::Nothing,
+        scales: [false; 2],
+        labels: [false; 2],
+        narrow: false,
+        data: None,
     };
+
+    /// True if series have symbols in a legend.
+    pub(crate) fn has_legend(&self) -> bool {
+        !matches!(self.mark, Mark::Nothing)
+    }
 
     /// True if the kind shows effects of factors instead of jobs.
     pub(crate) fn has_effects(&self) -> bool {
@@ -83,8 +102,8 @@ impl Role {
     /// Its name in the documentation.
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Self::Iteration => "`iteration`",
-            Self::Curve => "a curve",
+            Self::Along => "`iteration` or an axis",
+            Self::Line => "a curve, or a metric over an axis",
             Self::Axis => "an axis",
             Self::Metric => "a metric",
         }

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use plotters::prelude::*;
-use sweep_job::{Unit, same_metric};
+use sweep_job::{Metric, Unit, same_metric};
 
 use super::{
-    Area, Canvas, Chart, Declaration, Drawn, INK, Kind, Mark, Role, Series, Spec, Ticks, builder, heading, legend,
-    marker, mesh, range,
+    Area, Canvas, Chart, Declaration, Dot, Drawn, INK, Kind, Mark, Role, Series, Spec, Ticks, builder, data, heading,
+    legend, marker, mesh,
+    span::{Span, visible},
 };
 use crate::{
     format::Scale,
@@ -20,6 +21,10 @@ pub(super) const SCATTER: Declaration = Declaration {
     x: Some(Role::Metric),
     y: Some(Role::Metric),
     mark: Mark::Dot,
+    scales: [true; 2],
+    labels: [true; 2],
+    narrow: true,
+    data: Some(data::points),
     ..Declaration::NOTHING
 };
 
@@ -30,41 +35,56 @@ pub(super) const PARETO: Declaration = Declaration {
     ..SCATTER
 };
 
-pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
-    let spec = chart.spec;
+/// The two numbers of a job with their units, if it has both.
+pub(super) fn place(spec: &Spec, dot: &Dot<'_>) -> Option<[Metric; 2]> {
+    let (x, y) = (dot.metrics.get(&spec.x)?, dot.metrics.get(&spec.y)?);
+    (x.value.is_finite() && y.value.is_finite()).then_some([*x, *y])
+}
+
+/// The dots of each color, and the units of the axes.
+pub(super) fn measured(chart: &Chart<'_>) -> (Vec<Series>, (Unit, Unit)) {
     let mut units = (Unit::One, Unit::One);
     let mut series = Vec::new();
     for (name, dots) in chart.by_color() {
         let mut points = Vec::new();
-        for dot in dots {
-            let metrics = &dot.metrics;
-            let (Some(x), Some(y)) = (metrics.get(&spec.x), metrics.get(&spec.y)) else { continue };
+        for [x, y] in dots.into_iter().filter_map(|dot| place(chart.spec, dot)) {
             units = (x.unit, y.unit);
             points.extend(Sample::new(&[y.value]).map(|sample| (x.value, sample)));
         }
         series.push(Series { name, points, bars: BTreeMap::new() });
     }
-    let points = || series.iter().flat_map(|series| &series.points);
-    let Some((left, right)) = range(points().map(|(x, _)| *x), false) else { return Ok(false) };
-    let Some((bottom, top)) = range(points().map(|(_, sample)| sample.mean), false) else { return Ok(false) };
-    let (x_scale, y_scale) =
-        (Scale::of(right.abs().max(left.abs()), units.0), Scale::of(top.abs().max(bottom.abs()), units.1));
+    (series, units)
+}
 
-    let mut plot = builder(root, chart.title, &series).build_cartesian_2d(left..right, bottom..top)?;
+pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
+    let spec = chart.spec;
+    let (series, units) = measured(chart);
+    let points = || series.iter().flat_map(|series| &series.points);
+    let spans = Span::new(points().map(|(x, _)| *x), false, &spec.look.x)
+        .and_then(|x| Ok((x, Span::new(points().map(|(_, sample)| sample.mean), false, &spec.look.y)?)));
+    let (x, y) = match spans {
+        Ok(spans) => spans,
+        Err(empty) => return Ok(Err(empty)),
+    };
+    let (x_scale, y_scale) = (Scale::of(x.reach(), units.0), Scale::of(y.reach(), units.1));
+
+    let mut plot = builder(root, chart, &series).build_cartesian_2d(x.clone(), y.clone())?;
     let names = (heading(&spec.x, x_scale, units.0), heading(&spec.y, y_scale, units.1));
-    mesh(&mut plot, &names.0, &names.1, Ticks { x: Some(x_scale), y: y_scale })?;
+    mesh(&mut plot, chart, names, Ticks { x: Some(x_scale), y: y_scale })?;
     for (index, series) in series.iter().enumerate() {
-        for (x, sample) in &series.points {
-            marker(root, index, plot.backend_coord(&(*x, sample.mean)))?;
+        for (at, sample) in series.points.iter().filter(|(at, sample)| x.holds(*at) && y.holds(sample.mean)) {
+            marker(root, chart, index, plot.backend_coord(&(*at, sample.mean)))?;
         }
     }
     if spec.kind == Kind::Pareto {
         let better = [&spec.x, &spec.y].map(|axis| better(spec, axis, if *axis == spec.x { units.0 } else { units.1 }));
         let all: Vec<(f64, f64)> = points().map(|(x, sample)| (*x, sample.mean)).collect();
-        plot.draw_series(LineSeries::new(steps(&front(&all, better), better), INK.stroke_width(1)))?;
+        for piece in visible(&steps(&front(&all, better), better), &x, &y) {
+            plot.draw_series(LineSeries::new(piece, INK.stroke_width(1)))?;
+        }
     }
-    legend(root, spec.kind, &series)?;
-    Ok(true)
+    legend(root, chart, &series)?;
+    Ok(Ok(()))
 }
 
 /// The better direction of a metric: that in the recipe, else that of its unit, else the smaller values.

@@ -7,7 +7,7 @@ use plotters::{
 use sweep_job::Unit;
 
 use super::{
-    Area, COLORS, Canvas, Chart, Declaration, Drawn, FAINT, FONT, INK, Role, SIZE, Shows, heading, pixels, range, tick,
+    Area, Canvas, Chart, Declaration, Drawn, Empty, FAINT, FONT, INK, Role, SIZE, Shows, heading, pixels, range, tick,
 };
 use crate::{
     format::{Scale, count, shortened},
@@ -20,6 +20,7 @@ pub(super) const EFFECTS: Declaration = Declaration {
           interval. The dot is hollow if the interval contains zero or if there is none.",
     x: Some(Role::Metric),
     shows: Shows::Effects,
+    labels: [true, false],
     ..Declaration::NOTHING
 };
 
@@ -42,7 +43,9 @@ pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
         let (low, high) = ends(estimate).unwrap_or((estimate.value, estimate.value));
         [low, estimate.value, high]
     });
-    let Some((low, high)) = range(all.chain([0.0]), false).filter(|_| !rows.is_empty()) else { return Ok(false) };
+    let Some((low, high)) = range(all.chain([0.0]), false).filter(|_| !rows.is_empty()) else {
+        return Ok(Err(Empty::NoValues));
+    };
     let metric = chart.dots.iter().find_map(|dot| dot.metrics.get(&chart.spec.x));
     let unit = metric.map_or(Unit::One, |metric| metric.unit);
     let scale = Scale::of(low.abs().max(high.abs()), unit);
@@ -61,7 +64,7 @@ pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
     mesh.x_labels(8)
         .x_label_formatter(&x_text)
         .y_labels(0)
-        .x_desc(format!("effect on {}", heading(&chart.spec.x, scale, unit)));
+        .x_desc(chart.x_label(format!("Effect on {}", heading(&chart.spec.x, scale, unit))));
     mesh.label_style((FONT, 13).into_font().color(&INK)).draw()?;
     let height = rows.len() as f64;
     plot.draw_series(LineSeries::new([(0.0, 0.0), (0.0, height)], INK.stroke_width(1)))?;
@@ -73,19 +76,19 @@ pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
         root.draw(&Text::new(label, (edge - 8, middle), style))?;
         if let Some((from, to)) = ends(estimate) {
             let line = [plot.backend_coord(&(from, y)), plot.backend_coord(&(to, y))];
-            root.draw(&PathElement::new(line, COLORS[0].stroke_width(2)))?;
+            root.draw(&PathElement::new(line, chart.color(0).stroke_width(2)))?;
             for (x, y) in line {
-                root.draw(&PathElement::new([(x, y - 4), (x, y + 4)], COLORS[0].stroke_width(2)))?;
+                root.draw(&PathElement::new([(x, y - 4), (x, y + 4)], chart.color(0).stroke_width(2)))?;
             }
         }
         let dot = plot.backend_coord(&(estimate.value, y));
         let interval = estimate.low.zip(estimate.high);
         let differs = interval.is_some_and(|(low, high)| low > 0.0 || high < 0.0);
         if differs {
-            root.draw(&Circle::new(dot, 5, COLORS[0].filled()))?;
+            root.draw(&Circle::new(dot, 5, chart.color(0).filled()))?;
         } else {
             root.draw(&Circle::new(dot, 5, WHITE.filled()))?;
-            root.draw(&Circle::new(dot, 5, COLORS[0].stroke_width(2)))?;
+            root.draw(&Circle::new(dot, 5, chart.color(0).stroke_width(2)))?;
         }
     }
     if hidden > 0 {
@@ -93,5 +96,5 @@ pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
         let at = (pixels(SIZE.0) - 14, pixels(SIZE.1) - 4);
         root.draw(&Text::new(format!("and {}", count(hidden, "smaller effect")), at, style))?;
     }
-    Ok(true)
+    Ok(Ok(()))
 }

@@ -6,7 +6,9 @@ use plotters::{
 };
 use sweep_job::{Unit, Value};
 
-use super::{Area, Canvas, Chart, Declaration, Drawn, FONT, INK, ON_COLOR, Role, SIZE, heading, pixels, shades::shade};
+use super::{
+    Area, Canvas, Chart, Declaration, Drawn, Empty, FONT, INK, ON_COLOR, Role, SIZE, heading, pixels, shades::shade,
+};
 use crate::{
     format::{Scale, clean},
     stats::Sample,
@@ -23,12 +25,13 @@ pub(super) const HEAT: Declaration = Declaration {
     x: Some(Role::Axis),
     y: Some(Role::Axis),
     value: Some(Role::Metric),
+    labels: [true; 2],
     ..Declaration::NOTHING
 };
 
 pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
     let spec = chart.spec;
-    let Some(metric) = &spec.value else { return Ok(false) };
+    let Some(metric) = &spec.value else { return Ok(Err(Empty::NoValues)) };
     let (mut columns, mut rows): (Vec<&Value>, Vec<&Value>) = (Vec::new(), Vec::new());
     let mut unit = Unit::One;
     let mut values: Vec<(usize, usize, f64)> = Vec::new();
@@ -57,7 +60,7 @@ pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
         .iter()
         .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), (.., mean)| (low.min(*mean), high.max(*mean)));
     if cells.is_empty() || !(ends.1 - ends.0).is_finite() {
-        return Ok(false);
+        return Ok(Err(if cells.is_empty() { Empty::NoValues } else { Empty::Impossible }));
     }
     let scale = Scale::of(ends.0.abs().max(ends.1.abs()), unit);
     let (left, top) = (BESIDE, TOP);
@@ -94,10 +97,18 @@ pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
         ))?;
     }
     let below = (i32::midpoint(left, right), bottom + 34);
-    root.draw(&Text::new(clean(&spec.x).into_owned(), below, font(13).pos(at(HPos::Center, VPos::Top))))?;
-    root.draw(&Text::new(clean(&spec.y).into_owned(), (left - 8, top - 18), font(13).pos(at(HPos::Right, VPos::Top))))?;
+    root.draw(&Text::new(
+        chart.x_label(clean(&spec.x).into_owned()),
+        below,
+        font(13).pos(at(HPos::Center, VPos::Top)),
+    ))?;
+    root.draw(&Text::new(
+        chart.y_label(clean(&spec.y).into_owned()),
+        (left - 8, top - 18),
+        font(13).pos(at(HPos::Right, VPos::Top)),
+    ))?;
     scale_of_colors(root, &heading(metric, scale, unit), ends, scale)?;
-    Ok(true)
+    Ok(Ok(()))
 }
 
 /// Draws the color scale to the right of the map.

@@ -6,7 +6,7 @@ use plotters::prelude::*;
 use sweep_job::Unit;
 
 use super::{
-    Area, COLORS, Canvas, Chart, Declaration, Drawn, Mark, Role, Series, Ticks, builder, heading, legend, mesh, range,
+    Area, Canvas, Chart, Declaration, Drawn, Empty, Mark, Role, Series, Ticks, builder, heading, legend, mesh, range,
 };
 use crate::format::Scale;
 
@@ -15,6 +15,8 @@ pub(super) const HISTOGRAM: Declaration = Declaration {
     doc: "A histogram of a metric over the jobs.",
     x: Some(Role::Metric),
     mark: Mark::Area,
+    labels: [true; 2],
+    narrow: true,
     ..Declaration::NOTHING
 };
 
@@ -32,7 +34,7 @@ pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
         .collect();
     let all = || groups.iter().flat_map(|(_, values)| values.iter().copied());
     let count = all().count();
-    let Some((left, right)) = range(all(), false) else { return Ok(false) };
+    let Some((left, right)) = range(all(), false) else { return Ok(Err(Empty::NoValues)) };
     // The square root rule for the number of bins.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 1 to 40")]
     let bins = (count as f64).sqrt().ceil().clamp(1.0, 40.0) as usize;
@@ -52,12 +54,12 @@ pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
     // Bars at the same position are stacked, so that none is hidden.
     let top = (0..bins).map(|bin| heights.iter().map(|bars| bars[bin]).sum::<u32>()).max().unwrap_or(1);
     let scale = Scale::of(right.abs().max(left.abs()), unit);
-    let mut plot = builder(root, chart.title, &series).build_cartesian_2d(left..right, 0.0..f64::from(top) * 1.06)?;
-    let x_name = heading(&spec.x, scale, unit);
-    mesh(&mut plot, &x_name, "jobs", Ticks { x: Some(scale), y: Scale { factor: 1.0, suffix: "" } })?;
+    let mut plot = builder(root, chart, &series).build_cartesian_2d(left..right, 0.0..f64::from(top) * 1.06)?;
+    let names = (heading(&spec.x, scale, unit), "Jobs".to_owned());
+    mesh(&mut plot, chart, names, Ticks { x: Some(scale), y: Scale { factor: 1.0, suffix: "" } })?;
     let mut below = vec![0_u32; bins];
     for (index, bars) in heights.iter().enumerate() {
-        let color = COLORS[index % COLORS.len()];
+        let color = chart.color(index);
         for (bin, height) in bars.iter().enumerate().filter(|(_, height)| **height > 0) {
             let (from, to) = (left + width * bin as f64, left + width * (bin + 1) as f64);
             let (low, high) = (f64::from(below[bin]), f64::from(below[bin] + height));
@@ -68,6 +70,6 @@ pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
             below[bin] += height;
         }
     }
-    legend(root, spec.kind, &series)?;
-    Ok(true)
+    legend(root, chart, &series)?;
+    Ok(Ok(()))
 }

@@ -7,7 +7,7 @@ use plotters::{
 use sweep_job::Value;
 
 use super::{
-    Area, COLORS, Canvas, Chart, Declaration, Drawn, FAINT, FONT, INK, Role, SIZE, Shows,
+    Area, Canvas, Chart, Declaration, Drawn, Empty, FAINT, FONT, INK, Role, SIZE, Shows,
     configurations::Configurations, pixels,
 };
 use crate::{
@@ -33,11 +33,13 @@ const LONGEST: usize = 30;
 const WEAK: f64 = 0.3;
 
 pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
-    let Some(metric) = &chart.spec.value else { return Ok(false) };
+    let Some(metric) = &chart.spec.value else { return Ok(Err(Empty::NoValues)) };
     let shown = Configurations::new(chart, metric);
     let (names, factors) = factors(&shown);
     let means: Vec<f64> = shown.rows.iter().map(|row| row.sample.mean).collect();
-    let Some(found) = chart.importance.get_or_init(|| importance(&factors, &means)) else { return Ok(false) };
+    let Some(found) = chart.importance.get_or_init(|| importance(&factors, &means)) else {
+        return Ok(Err(if means.is_empty() { Empty::NoValues } else { Empty::NoVariation }));
+    };
     let mut rows: Vec<(String, Share)> = names.into_iter().zip(found.shares.iter().copied()).collect();
     rows.sort_by(|(_, a), (_, b)| b.whole.total_cmp(&a.whole));
     let hidden = rows.len().saturating_sub(MOST_ROWS);
@@ -60,7 +62,7 @@ pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
     let x_name = format!("share of the variance of {} between configurations (%)", clean(metric));
     root.draw(&Text::new(x_name, below, font(13).pos(at(HPos::Center, VPos::Top))))?;
     for (x, opacity, name) in [(left, 1.0, "alone"), (left + 90, LIGHT, "with interactions")] {
-        root.draw(&Rectangle::new([(x, 58), (x + 22, 68)], COLORS[0].mix(opacity).filled()))?;
+        root.draw(&Rectangle::new([(x, 58), (x + 22, 68)], chart.color(0).mix(opacity).filled()))?;
         root.draw(&Text::new(name, (x + 30, 63), font(13).pos(at(HPos::Left, VPos::Center))))?;
     }
     let height = ((bottom - top) / pixels(rows.len().max(1))).min(72);
@@ -68,8 +70,8 @@ pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
         let (from, to) = (top + height * pixels(index), top + height * pixels(index + 1));
         let gap = (height / 6).max(2);
         let bar = |end: f64| [(left, from + gap), (x_of(end).max(left + 1), to - gap)];
-        root.draw(&Rectangle::new(bar(*whole), COLORS[0].mix(LIGHT).filled()))?;
-        root.draw(&Rectangle::new(bar(*alone), COLORS[0].filled()))?;
+        root.draw(&Rectangle::new(bar(*whole), chart.color(0).mix(LIGHT).filled()))?;
+        root.draw(&Rectangle::new(bar(*alone), chart.color(0).filled()))?;
         let middle = i32::midpoint(from, to);
         root.draw(&Text::new(name.clone(), (left - 8, middle), font(13).pos(at(HPos::Right, VPos::Center))))?;
         let numbers = format!("{} to {} %", percent(*alone), percent(*whole));
@@ -80,7 +82,7 @@ pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
     let more = (hidden > 0).then(|| format!("{} of less importance not shown", axes(hidden)));
     let basis = basis(found, shown.rows.len());
     shown.remark(root, Some(more.map_or_else(|| basis.clone(), |more| format!("{basis}; {more}"))))?;
-    Ok(true)
+    Ok(Ok(()))
 }
 
 /// The opacity of shares with interactions.

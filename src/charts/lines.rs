@@ -1,4 +1,4 @@
-//! Line charts: curves over the iterations of jobs.
+//! Line charts: curves over the iterations of jobs, and metrics over an axis.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,8 +9,10 @@ use plotters::{
 use sweep_job::{Curve, Unit};
 
 use super::{
-    Area, COLORS, Canvas, Chart, DASHES, Declaration, Dot, Drawn, FONT, INK, Mark, Role, SIZE, Series, Ticks, builder,
-    heading, legend, mesh, pixels, range,
+    Area, Canvas, Chart, DASHES, Declaration, Dot, Drawn, Empty, FONT, INK, Mark, Plot, Role, Series, Side, Ticks,
+    builder, data, heading, legend, mesh, pixels,
+    span::{Span, visible},
+    trend,
 };
 use crate::{
     format::{Scale, count},
@@ -19,10 +21,16 @@ use crate::{
 
 pub(super) const LINE: Declaration = Declaration {
     word: "line",
-    doc: "A line chart of a curve over the iterations. A curve that a search stopped is thin and ends in a cross.",
-    x: Some(Role::Iteration),
-    y: Some(Role::Curve),
+    doc: "A line chart: a curve over the iterations, or a metric over an axis of the step, as the mean with its band. A \
+          curve that a search stopped is thin and ends in a cross. Numbers of an axis have distances by their values, \
+          on a logarithmic scale if they grow by factors.",
+    x: Some(Role::Along),
+    y: Some(Role::Line),
     mark: Mark::Line,
+    scales: [true; 2],
+    labels: [true; 2],
+    narrow: true,
+    data: Some(data::lines),
     ..Declaration::NOTHING
 };
 
@@ -66,6 +74,20 @@ fn curve_of<'d>(dot: &'d Dot<'_>, name: &str) -> Option<&'d Curve> {
 }
 
 pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
+    if chart.spec.has_curves() { curves(chart, root) } else { trend::draw(chart, root) }
+}
+
+/// The curves of a chart.
+pub(super) struct Curves {
+    /// The mean of each color, by iteration.
+    pub(super) series: Vec<Series>,
+    /// The curves that a search stopped, each with the index of its color.
+    pub(super) ended: Vec<(usize, Vec<(f64, f64)>)>,
+    pub(super) unit: Unit,
+}
+
+/// The curves of a chart's jobs.
+pub(super) fn measured(chart: &Chart<'_>) -> Curves {
     let spec = chart.spec;
     let mut unit = Unit::One;
     let mut series = Vec::new();
@@ -85,51 +107,91 @@ pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
         let points = at.iter().filter_map(|(x, values)| Some((*x as f64, Sample::new(values)?))).collect();
         series.push(Series { name, points, bars: BTreeMap::new() });
     }
-    let ends = |of: &dyn Fn(&Sample) -> f64| -> Vec<f64> {
-        series.iter().flat_map(|series| series.points.iter().map(|(_, sample)| of(sample))).collect()
-    };
-    let half = |sample: &Sample| chart.half(sample);
-    let (low, high) = (ends(&|sample| sample.mean - half(sample)), ends(&|sample| sample.mean + half(sample)));
-    let of_ended = || ended.iter().flat_map(|(_, points)| points);
-    let all = low.iter().chain(&high).copied().chain(of_ended().map(|(_, y)| *y));
-    let Some((bottom, top)) = range(all, false) else { return Ok(false) };
-    let scale = Scale::of(top.abs().max(bottom.abs()), unit);
-    let right = series.iter().flat_map(|series| &series.points).map(|(x, _)| *x);
-    let right = right.chain(of_ended().map(|(x, _)| *x)).fold(1.0, f64::max);
+    Curves { series, ended, unit }
+}
 
-    let mut plot = builder(root, chart.title, &series).build_cartesian_2d(0.0..right, bottom..top)?;
+/// Draws curves over the iterations.
+fn curves<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
+    let spec = chart.spec;
+    let Curves { series, ended, unit } = measured(chart);
+    let half = |sample: &Sample| chart.half(sample);
+    let of_ended = || ended.iter().flat_map(|(_, points)| points);
+    let samples = || series.iter().flat_map(|series| &series.points);
+    let all = samples().flat_map(|(_, sample)| [sample.mean - half(sample), sample.mean + half(sample)]);
+    let y = match Span::new(all.chain(of_ended().map(|(_, y)| *y)), false, &spec.look.y) {
+        Ok(span) => span,
+        Err(empty) => return Ok(Err(empty)),
+    };
+    let scale = Scale::of(y.reach(), unit);
+    let iterations = samples().map(|(x, _)| *x).chain(of_ended().map(|(x, _)| *x));
+    let x = match x_span(iterations, &spec.look.x) {
+        Ok(span) => span,
+        Err(empty) => return Ok(Err(empty)),
+    };
+
+    let mut plot = builder(root, chart, &series).build_cartesian_2d(x.clone(), y.clone())?;
     let whole = Scale { factor: 1.0, suffix: "" };
-    let y_name = heading(&spec.y, scale, unit);
-    mesh(&mut plot, "iteration", &y_name, Ticks { x: Some(whole), y: scale })?;
+    let names = ("Iteration".to_owned(), heading(&spec.y, scale, unit));
+    mesh(&mut plot, chart, names, Ticks { x: Some(whole), y: scale })?;
     for (index, points) in &ended {
-        let color = COLORS[index % COLORS.len()];
-        plot.draw_series(LineSeries::new(points.iter().copied(), color.mix(0.55).stroke_width(1)))?;
-        if let Some(last) = points.last() {
+        let color = chart.color(*index);
+        for piece in visible(points, &x, &y) {
+            plot.draw_series(LineSeries::new(piece, color.mix(0.55).stroke_width(1)))?;
+        }
+        if let Some(last) = points.last().filter(|(at, value)| x.holds(*at) && y.holds(*value)) {
             root.draw(&Cross::new(plot.backend_coord(last), 4, color.stroke_width(2)))?;
         }
     }
-    for (index, series) in series.iter().enumerate() {
-        let color = COLORS[index % COLORS.len()];
-        if spec.band && series.points.iter().any(|(_, sample)| sample.sd.is_some()) {
-            let upper = series.points.iter().map(|(x, sample)| (*x, sample.mean + half(sample)));
-            let lower = series.points.iter().rev().map(|(x, sample)| (*x, sample.mean - half(sample)));
-            let outline: Vec<(f64, f64)> = upper.chain(lower).collect();
-            plot.draw_series(std::iter::once(Polygon::new(outline, color.mix(0.18).filled())))?;
-        }
-        let points: Vec<(f64, f64)> = series.points.iter().map(|(x, sample)| (*x, sample.mean)).collect();
-        let style = color.stroke_width(2);
-        match DASHES[index % DASHES.len()] {
-            None => drop(plot.draw_series(LineSeries::new(points, style))?),
-            Some((dash, gap)) => drop(plot.draw_series(DashedLineSeries::new(points, dash, gap, style))?),
-        }
-    }
+    lines(&mut plot, chart, &series, (&x, &y))?;
     if !ended.is_empty() {
         let style = (FONT, 12).into_font().color(&INK).pos(Pos::new(HPos::Right, VPos::Bottom));
         let text = format!("× the end of {}, which the search stopped", count(ended.len(), "job"));
-        root.draw(&Text::new(text, (pixels(SIZE.0) - 14, pixels(SIZE.1) - 4), style))?;
+        let (width, height) = chart.size();
+        root.draw(&Text::new(text, (pixels(width) - 14, pixels(height) - 4), style))?;
     }
-    legend(root, spec.kind, &series)?;
-    Ok(true)
+    legend(root, chart, &series)?;
+    Ok(Ok(()))
+}
+
+/// The axis of iterations, which begins at zero and ends with the last one.
+fn x_span(iterations: impl Iterator<Item = f64> + Clone, side: &Side) -> Result<Span, Empty> {
+    let last = iterations.clone().fold(1.0, f64::max);
+    let first = match side.log {
+        Some(true) => iterations.filter(|at| *at > 0.0).fold(last, f64::min).min(last / 10.0),
+        _ => 0.0,
+    };
+    let [low, high] = [side.limits[0].unwrap_or(first), side.limits[1].unwrap_or(last)];
+    Span::new([first, last].into_iter(), true, &Side { limits: [Some(low), Some(high)], ..side.clone() })
+}
+
+/// Draws the lines of series with their bands, which lie below all lines.
+pub(super) fn lines<B: Canvas>(
+    plot: &mut Plot<'_, B, Span, Span>,
+    chart: &Chart<'_>,
+    series: &[Series],
+    (x, y): (&Span, &Span),
+) -> Result<(), Box<dyn std::error::Error>> {
+    for (index, series) in series.iter().enumerate().filter(|_| chart.spec.band) {
+        if series.points.iter().all(|(_, sample)| sample.sd.is_none()) {
+            continue;
+        }
+        let shown = || series.points.iter().filter(|(at, _)| x.holds(*at));
+        let upper = shown().map(|(x, sample)| (*x, y.clamp(sample.mean + chart.half(sample))));
+        let lower = shown().rev().map(|(x, sample)| (*x, y.clamp(sample.mean - chart.half(sample))));
+        let outline: Vec<(f64, f64)> = upper.chain(lower).collect();
+        plot.draw_series(std::iter::once(Polygon::new(outline, chart.color(index).mix(0.16).filled())))?;
+    }
+    for (index, series) in series.iter().enumerate() {
+        let points: Vec<(f64, f64)> = series.points.iter().map(|(x, sample)| (*x, sample.mean)).collect();
+        let style = chart.color(index).stroke_width(2);
+        for piece in visible(&points, x, y) {
+            match DASHES[index % DASHES.len()] {
+                None => drop(plot.draw_series(LineSeries::new(piece, style))?),
+                Some((dash, gap)) => drop(plot.draw_series(DashedLineSeries::new(piece, dash, gap, style))?),
+            }
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -9,38 +9,51 @@
 mod axis;
 mod bars;
 mod configurations;
+mod data;
 mod declaration;
 mod dots;
 mod effects;
 mod heat;
 mod histogram;
 mod importance;
+mod legend;
 mod lines;
+mod look;
 mod parallel;
+mod pdf;
 mod raster;
 mod roofline;
 mod shades;
 mod slice;
+mod span;
 mod timeline;
+mod trend;
 
 use std::{cell::OnceCell, collections::BTreeMap};
 
 use jiff::Timestamp;
 use plotters::{
     chart::{ChartBuilder, ChartContext},
-    coord::{Shift, types::RangedCoordf64},
+    coord::{
+        Shift,
+        ranged1d::{Ranged, ValueFormatter},
+    },
     prelude::*,
-    style::text_anchor::{HPos, Pos, VPos},
 };
 use sweep_job::{Curve, Metrics, Unit, Value, same_metric};
 
 use crate::{
-    format::{Scale, clean, decimals, number},
+    format::{Scale, clean, decimals, number, readable},
     stats::{Better, Estimate, Importance, Sample},
 };
 
+pub(crate) use self::data::Data;
 pub(crate) use self::declaration::{Declaration, Role};
-use self::declaration::{Mark, Shows};
+pub use self::look::{Legend, Look, Palette, Side};
+use self::{
+    declaration::{Mark, Shows},
+    legend::{legend, legend_room, marker},
+};
 
 /// Generates from one list the kinds of charts, their words, their declarations, and the dispatch to their drawing
 /// functions.
@@ -109,6 +122,8 @@ pub struct Spec {
     pub color: Option<String>,
     /// True if the 95 % confidence interval is drawn around averaged values.
     pub band: bool,
+    /// The presentation.
+    pub look: Look,
 }
 
 /// The peak rates of a device.
@@ -178,7 +193,7 @@ impl Spec {
 
     /// True if curves are drawn, which only complete records contain.
     pub(crate) fn has_curves(&self) -> bool {
-        self.kind.declaration().y == Some(Role::Curve)
+        self.kind.declaration().y == Some(Role::Line) && self.x == ITERATION
     }
 
     /// True if configurations are shown, by all of their axes.
@@ -199,16 +214,26 @@ impl Spec {
 }
 
 impl Chart<'_> {
-    /// The chart as SVG; `None` if there is nothing to draw.
-    pub(crate) fn svg(&self) -> Option<String> {
+    /// The chart as SVG.
+    pub(crate) fn svg(&self) -> Result<String, Empty> {
+        if self.dots.is_empty() && self.estimates.is_empty() {
+            return Err(Empty::NoJobs);
+        }
         let mut svg = String::new();
-        let drawn = self.draw(&SVGBackend::with_string(&mut svg, SIZE).into_drawing_area());
-        matches!(drawn, Ok(true)).then_some(svg)
+        let drawn = self.draw(&SVGBackend::with_string(&mut svg, self.size()).into_drawing_area());
+        drawn.unwrap_or(Err(Empty::Impossible)).map(|()| svg)
     }
 
     /// The chart as PNG at twice the size.
     pub(crate) fn png(&self) -> Option<Vec<u8>> {
-        raster::png(SIZE, |root| self.draw(root))
+        raster::png(self.size(), |root| self.draw(root))
+    }
+
+    /// The chart of a paper as PDF; `None` for other ones.
+    pub(crate) fn pdf(&self) -> Option<Vec<u8>> {
+        let width = if self.is_narrow() { COLUMN } else { TEXT };
+        let pdf = || pdf::pdf(self.size(), width, |root| self.draw(root));
+        self.spec.look.paper.then(pdf).flatten()
     }
 
     fn draw<B: Canvas>(&self, root: &Area<B>) -> Drawn {
@@ -216,6 +241,36 @@ impl Chart<'_> {
         let drawn = self.spec.kind.draw(self, root)?;
         root.present()?;
         Ok(drawn)
+    }
+
+    /// True if the chart has the width of a column.
+    fn is_narrow(&self) -> bool {
+        self.spec.look.paper && self.spec.kind.declaration().narrow
+    }
+
+    /// Width and height, in units of which 13 are the size of a letter.
+    fn size(&self) -> (u32, u32) {
+        if self.is_narrow() { NARROW } else { SIZE }
+    }
+
+    /// The color of a series.
+    fn color(&self, index: usize) -> RGBColor {
+        self.spec.look.palette.color(index)
+    }
+
+    /// The place of the legend.
+    fn legend_place(&self) -> Legend {
+        self.spec.look.legend.unwrap_or(if self.is_narrow() { Legend::Bottom } else { Legend::Right })
+    }
+
+    /// The label of the x-axis: the author's, or this one.
+    fn x_label(&self, name: String) -> String {
+        self.spec.look.x.label.as_ref().map_or(name, |label| clean(label).into_owned())
+    }
+
+    /// The label of the y-axis: the author's, or this one.
+    fn y_label(&self, name: String) -> String {
+        self.spec.look.y.label.as_ref().map_or(name, |label| clean(label).into_owned())
     }
 
     /// The dots of each color, in the order of the first dot of each color.
@@ -236,32 +291,53 @@ impl Chart<'_> {
     }
 }
 
-/// True if there was anything to draw. The errors of the library's interface cannot occur for a text in memory.
-type Drawn = Result<bool, Box<dyn std::error::Error>>;
+/// The reason why there is nothing to draw.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Empty {
+    /// No job has a record.
+    #[error("no job of it has run")]
+    NoJobs,
+    /// No record has finite numbers of all its quantities.
+    #[error("no record has the numbers that it shows")]
+    NoValues,
+    /// There are no numbers for a logarithmic axis.
+    #[error("no number is above zero, which a logarithmic axis needs")]
+    NotPositive,
+    /// There are no numbers between the ends of an axis.
+    #[error("no number is between the limits of its axes")]
+    Outside,
+    /// The axis has one value, and there is nothing to compare.
+    #[error("its axes have one value each")]
+    NoVariation,
+    /// The numbers are too far from each other, or equal where they must differ.
+    #[error("its numbers cannot be drawn")]
+    Impossible,
+}
+
+/// The outcome of drawing. The errors of the library's interface cannot occur for a text in memory.
+type Drawn = Result<Result<(), Empty>, Box<dyn std::error::Error>>;
 type Area<B> = DrawingArea<B, Shift>;
-type Plot<'c, B> = ChartContext<'c, B, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
+type Plot<'c, B, X, Y> = ChartContext<'c, B, Cartesian2d<X, Y>>;
 
 /// A drawing surface.
 trait Canvas: DrawingBackend<ErrorType: 'static> {}
 
 impl<B: DrawingBackend<ErrorType: 'static>> Canvas for B {}
 
+/// The quantity on the x-axis over which curves go.
+pub(crate) const ITERATION: &str = "iteration";
+
 const SIZE: (u32, u32) = (760, 460);
+/// The size of a chart in a column of a paper, so that letters of 13 units are those of 8 points.
+const NARROW: (u32, u32) = (387, 270);
+/// The widths of a column and of the text of a paper, in points of 1/72 inch: 84 and 178 mm.
+const COLUMN: f32 = 238.0;
+const TEXT: f32 = 504.0;
 const FONT: &str = "sans-serif";
 const INK: RGBColor = RGBColor(34, 34, 34);
 /// The color of text on colored cells, which is also dark in the dark theme.
 const ON_COLOR: RGBColor = RGBColor(17, 17, 17);
 const FAINT: RGBColor = RGBColor(221, 221, 221);
-/// The palette of Okabe and Ito (2008) without yellow, which is too light for lines.
-const COLORS: [RGBColor; 7] = [
-    RGBColor(0, 114, 178),
-    RGBColor(213, 94, 0),
-    RGBColor(0, 158, 115),
-    RGBColor(204, 121, 167),
-    RGBColor(230, 159, 0),
-    RGBColor(86, 180, 233),
-    RGBColor(0, 0, 0),
-];
 
 /// Lengths of dash and gap in pixels; `None` is a solid line.
 const DASHES: [Option<(i32, i32)>; 4] = [None, Some((8, 4)), Some((3, 3)), Some((14, 4))];
@@ -302,79 +378,42 @@ fn range(values: impl Iterator<Item = f64>, from_zero: bool) -> Option<(f64, f64
     Some((if stays(low) { low } else { low - room }, if stays(high) && low < 0.0 { high } else { high + room }))
 }
 
-fn builder<'b, B: Canvas>(root: &'b Area<B>, title: &str, series: &[Series]) -> ChartBuilder<'b, 'b, B> {
+fn builder<'b, B: Canvas>(root: &'b Area<B>, chart: &Chart<'_>, series: &[Series]) -> ChartBuilder<'b, 'b, B> {
     let mut builder = ChartBuilder::on(root);
-    builder.margin(14).margin_right(legend_width(series)).x_label_area_size(48).y_label_area_size(72);
-    builder.caption(title, (FONT, 17).into_font().color(&INK));
+    let (beside, below) = legend_room(chart, series);
+    let left = if chart.is_narrow() { 64 } else { 72 };
+    builder.margin(14).margin_right(beside).margin_bottom(14 + below).x_label_area_size(48).y_label_area_size(left);
+    if chart.is_narrow() {
+        builder.margin_top(8).margin_left(4);
+    } else {
+        builder.caption(chart.title, (FONT, 17).into_font().color(&INK));
+    }
     builder
 }
 
-fn mesh<B: Canvas>(
-    chart: &mut Plot<'_, B>,
-    x_name: &str,
-    y_name: &str,
+fn mesh<B, X, Y>(
+    plot: &mut Plot<'_, B, X, Y>,
+    chart: &Chart<'_>,
+    (x_name, y_name): (String, String),
     ticks: Ticks,
-) -> Result<(), Box<dyn std::error::Error>> {
+) -> Result<(), Box<dyn std::error::Error>>
+where
+    B: Canvas,
+    X: Ranged<ValueType = f64> + ValueFormatter<f64>,
+    Y: Ranged<ValueType = f64> + ValueFormatter<f64>,
+{
     let x_text = |value: &f64| ticks.x.map_or_else(String::new, |scale| tick(*value, scale));
     let y_text = |value: &f64| tick(*value, ticks.y);
-    let mut mesh = chart.configure_mesh();
+    let most = if chart.is_narrow() { 5 } else { 8 };
+    let mut mesh = plot.configure_mesh();
     mesh.disable_x_mesh().light_line_style(WHITE).bold_line_style(FAINT).axis_style(INK);
-    mesh.x_label_formatter(&x_text).y_label_formatter(&y_text).x_desc(x_name).y_desc(y_name);
-    mesh.x_labels(if ticks.x.is_some() { 8 } else { 0 }).y_labels(8);
+    mesh.x_label_formatter(&x_text).y_label_formatter(&y_text);
+    // A kind that draws the label itself has none here.
+    let x_name = if x_name.is_empty() { x_name } else { chart.x_label(x_name) };
+    mesh.x_desc(x_name).y_desc(chart.y_label(y_name));
+    mesh.x_labels(if ticks.x.is_some() { most } else { 0 }).y_labels(most);
     mesh.label_style((FONT, 13).into_font().color(&INK));
     mesh.draw()?;
-    Ok(())
-}
-
-/// Draws the legend to the right of the plot.
-fn legend<B: Canvas>(root: &Area<B>, kind: Kind, series: &[Series]) -> Result<(), Box<dyn std::error::Error>> {
-    let left = pixels(SIZE.0) - legend_width(series) + 12;
-    let rows = (SIZE.1 as usize - 52) / 22;
-    for (index, Series { name, .. }) in series.iter().enumerate().filter(|(_, series)| !series.name.is_empty()) {
-        if index + 1 == rows && series.len() > rows {
-            let style = (FONT, 13).into_font().color(&INK).pos(Pos::new(HPos::Left, VPos::Center));
-            let more = format!("and {} more", series.len() - index);
-            root.draw(&Text::new(more, (left, 52 + 22 * pixels(index)), style))?;
-            break;
-        }
-        let color = COLORS[index % COLORS.len()];
-        let (x, y) = (left, 52 + 22 * pixels(index));
-        match kind.declaration().mark {
-            Mark::Line => {
-                let (dash, gap) = DASHES[index % DASHES.len()].unwrap_or((26, 0));
-                let mut start = 0;
-                while start < 26 {
-                    let end = (start + dash).min(26);
-                    root.draw(&PathElement::new([(x + start, y), (x + end, y)], color.stroke_width(2)))?;
-                    start += dash + gap;
-                }
-            }
-            Mark::Area => {
-                root.draw(&Rectangle::new([(x, y - 6), (x + 26, y + 6)], color.mix(0.85).filled()))?;
-            }
-            Mark::Dot => marker(root, index, (x + 13, y))?,
-            Mark::Nothing => {}
-        }
-        let style = (FONT, 13).into_font().color(&INK).pos(Pos::new(HPos::Left, VPos::Center));
-        root.draw(&Text::new(name.clone(), (x + 34, y), style))?;
-    }
-    Ok(())
-}
-
-/// Width of the legend.
-fn legend_width(series: &[Series]) -> i32 {
-    let longest = series.iter().map(|series| series.name.chars().count()).max().unwrap_or(0);
-    if longest == 0 { 24 } else { 12 + 34 + 8 * pixels(longest.min(40)) + 10 }
-}
-
-/// Draws a dot in the shape of its color.
-fn marker<B: Canvas>(root: &Area<B>, index: usize, at: (i32, i32)) -> Result<(), Box<dyn std::error::Error>> {
-    let color = COLORS[index % COLORS.len()];
-    match index % 3 {
-        0 => root.draw(&Circle::new(at, 5, color.filled()))?,
-        1 => root.draw(&TriangleMarker::new(at, 6, color.filled()))?,
-        _ => root.draw(&Cross::new(at, 5, color.stroke_width(2)))?,
-    }
     Ok(())
 }
 
@@ -382,11 +421,11 @@ fn pixels(number: impl TryInto<i32>) -> i32 {
     number.try_into().unwrap_or(i32::MAX / 64)
 }
 
-/// A heading with its unit: `memory.peak (MiB)`.
+/// The label of a metric's axis, with its unit: `Memory: peak (MiB)`.
 fn heading(name: &str, scale: Scale, unit: Unit) -> String {
     let unit = if scale.suffix.is_empty() { unit.symbol() } else { scale.suffix };
-    let name = clean(name);
-    if unit.is_empty() { name.into_owned() } else { format!("{name} ({unit})") }
+    let name = readable(&clean(name));
+    if unit.is_empty() { name } else { format!("{name} ({unit})") }
 }
 
 /// A tick label, without trailing zeros.

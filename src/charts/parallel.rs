@@ -8,7 +8,7 @@ use plotters::{
 };
 
 use super::{
-    Area, Canvas, Chart, Declaration, Drawn, FONT, INK, Role, SIZE, Shows,
+    Area, Canvas, Chart, Declaration, Drawn, Empty, FONT, INK, Role, SIZE, Shows,
     axis::AxisScale,
     configurations::{Configurations, Row},
     heading, pixels, range,
@@ -44,10 +44,13 @@ const SHADES: (f64, f64) = (0.2, 0.94);
 const MANY: usize = 40;
 
 pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
-    let Some(metric) = &chart.spec.value else { return Ok(false) };
+    let Some(metric) = &chart.spec.value else { return Ok(Err(Empty::NoValues)) };
     let shown = Configurations::new(chart, metric);
-    let Some(ends) = shown.ends().filter(|_| !shown.axes.is_empty()) else { return Ok(false) };
-    let Some((low, high)) = range([ends.0, ends.1].into_iter(), false) else { return Ok(false) };
+    let Some(ends) = shown.ends() else { return Ok(Err(Empty::NoValues)) };
+    if shown.axes.is_empty() {
+        return Ok(Err(Empty::NoVariation));
+    }
+    let Some((low, high)) = range([ends.0, ends.1].into_iter(), false) else { return Ok(Err(Empty::Impossible)) };
     let axes = &shown.axes[..shown.axes.len().min(MOST_AXES)];
     let scale = Scale::of(high.abs().max(low.abs()), shown.unit);
     let (bottom, right) = (pixels(SIZE.1) - BELOW, pixels(SIZE.0) - RIGHT);
@@ -113,7 +116,7 @@ pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
     });
     let all = count(shown.rows.len(), "configuration");
     shown.remark(root, Some(more.map_or_else(|| all.clone(), |more| format!("{all}; {more}"))))?;
-    Ok(true)
+    Ok(Ok(()))
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "from 0 to 1, times pixels")]

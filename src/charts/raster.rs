@@ -16,7 +16,7 @@ use super::{Area, Drawn};
 /// Pixels per unit of the drawing.
 const SCALE: f32 = 2.0;
 /// `DejaVu` Sans; see `font/LICENSE`.
-const FONT: &[u8] = include_bytes!("font/DejaVuSans-subset.ttf");
+pub(super) const FONT: &[u8] = include_bytes!("font/DejaVuSans-subset.ttf");
 
 /// Draws and returns the PNG; `None` if there was nothing to draw.
 pub(super) fn png(size: (u32, u32), draw: impl FnOnce(&Area<Raster<'_>>) -> Drawn) -> Option<Vec<u8>> {
@@ -25,7 +25,7 @@ pub(super) fn png(size: (u32, u32), draw: impl FnOnce(&Area<Raster<'_>>) -> Draw
     let font = FontRef::try_from_slice(FONT).ok()?;
     let drawn = {
         let root = Raster { pixmap: &mut pixmap, size, font }.into_drawing_area();
-        matches!(draw(&root), Ok(true))
+        matches!(draw(&root), Ok(Ok(())))
     };
     if drawn { pixmap.encode_png().ok() } else { None }
 }

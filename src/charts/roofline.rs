@@ -10,10 +10,10 @@ use plotters::{
 use sweep_job::Unit;
 
 use super::{
-    Area, Canvas, Chart, Declaration, Drawn, FAINT, FONT, INK, Mark, Role, Roof, Series, builder, legend, marker,
+    Area, Canvas, Chart, Declaration, Drawn, Empty, FAINT, FONT, INK, Mark, Role, Roof, Series, builder, legend, marker,
 };
 use crate::{
-    format::{Scale, clean, number},
+    format::{Scale, clean, number, readable},
     stats::Sample,
 };
 
@@ -31,6 +31,7 @@ pub(super) const ROOFLINE: Declaration = Declaration {
     y: Some(Role::Metric),
     roofs: true,
     mark: Mark::Dot,
+    labels: [true; 2],
     ..Declaration::NOTHING
 };
 
@@ -59,16 +60,20 @@ pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
     }
     let points = || series.iter().flat_map(|series| &series.points).map(|(x, sample)| (*x, sample.mean));
     let ridge = heights.compute.zip(heights.bandwidth).map(|(compute, bandwidth)| compute / bandwidth);
-    let Some((left, right)) = decades(points().map(|(x, _)| x).chain(ridge)) else { return Ok(false) };
-    let Some((bottom, top)) = decades(points().map(|(_, y)| y).chain(heights.compute)) else { return Ok(false) };
+    let Some((left, right)) = decades(points().map(|(x, _)| x).chain(ridge)) else {
+        return Ok(Err(Empty::NoValues));
+    };
+    let Some((bottom, top)) = decades(points().map(|(_, y)| y).chain(heights.compute)) else {
+        return Ok(Err(Empty::NoValues));
+    };
 
-    let mut plot = builder(root, chart.title, &series)
+    let mut plot = builder(root, chart, &series)
         .y_label_area_size(104)
         .build_cartesian_2d(f64::from(left)..f64::from(right), f64::from(bottom)..f64::from(top))?;
     let x_text = |value: &f64| power(*value, Unit::One);
     let y_text = |value: &f64| power(*value, unit);
-    let y_name = clean(&spec.y).into_owned();
-    let x_name = format!("{} (operations for each byte)", clean(&spec.x));
+    let y_name = chart.y_label(readable(&clean(&spec.y)));
+    let x_name = chart.x_label(format!("{} (operations for each byte)", readable(&clean(&spec.x))));
     let mut mesh = plot.configure_mesh();
     mesh.light_line_style(WHITE).bold_line_style(FAINT).axis_style(INK);
     mesh.x_label_formatter(&x_text).y_label_formatter(&y_text).x_desc(x_name).y_desc(y_name);
@@ -98,11 +103,11 @@ pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
     }
     for (index, series) in series.iter().enumerate() {
         for (x, sample) in &series.points {
-            marker(root, index, plot.backend_coord(&(x.log10(), sample.mean.log10())))?;
+            marker(root, chart, index, plot.backend_coord(&(x.log10(), sample.mean.log10())))?;
         }
     }
-    legend(root, spec.kind, &series)?;
-    Ok(true)
+    legend(root, chart, &series)?;
+    Ok(Ok(()))
 }
 
 impl Heights {

@@ -8,7 +8,7 @@ use plotters::{
 };
 
 use super::{
-    Area, COLORS, Canvas, Chart, Declaration, Drawn, FAINT, FONT, INK, Mark, Role, Series, Shows, Ticks, builder,
+    Area, Canvas, Chart, Declaration, Drawn, Empty, FAINT, FONT, INK, Mark, Role, Series, Shows, Ticks, builder,
     configurations::{Configurations, Row},
     heading, legend, marker, mesh, range,
 };
@@ -24,6 +24,7 @@ pub(super) const SLICE: Declaration = Declaration {
     best: true,
     shows: Shows::Configurations,
     mark: Mark::Dot,
+    labels: [true; 2],
     ..Declaration::NOTHING
 };
 
@@ -33,12 +34,14 @@ const MANY: usize = 150;
 pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
     let spec = chart.spec;
     let shown = Configurations::new(chart, &spec.y);
-    let Some(axis) = shown.axes.iter().position(|(name, _)| *name == spec.x) else { return Ok(false) };
+    let Some(axis) = shown.axes.iter().position(|(name, _)| *name == spec.x) else {
+        return Ok(Err(if shown.rows.is_empty() { Empty::NoValues } else { Empty::NoVariation }));
+    };
     let span = &shown.axes[axis].1;
     let many = shown.rows.len() > MANY;
     let half = |row: &Row| if many { 0.0 } else { chart.half(&row.sample) };
     let ends = shown.rows.iter().flat_map(|row| [row.sample.mean - half(row), row.sample.mean + half(row)]);
-    let Some((bottom, top)) = range(ends, false) else { return Ok(false) };
+    let Some((bottom, top)) = range(ends, false) else { return Ok(Err(Empty::NoValues)) };
     let scale = Scale::of(top.abs().max(bottom.abs()), shown.unit);
     let mut groups: Vec<(&str, Vec<&Row>)> = Vec::new();
     for row in &shown.rows {
@@ -51,10 +54,11 @@ pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
         .iter()
         .map(|(name, _)| Series { name: (*name).to_owned(), points: Vec::new(), bars: BTreeMap::new() })
         .collect();
-    let mut plot = builder(root, chart.title, &series).build_cartesian_2d(0.0..1.0, bottom..top)?;
+    let mut plot = builder(root, chart, &series).build_cartesian_2d(0.0..1.0, bottom..top)?;
     let log = if span.is_log() { " (logarithmic)" } else { "" };
     let x_name = format!("{}{log}", clean(&spec.x));
-    mesh(&mut plot, "", &heading(&spec.y, scale, shown.unit), Ticks { x: None, y: scale })?;
+    let names = (String::new(), heading(&spec.y, scale, shown.unit));
+    mesh(&mut plot, chart, names, Ticks { x: None, y: scale })?;
     let style = |at| (FONT, 13).into_font().color(&INK).pos(at);
     for (place, text) in span.ticks(8) {
         let (x, y) = plot.backend_coord(&(place, bottom));
@@ -66,7 +70,7 @@ pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
         root.draw(&Text::new(text, (x, y + 8), style(Pos::new(HPos::Center, VPos::Top))))?;
     }
     let middle = plot.backend_coord(&(0.5, bottom));
-    root.draw(&Text::new(x_name, (middle.0, middle.1 + 30), style(Pos::new(HPos::Center, VPos::Top))))?;
+    root.draw(&Text::new(chart.x_label(x_name), (middle.0, middle.1 + 30), style(Pos::new(HPos::Center, VPos::Top))))?;
     // Dots at the same value are side by side, at distances that have no order (multiples of the golden ratio).
     let width = if span.has_words() { 0.5 / span.ticks(8).len() as f64 } else { 0.02 };
     let repeats = span.repeats(shown.rows.len());
@@ -76,7 +80,7 @@ pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
         Some(span.place(&row.values[axis])? + width * aside)
     };
     for (index, (_, rows)) in groups.iter().enumerate() {
-        let color = COLORS[index % COLORS.len()];
+        let color = chart.color(index);
         for row in rows {
             let Some(x) = place(row) else { continue };
             let (mean, half) = (row.sample.mean, half(row));
@@ -87,7 +91,7 @@ pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
             let at = plot.backend_coord(&(x, mean));
             let faint = color.mix(0.55);
             match index % 3 {
-                _ if !many => marker(root, index, at)?,
+                _ if !many => marker(root, chart, index, at)?,
                 0 => root.draw(&Circle::new(at, 3, faint.filled()))?,
                 1 => root.draw(&TriangleMarker::new(at, 4, faint.filled()))?,
                 _ => root.draw(&Cross::new(at, 3, faint.stroke_width(1)))?,
@@ -99,6 +103,6 @@ pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
         root.draw(&Circle::new(plot.backend_coord(&(x, row.sample.mean)), 9, INK.stroke_width(2)))?;
     }
     shown.remark(root, Some(count(shown.rows.len(), "configuration")))?;
-    legend(root, spec.kind, &series)?;
-    Ok(true)
+    legend(root, chart, &series)?;
+    Ok(Ok(()))
 }

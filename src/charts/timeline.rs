@@ -11,8 +11,7 @@ use plotters::{
 use sweep_job::Unit;
 
 use super::{
-    Area, COLORS, Canvas, Chart, Declaration, Drawn, FAINT, FONT, INK, Mark, Series, heading, legend, legend_width,
-    tick,
+    Area, Canvas, Chart, Declaration, Drawn, Empty, FAINT, FONT, INK, Mark, Series, heading, legend, legend_room, tick,
 };
 use crate::format::{Scale, shortened};
 
@@ -40,8 +39,7 @@ pub(super) const TIMELINE: Declaration = Declaration {
 };
 
 pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
-    let spec = chart.spec;
-    let Some(first) = chart.dots.iter().map(|dot| dot.started).min() else { return Ok(false) };
+    let Some(first) = chart.dots.iter().map(|dot| dot.started).min() else { return Ok(Err(Empty::NoJobs)) };
     let groups = chart.by_color();
     let mut spans: Vec<(Span, String)> = Vec::new();
     for (color, (_, group)) in groups.iter().enumerate() {
@@ -55,7 +53,7 @@ pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
     let cuts = Cuts::new(spans.iter().map(|(span, _)| (span.begin, span.end)));
     let right = cuts.place(spans.iter().map(|(span, _)| span.end).fold(0.0, f64::max));
     if right <= 0.0 || !right.is_finite() {
-        return Ok(false);
+        return Ok(Err(Empty::Impossible));
     }
     let named = spans.len() <= MOST_NAMED && spans.iter().any(|(_, name)| !name.is_empty());
     let rows = if named {
@@ -68,8 +66,9 @@ pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
         groups.into_iter().map(|(name, _)| Series { name, points: Vec::new(), bars: BTreeMap::new() }).collect();
     let longest = spans.iter().map(|(_, name)| name.chars().count()).max().unwrap_or(0);
     let room = if named { 20 + 7 * u32::try_from(longest.min(34)).unwrap_or(0) } else { 48 };
+    let (beside, below) = legend_room(chart, &series);
     let mut builder = ChartBuilder::on(root);
-    builder.margin(14).margin_right(legend_width(&series)).x_label_area_size(48).y_label_area_size(room);
+    builder.margin(14).margin_right(beside).margin_bottom(14 + below).x_label_area_size(48).y_label_area_size(room);
     builder.caption(chart.title, (FONT, 17).into_font().color(&INK));
     let mut plot = builder.build_cartesian_2d(0.0..right * 1.01, 0.0..rows as f64)?;
     let scale = Scale::of(right, Unit::Seconds);
@@ -92,15 +91,15 @@ pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
         let (bottom, top) = (from_below(span.row) + 0.14, from_below(span.row) + 0.86);
         // An interval shorter than a pixel stays visible.
         let to = to.max(from + right / 600.0);
-        Rectangle::new([(from, bottom), (to, top)], COLORS[span.color % COLORS.len()].mix(0.85).filled())
+        Rectangle::new([(from, bottom), (to, top)], chart.color(span.color).mix(0.85).filled())
     }))?;
     for (span, name) in spans.iter().filter(|_| named) {
         let (x, y) = plot.backend_coord(&(0.0, from_below(span.row) + 0.5));
         let style = (FONT, 12).into_font().color(&INK).pos(Pos::new(HPos::Right, VPos::Center));
         root.draw(&Text::new(shortened(name, 34), (x - 8, y), style))?;
     }
-    legend(root, spec.kind, &series)?;
-    Ok(true)
+    legend(root, chart, &series)?;
+    Ok(Ok(()))
 }
 
 /// Puts spans that do not overlap into the same row, and returns the number of rows, which is minimal.

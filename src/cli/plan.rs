@@ -27,12 +27,14 @@ use crate::{
         design::{Design, DesignError},
         search::{DecidedJobs, DecidedState},
     },
+    charts::Empty,
     error::{Error, Exit},
     format::{clean, count, duration},
     host::machine,
     plan::{Job, JobId, ListId, Numbering, Plan, Study},
     query::explain::Explainer,
     recipe::Recipe,
+    render::empty_figures,
     run::{History, Standing, describe_gpu, slots::Limits},
     store::{State, Store},
 };
@@ -215,7 +217,19 @@ impl<'a> View<'a> {
             self.steps()
         };
         text.extend(grid.lines().map(|line| format!("{}\n", line.trim_end())));
+        text.extend(self.empty_figures());
         text
+    }
+
+    /// A line for each figure that will have nothing to show.
+    fn empty_figures(&self) -> Vec<String> {
+        let counts = |id: JobId| self.selected.contains(&id) || self.cached[id.index()];
+        let figures = self.plan.studies.iter().flat_map(|study| empty_figures(study, counts));
+        let line = |(name, empty): (&str, Empty)| match empty {
+            Empty::NoJobs => format!("figure `{name}` will be empty: no job of it is selected\n"),
+            reason => format!("figure `{name}` will be empty: {reason}\n"),
+        };
+        figures.map(line).collect()
     }
 
     /// A line for each step whose jobs share GPUs, and for each part that they take.

@@ -163,7 +163,8 @@ mod tests {
 
     #[test]
     fn compute_is_shown_in_the_unit_that_fits() {
-        let shown = [0.0, 0.56, 2.016, 59.0, 250.0, 3599.0, 7200.0, 3_600_000.0].map(|seconds| compute(seconds, "core"));
+        let shown =
+            [0.0, 0.56, 2.016, 59.0, 250.0, 3599.0, 7200.0, 3_600_000.0].map(|seconds| compute(seconds, "core"));
         let expected = [
             "0.00 core-seconds",
             "0.56 core-seconds",

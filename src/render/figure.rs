@@ -6,9 +6,11 @@ use std::{
     collections::{BTreeMap, HashMap, HashSet},
 };
 
+use sweep_job::Value;
+
 use crate::{
     analysis::estimates,
-    charts::{Chart, Dot},
+    charts::{Chart, Data, Dot, Empty, Kind},
     format::clean,
     plan::{JobId, Point, Study, resolved, selected},
     recipe,
@@ -23,10 +25,14 @@ pub struct Figure {
     pub name: String,
     /// Its heading.
     pub title: String,
-    /// The SVG; `None` while there is nothing to draw.
-    pub svg: Option<String>,
+    /// The SVG, or the reason why there is nothing to draw.
+    pub svg: Result<String, Empty>,
     /// The same as PNG, twice as large.
     pub png: Option<Vec<u8>>,
+    /// The same as PDF, for a paper.
+    pub pdf: Option<Vec<u8>>,
+    /// Its numbers, for kinds that are interactive on the page.
+    pub(crate) data: Option<Data>,
 }
 
 /// The finished part of a study.
@@ -51,10 +57,15 @@ impl Figure {
             let ended = reached.get(job).filter(|_| spec.has_curves());
             let job = ended.unwrap_or(job);
             let Some(measured) = measured.get(job).filter(|_| jobs.insert(*job)) else { continue };
-            let color = spec.color.as_ref().and_then(|axis| point.get(axis));
+            // A number alone does not say what it is of.
+            let color = spec.color.as_ref().and_then(|axis| {
+                let value = point.get(axis)?;
+                let name = if let Value::Text(text) = value { text.clone() } else { format!("{axis}={value}") };
+                Some(clean(&name).into_owned())
+            });
             dots.push(Dot {
                 name: clean(&point.to_string()).into_owned(),
-                color: color.map_or_else(String::new, |value| clean(&value.to_string()).into_owned()),
+                color: color.unwrap_or_default(),
                 x: point.get(&spec.x),
                 y: point.get(&spec.y),
                 axes: if spec.has_configurations() {
@@ -76,8 +87,10 @@ impl Figure {
         let better = spec.better(|| study.recipe.better(step, spec.shown_metric()));
         let chart = Chart { spec, title: &title, better, dots, estimates, importance: OnceCell::new() };
         let svg = chart.svg();
-        let png = svg.is_some().then(|| chart.png()).flatten();
-        Self { name: figure.name.value.clone(), title, svg, png }
+        let png = svg.is_ok().then(|| chart.png()).flatten();
+        let pdf = svg.is_ok().then(|| chart.pdf()).flatten();
+        let data = svg.is_ok().then(|| chart.data()).flatten();
+        Self { name: figure.name.value.clone(), title, svg, png, pdf, data }
     }
 }
 
@@ -89,4 +102,33 @@ pub(super) fn points<'s>(
     let only = resolved(&study.recipe, &figure.only);
     let points = study.steps[figure.from.value].iter().filter(|(point, _)| selected(point, &only));
     points.collect::<Vec<_>>().into_iter()
+}
+
+/// The figures of a study that will be empty whatever its jobs measure, each with the reason. `counts` is true for jobs that
+/// have a result or will have one.
+pub(crate) fn empty_figures(study: &Study, counts: impl Fn(JobId) -> bool) -> Vec<(&str, Empty)> {
+    let empty = |figure: &recipe::Figure| {
+        let step = &study.recipe.steps[figure.from.value];
+        let points: Vec<&Point> = points(figure, study).filter(|(_, id)| counts(*id)).map(|(point, _)| point).collect();
+        // A search chooses further points.
+        if step.search.is_some() {
+            return None;
+        }
+        if points.is_empty() {
+            return Some(Empty::NoJobs);
+        }
+        let varies = |axis: &str| {
+            let values: HashSet<String> =
+                points.iter().filter_map(|point| Some(point.get(axis)?.to_string())).collect();
+            values.len() > 1
+        };
+        let compares = match figure.chart.kind {
+            Kind::Line if !figure.chart.has_curves() => varies(&figure.chart.x),
+            Kind::Slice => varies(&figure.chart.x),
+            Kind::Parallel | Kind::Importance => step.axes().into_iter().any(|axis| axis != "seed" && varies(axis)),
+            _ => true,
+        };
+        (!compares).then_some(Empty::NoVariation)
+    };
+    study.recipe.figures.iter().filter_map(|figure| Some((figure.name.value.as_str(), empty(figure)?))).collect()
 }

@@ -17,10 +17,13 @@ use std::{
 
 use fs_err as fs;
 
-pub(crate) use self::terminal::{RULED, narrow};
 pub use self::{
     figure::Figure,
     live::{Live, beside},
+};
+pub(crate) use self::{
+    figure::empty_figures,
+    terminal::{RULED, narrow},
 };
 use crate::{
     analysis::{
@@ -165,11 +168,12 @@ impl Report<'_> {
             return Ok(());
         }
         let figures = self.figures();
-        if figures.iter().any(|figure| figure.svg.is_some()) {
+        if figures.iter().any(|figure| figure.svg.is_ok()) {
             fs::create_dir_all(&drawn)?;
         }
         for figure in &figures {
-            for (end, content) in [("svg", figure.svg.as_ref().map(String::as_bytes)), ("png", figure.png.as_deref())] {
+            let svg = figure.svg.as_ref().ok().map(String::as_bytes);
+            for (end, content) in [("svg", svg), ("png", figure.png.as_deref()), ("pdf", figure.pdf.as_deref())] {
                 let path = drawn.join(format!("{}.{end}", figure.name));
                 match content {
                     Some(content) => replace(&path, content)?,
@@ -219,7 +223,7 @@ impl Report<'_> {
     fn clear(&self, folder: &Path) -> io::Result<()> {
         let tables = self.tables.iter().flat_map(|table| TABLE_FILES.map(|(end, _)| format!("{}.{end}", table.name)));
         let figures = self.study.recipe.figures.iter();
-        let drawn = figures.flat_map(|figure| ["svg", "png"].map(|end| format!("{}.{end}", figure.name.value)));
+        let drawn = figures.flat_map(|figure| ["svg", "png", "pdf"].map(|end| format!("{}.{end}", figure.name.value)));
         let kept = [("tables", tables.collect()), ("figures", drawn.collect())];
         let kept: [(&str, Vec<String>); 2] = kept;
         for (name, kept) in kept {
@@ -231,7 +235,7 @@ impl Report<'_> {
                 let entry = entry?;
                 let name = entry.file_name();
                 let name = name.to_string_lossy();
-                let ours = [".md", ".tex", ".csv", ".svg", ".png"].iter().any(|end| name.ends_with(end));
+                let ours = [".md", ".tex", ".csv", ".svg", ".png", ".pdf"].iter().any(|end| name.ends_with(end));
                 if ours && !kept.iter().any(|kept| *kept == *name) {
                     fs::remove_file(entry.path())?;
                 }

@@ -70,7 +70,7 @@ fn page(title: &str, reports: &[Report<'_>]) -> String {
             }
         }
     };
-    Layout { title, mark: "", header, main, data: "{}", script: "", connect: false }.render()
+    Layout { title, mark: "", header, main, data: "{}", script: "", charts: false, connect: false }.render()
 }
 
 fn markdown(title: &str, reports: &[Report<'_>]) -> String {

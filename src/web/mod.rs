@@ -98,7 +98,7 @@ fn router(site: Arc<Site>, names: Names) -> Router {
 
 /// A page of the site.
 fn page(title: &str, header: Markup, main: Markup, data: &str, script: &str) -> Response {
-    let shell = Layout { title, mark: "", header, main, data, script, connect: true };
+    let shell = Layout { title, mark: "", header, main, data, script, charts: false, connect: true };
     ([(header::CACHE_CONTROL, "no-store")], Html(shell.render())).into_response()
 }
 

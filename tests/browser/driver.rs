@@ -312,11 +312,16 @@ impl Browser {
             self.axe(&place);
         }
         self.look(PAPER, false);
-        self.call("Emulation.setEmulatedMedia", &json!({ "media": "print" }));
+        self.media("print");
         self.picture(&format!("{name}-print"));
         self.has_room(&format!("{name}-print"));
-        self.call("Emulation.setEmulatedMedia", &json!({ "media": "" }));
+        self.media("");
         self.look(1280, false);
+    }
+
+    /// Shows the page as on paper (`print`), or on a screen again.
+    pub(crate) fn media(&mut self, kind: &str) {
+        self.call("Emulation.setEmulatedMedia", &json!({ "media": kind }));
     }
 
     /// Nothing is wider than the window, and no text is in a column that is too narrow for its words.

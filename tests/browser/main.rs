@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the message")]
 
 mod driver;
+mod figures;
 mod report;
 #[expect(dead_code, reason = "the engine's tests use more of it")]
 #[path = "../engine/sandbox.rs"]

@@ -32,7 +32,7 @@ claims:
 "#;
 
 /// A store in which the trainings are done, with curves, and some of what follows.
-fn study() -> Sandbox {
+pub(crate) fn study() -> Sandbox {
     let sandbox = Sandbox::with(STUDY);
     let plan = sandbox.sweep(&["plan", "recipe.yaml", "--backend", "cpu", "--format", "json"]);
     assert_eq!(plan.code, Some(0), "{}", plan.stderr);
@@ -82,7 +82,8 @@ fn a_report_is_read_sorted_and_followed_from_the_steps_to_a_job() {
     assert_eq!(browser.text("h1"), "pruning");
     assert_eq!(browser.text(".status .summary"), "10 of 20 jobs done");
     let byline = browser.text(".byline");
-    for known in ["Run by", "ada", "2026-01-01", "0123456789 (uncommitted changes)", "here", "sweep 0", "core-minutes"] {
+    for known in ["Run by", "ada", "2026-01-01", "0123456789 (uncommitted changes)", "here", "sweep 0", "core-minutes"]
+    {
         assert!(byline.contains(known), "{known}: {byline}");
     }
     let summary = "The study makes 2 claims: 1 supported, 1 refuted. Supported: Half of the weights can go. Refuted: It costs nothing.";

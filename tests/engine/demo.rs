@@ -41,7 +41,11 @@ fn the_demo_runs_in_an_empty_folder() {
     let ended = sandbox.sweep(&["demo"]);
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     assert!(ended.stderr.contains("\nrunning: sweep run sweep-demo/recipes/demo.yaml\n"), "{}", ended.stderr);
-    assert!(ended.stderr.contains("An illustration, made so that its claim is decided, and no evidence."), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("An illustration, made so that its claim is decided, and no evidence."),
+        "{}",
+        ended.stderr
+    );
     // A table, differences that are paired, a verdict, curves, and what to do next.
     let text = &ended.stdout;
     assert!(text.contains("Differences from no momentum, paired by seed"), "{text}");

@@ -26,6 +26,7 @@ mod environment;
 mod explains;
 mod exports;
 mod faults;
+mod figure_keys;
 mod figures;
 mod flow;
 mod forty;

@@ -365,7 +365,7 @@ figures:
     );
     run(&sandbox);
     let figure = sandbox.read("results/reports/study/figures/curves.svg");
-    assert!(figure.contains("train/loss") && figure.matches("<polyline").count() >= 2, "{figure}");
+    assert!(figure.contains("Train/loss") && figure.matches("<polyline").count() >= 2, "{figure}");
     let page = sandbox.read("results/reports/study/index.html");
     assert!(page.contains("train/loss"));
     for (kind, folder) in [("tensorboard", "events"), ("mlflow", "mlruns")] {

@@ -65,7 +65,7 @@ fn a_search_is_drawn() {
         // A line for each configuration, one tick for each text.
         let lines = all.matches("<polyline").count();
         assert!(lines >= configurations, "{lines} lines of {configurations} configurations");
-        for text in ["lr", "dropout", "activation", "gelu_new", "loss (nats)", "log"] {
+        for text in ["lr", "dropout", "activation", "gelu_new", "Loss (nats)", "log"] {
             assert!(texts(&all).iter().any(|found| found == text), "{text} of {:?}", texts(&all));
         }
         assert!(texts(&all).iter().all(|text| text != "seed"), "seeds are averaged");

@@ -74,7 +74,8 @@ fn failed_lines_are_one_row_each() {
         assert_eq!(failed.len(), 2, "{columns}: {rows:#?}");
         // What has no room in its row is cut, and the first log is named below.
         let below = rows.iter().filter(|row| row.starts_with("  ! the first failed job: sweep logs ")).count();
-        let in_row = failed.iter().filter(|row| row.contains("the program ended with exit code 3  log: sweep logs ")).count();
+        let in_row =
+            failed.iter().filter(|row| row.contains("the program ended with exit code 3  log: sweep logs ")).count();
         assert_eq!((below, in_row), if columns < 120 { (1, 0) } else { (0, 2) }, "{columns}: {rows:#?}");
         assert_eq!(rows.len(), 3 + below, "{columns}: {rows:#?}");
     }

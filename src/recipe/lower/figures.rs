@@ -3,9 +3,14 @@
 use serde_json::{Value as Json, json};
 use sweep_job::Value;
 
-use super::{Effects, Lower, OfStep, effects::EffectKeys, tables};
+use super::{
+    Effects, Lower, OfStep,
+    effects::EffectKeys,
+    looks::{Limits, LookKeys},
+    tables,
+};
 use crate::{
-    charts::{Kind, Role, Roof, Roofs, Spec},
+    charts::{self, ITERATION, Kind, Legend, Palette, Role, Roof, Roofs, Spec},
     recipe::{
         Names, Selection, Step,
         keys::{Custom, Declaration, Given, Key, Mapping as _, Shape, Text, Within, Word, mapping},
@@ -67,8 +72,33 @@ mapping! {
         color: Text = Text::NAME,
         /// The band around averaged values: the 95 % confidence interval, or none. Default: `ci95`.
         band: Word<bool> = Word(&[("ci95", true), ("none", false)]),
+        /// The scale of the x-axis, for kinds with numbers on it. Default: what fits the numbers of an axis, else `linear`.
+        xscale: Word<bool> = Word(SCALES),
+        /// The scale of the y-axis, for kinds with numbers on it. Default: `linear`.
+        yscale: Word<bool> = Word(SCALES),
+        /// The ends of the x-axis, in base units; `null` where the data decide. What lies beyond is not drawn.
+        xlim: Limits,
+        /// The ends of the y-axis, likewise.
+        ylim: Limits,
+        /// The label of the x-axis. Default: the name of the quantity with its unit.
+        xlabel: Text,
+        /// The label of the y-axis. Default: the name of the quantity with its unit.
+        ylabel: Text,
+        /// The place of the legend. Default: `right`, and `bottom` in a column of a paper.
+        legend: Word<Legend> = Word(Legend::WORDS),
+        /// The colors of series. Those of every palette can be told apart by color-blind people. Default: `okabe-ito`.
+        palette: Word<Palette> = Word(Palette::WORDS),
+        /// `paper`: also as PDF, 84 mm wide, with letters of 8 points and without a title. Kinds that need more room are 178 mm
+        /// wide and keep their title. Default: `page`.
+        style: Word<bool> = Word(&[("page", false), ("paper", true)]),
     }
 }
+
+/// The role of a name in a kind of figure.
+type RoleOf = fn(&charts::Declaration) -> Option<Role>;
+
+/// Words for scales; true for a logarithmic one.
+const SCALES: &[(&str, bool)] = &[("linear", false), ("log", true)];
 
 mapping! {
     /// The keys of a figure's `roofs`.
@@ -162,6 +192,9 @@ impl Lower<'_> {
         let name = &entry.key;
         self.check_name(name, "figure");
         let keys = FigureKeys::read(self, &entry.value, "a figure")?;
+        let kind = keys.kind.value;
+        let declaration = kind.map(Kind::declaration);
+        self.check_place(&keys, declaration);
         let (from, step) = self.from(entry, "figure", keys.from, steps, written)?;
         let axes = step.axes();
         let only = keys.only.node().map(|node| self.selection(node, params)).unwrap_or_default();
@@ -177,27 +210,8 @@ impl Lower<'_> {
             let help = format!("add `kind:` with one of {}", words.join(", "));
             self.problem(name.span, format!("figure `{}` has no `kind`", name.value), "`kind` is missing", help);
         }
-        let kind = keys.kind.value;
-        let declaration = kind.map(Kind::declaration);
         // For an unknown kind, the names are still resolved.
-        let has =
-            |role: fn(&crate::charts::Declaration) -> Option<Role>| declaration.is_none_or(|kind| role(kind).is_some());
-        let here = [
-            ("x", keys.x.span(), has(|kind| kind.x)),
-            // A `y` has always been ignored for kinds with an `x` but without a `y`.
-            ("y", keys.y.span(), has(|kind| kind.y.or(kind.x))),
-            ("value", keys.value.span(), has(|kind| kind.value)),
-            ("best", keys.best.span(), declaration.is_none_or(|kind| kind.best)),
-            ("roofs", keys.roofs.span(), declaration.is_none_or(|kind| kind.roofs)),
-            ("effects", keys.effects.span(), declaration.is_none_or(crate::charts::Declaration::has_effects)),
-        ];
-        for (key, span, _) in here.into_iter().filter(|(_, _, has)| !has) {
-            let word = declaration.map_or("", |kind| kind.word);
-            if let Some(span) = span {
-                let message = format!("`{key}` is not for figures of kind `{word}`");
-                self.problem(span, message, "not here", "remove it, or write another `kind`");
-            }
-        }
+        let has = |role: RoleOf| declaration.is_none_or(|kind| role(kind).is_some());
         let mut given = |given: Given<'_, String>, key: &str, wanted: bool| {
             if wanted && self.is_missing(&entry.value, key, &given) {
                 let message = format!("figure `{}` has no `{key}`", name.value);
@@ -213,10 +227,19 @@ impl Lower<'_> {
             self.problem(name.span, format!("figure `{}` has no `roofs`", name.value), "`roofs` is missing", help);
         }
         let roofs = keys.roofs.node().map(|node| self.roofs(node, step)).unwrap_or_default();
+        let look = self.look(LookKeys {
+            scales: [keys.xscale, keys.yscale],
+            limits: [keys.xlim, keys.ylim],
+            labels: [keys.xlabel, keys.ylabel],
+            legend: keys.legend.value,
+            palette: keys.palette.value,
+            paper: keys.style.value,
+        });
         let (kind, declaration) = (kind?, declaration?);
+        let is_curve = x.as_ref().is_none_or(|x| x.value == ITERATION);
         for (given, role) in [(&x, declaration.x), (&y, declaration.y), (&value, declaration.value)] {
             if let Some(role) = role {
-                self.check_role(given.as_ref()?, role, step);
+                self.check_role(given.as_ref()?, role, is_curve, step);
             }
         }
         let shown: Vec<Spanned<String>> = [&x, &y, &value].into_iter().flatten().cloned().collect();
@@ -232,6 +255,7 @@ impl Lower<'_> {
             scales: step.scales(),
             color: color.map(|color| color.value),
             band: keys.band.value.unwrap_or(true),
+            look,
         };
         let effects = declaration.has_effects().then(|| {
             let of = OfStep { step: from.value, only: only.clone() };
@@ -243,17 +267,52 @@ impl Lower<'_> {
         Some(Figure { name: name.clone(), title: keys.title.value, from, only, effects: effects.flatten(), chart })
     }
 
+    /// Checks that each key is one of figures of this kind; any is of an unknown kind.
+    fn check_place(&mut self, keys: &FigureKeys<'_>, declaration: Option<&'static charts::Declaration>) {
+        let has = |role: RoleOf| declaration.is_none_or(|kind| role(kind).is_some());
+        let is = |part: fn(&charts::Declaration) -> bool| declaration.is_none_or(part);
+        let here = [
+            ("x", keys.x.span(), has(|kind| kind.x)),
+            // A `y` has always been ignored for kinds with an `x` but without a `y`.
+            ("y", keys.y.span(), has(|kind| kind.y.or(kind.x))),
+            ("value", keys.value.span(), has(|kind| kind.value)),
+            ("best", keys.best.span(), is(|kind| kind.best)),
+            ("roofs", keys.roofs.span(), is(|kind| kind.roofs)),
+            ("effects", keys.effects.span(), is(charts::Declaration::has_effects)),
+            ("xscale", keys.xscale.span(), is(|kind| kind.scales[0])),
+            ("yscale", keys.yscale.span(), is(|kind| kind.scales[1])),
+            ("xlim", keys.xlim.span(), is(|kind| kind.scales[0])),
+            ("ylim", keys.ylim.span(), is(|kind| kind.scales[1])),
+            ("xlabel", keys.xlabel.span(), is(|kind| kind.labels[0])),
+            ("ylabel", keys.ylabel.span(), is(|kind| kind.labels[1])),
+            ("legend", keys.legend.span(), is(charts::Declaration::has_legend)),
+            ("palette", keys.palette.span(), is(charts::Declaration::has_legend)),
+        ];
+        for (key, span, _) in here.into_iter().filter(|(_, _, has)| !has) {
+            let word = declaration.map_or("", |kind| kind.word);
+            if let Some(span) = span {
+                let message = format!("`{key}` is not for figures of kind `{word}`");
+                self.problem(span, message, "not here", "remove it, or write another `kind`");
+            }
+        }
+    }
+
     /// Checks that a name has the role that the kind of the figure requires.
-    fn check_role(&mut self, name: &Spanned<String>, role: Role, step: &Step) {
+    fn check_role(&mut self, name: &Spanned<String>, role: Role, is_curve: bool, step: &Step) {
         match role {
-            Role::Iteration => {
-                if name.value != "iteration" {
-                    let help = "a curve goes over the iterations: `x: iteration`";
-                    let message = format!("a line cannot go over `{}`", name.value);
-                    self.problem(name.span, message, "not the iterations", help);
+            Role::Along if is_curve => {}
+            Role::Along => {
+                let axes = step.axes();
+                if !axes.contains(&name.value.as_str()) {
+                    let help = suggest(&name.value, "axes", axes.iter().copied());
+                    let help = help.map(|help| format!("; {help}")).unwrap_or_default();
+                    let help = format!("a curve goes over the iterations, `x: iteration`, a metric over an axis{help}");
+                    let message = format!("step `{}` has no axis `{}`", step.name.value, name.value);
+                    self.problem(name.span, message, "neither the iterations nor an axis", help);
                 }
             }
-            Role::Curve => {
+            Role::Line if !is_curve => self.check_metric(name, step),
+            Role::Line => {
                 // A task that measures more than it declares records more curves, too.
                 if !step.task.open_metrics && !step.task.curves.contains(&name.value.as_str()) {
                     let none = || format!("task `{}` records no curves", step.task.name);

@@ -82,7 +82,8 @@ impl Lower<'_> {
     fn standing_alone(&self, entry: &Entry) -> Option<&str> {
         let span = entry.key.span;
         let rest = self.sources.text(span.source).get((span.start + span.len) as usize..)?;
-        let is_alone = matches!(entry.value.kind, NodeKind::Scalar(Value::Null)) && rest.trim_start().starts_with([',', '}']);
+        let is_alone =
+            matches!(entry.value.kind, NodeKind::Scalar(Value::Null)) && rest.trim_start().starts_with([',', '}']);
         is_alone.then(|| self.sources.slice(span))
     }
 

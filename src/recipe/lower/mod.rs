@@ -11,6 +11,7 @@ pub mod executor;
 mod expect;
 mod figures;
 mod least;
+mod looks;
 mod matrix;
 mod metrics;
 mod misread;

@@ -13,6 +13,8 @@ pub(crate) struct Layout<'a> {
     pub(crate) data: &'a str,
     /// Script of the page, after that of the list of jobs.
     pub(crate) script: &'a str,
+    /// True if it has interactive figures.
+    pub(crate) charts: bool,
     /// True if it connects to its server.
     pub(crate) connect: bool,
 }
@@ -40,13 +42,21 @@ impl Layout<'_> {
                     meta name="referrer" content="no-referrer";
                     @if !self.mark.is_empty() { meta name="mark" content=(self.mark); }
                     title { (self.title) " · sweep" }
-                    style nonce=(nonce) { (PreEscaped(include_str!("page.css"))) }
+                    style nonce=(nonce) {
+                        @if self.charts { (PreEscaped(include_str!("uplot/uPlot.min.css"))) }
+                        (PreEscaped(include_str!("page.css")))
+                    }
                 }
                 body {
                     header { (self.header) }
                     main { (self.main) }
                     script type="application/json" id="data" { (PreEscaped(data)) }
-                    script nonce=(nonce) { (PreEscaped(include_str!("jobs.js"))) (PreEscaped(self.script)) }
+                    @if self.charts { script nonce=(nonce) { (PreEscaped(include_str!("uplot/uPlot.iife.min.js"))) } }
+                    script nonce=(nonce) {
+                        (PreEscaped(include_str!("jobs.js")))
+                        @if self.charts { (PreEscaped(include_str!("chart.js"))) }
+                        (PreEscaped(self.script))
+                    }
                 }
             }
         };

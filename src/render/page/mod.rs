@@ -226,6 +226,7 @@ impl Laid<'_> {
             main,
             data: &data,
             script: include_str!("page.js"),
+            charts: self.contents.figures.iter().any(|figure| figure.data.is_some()),
             connect: false,
         }
         .render()
@@ -241,8 +242,17 @@ impl Laid<'_> {
         };
         let main = list_section(&PreEscaped(String::new()));
         let title = format!("{name}: jobs {from} to {to}");
-        Layout { title: &title, mark: "", header, main, data: &data, script: include_str!("page.js"), connect: false }
-            .render()
+        Layout {
+            title: &title,
+            mark: "",
+            header,
+            main,
+            data: &data,
+            script: include_str!("page.js"),
+            charts: false,
+            connect: false,
+        }
+        .render()
     }
 
     /// The data of a page as JSON: of some jobs their lines, and all that is known of them if it shall be in the page.
@@ -377,12 +387,18 @@ fn pictures(figures: &[Figure]) -> Markup {
                 @for figure in figures {
                     figure .figure id={ "figure-" (figure.name) } {
                         @match &figure.svg {
-                            Some(svg) if svg.len() > MOST_DRAWN => p .note {
+                            Ok(svg) if svg.len() > MOST_DRAWN => p .note {
                                 a href={ "figures/" (figure.name) ".svg" } { (figure.title) } " has too much in it for this page."
                             },
                             // Drawn by this program, every text in it escaped.
-                            Some(svg) => div .drawing role="img" aria-label=(figure.title) { (PreEscaped(svg)) },
-                            None => p .note { (figure.title) ": there is nothing to draw yet" },
+                            Ok(svg) => {
+                                div .drawing role="img" tabindex="0" aria-label=(figure.title) { (PreEscaped(svg)) }
+                                @if let Some(text) = figure.data.as_ref().and_then(|data| serde_json::to_string(data).ok()) {
+                                    // In a script element JSON must not end the element; `<` is only in its texts.
+                                    script .points type="application/json" { (PreEscaped(text.replace('<', "\\u003c"))) }
+                                }
+                            },
+                            Err(empty) => p .note { (figure.title) ": there is nothing to draw, because " (empty) "." },
                         }
                     }
                 }

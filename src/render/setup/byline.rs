@@ -17,7 +17,7 @@ use crate::{
 #[derive(Debug, Default)]
 pub(in crate::render) struct Byline(pub(in crate::render) Vec<(&'static str, String)>);
 
-/// What is known of a run that goes on, and will be in the records of its jobs.
+/// Particulars of a run that goes on, which will be in the records of its jobs.
 #[derive(Debug)]
 pub(in crate::render) struct Begun {
     provenance: RunProvenance,

@@ -1,0 +1,187 @@
+//! The content of a chart as numbers, for the interactive figures of the page.
+
+use std::collections::BTreeMap;
+
+use plotters::prelude::RGBColor;
+use serde::{Serialize, Serializer};
+use sweep_job::Unit;
+
+use super::{Chart, DASHES, Series, dots, heading, lines as curves, look::Side, trend};
+use crate::{
+    format::{Scale, clean},
+    stats::Sample,
+};
+
+/// Points of a series that are kept.
+const MOST_POINTS: usize = 1000;
+
+/// The content of a chart.
+#[derive(Debug, Serialize)]
+pub(crate) struct Data {
+    x: Scaled,
+    y: Scaled,
+    series: Vec<Line>,
+}
+
+/// An axis, in the unit of its label.
+#[derive(Debug, Serialize)]
+struct Scaled {
+    label: String,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    log: bool,
+    #[serde(skip_serializing_if = "is_free")]
+    limits: [Option<f64>; 2],
+    /// Places with texts, for an axis of words.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    words: Vec<String>,
+}
+
+/// A series.
+#[derive(Debug, Serialize)]
+struct Line {
+    name: String,
+    color: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dash: Option<(i32, i32)>,
+    /// True for dots without a line.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    dots: bool,
+    /// True for the curve of a stopped configuration.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    thin: bool,
+    x: Vec<Short>,
+    y: Vec<Short>,
+    /// Half the width of the interval at each point; empty without intervals.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    half: Vec<Short>,
+    /// The job of each dot.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    jobs: Vec<String>,
+}
+
+/// A number with as many digits as a screen shows.
+#[derive(Debug, Clone, Copy)]
+struct Short(f64);
+
+impl Serialize for Short {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        format!("{:.5e}", self.0).parse().unwrap_or(self.0).serialize(serializer)
+    }
+}
+
+fn is_free(limits: &[Option<f64>; 2]) -> bool {
+    limits == &[None, None]
+}
+
+/// The content of a line chart.
+pub(super) fn lines(chart: &Chart<'_>) -> Option<Data> {
+    if chart.spec.has_curves() { chart.curves() } else { chart.trends() }
+}
+
+/// The content of a scatter plot.
+pub(super) fn points(chart: &Chart<'_>) -> Option<Data> {
+    chart.points()
+}
+
+impl Chart<'_> {
+    /// The content of a chart that is interactive on the page; `None` for the other kinds, and if there is nothing to draw.
+    pub(crate) fn data(&self) -> Option<Data> {
+        self.spec.kind.declaration().data?(self)
+    }
+
+    fn curves(&self) -> Option<Data> {
+        let curves::Curves { series, ended, unit } = curves::measured(self);
+        let ends = ended.iter().flat_map(|(_, points)| points.iter().map(|(_, y)| *y));
+        let scale = scale_of(means(&series).chain(ends), unit)?;
+        let whole = Scale { factor: 1.0, suffix: "" };
+        let mut all: Vec<Line> = (0..).zip(&series).map(|(index, series)| self.line(index, series, scale)).collect();
+        all.extend(ended.iter().map(|(index, points)| {
+            let points = points.iter().filter_map(|(x, y)| Some((*x, Sample::new(&[*y])?))).collect();
+            let series = Series { name: String::new(), points, bars: BTreeMap::new() };
+            Line { thin: true, ..self.line(*index, &series, scale) }
+        }));
+        let (x, y) = (&self.spec.look.x, &self.spec.look.y);
+        let y_name = self.y_label(heading(&self.spec.y, scale, unit));
+        Some(Data {
+            x: scaled(x, self.x_label("Iteration".to_owned()), whole),
+            y: scaled(y, y_name, scale),
+            series: all,
+        })
+    }
+
+    fn trends(&self) -> Option<Data> {
+        let trend::Trend { axis, series, unit } = trend::measured(self).ok()?;
+        let scale = scale_of(means(&series), unit)?;
+        // Numbers are at their own places here, words at whole numbers.
+        let back = |place: f64| axis.number_at(place);
+        let series = series.into_iter().map(|series| {
+            let points = series.points.into_iter().map(|(place, sample)| (back(place), sample)).collect();
+            Series { points, ..series }
+        });
+        let series: Vec<Series> = series.collect();
+        let all = (0..).zip(&series).map(|(index, series)| self.line(index, series, scale)).collect();
+        let (x, y) = (&self.spec.look.x, &self.spec.look.y);
+        let whole = Scale { factor: 1.0, suffix: "" };
+        let x = scaled(x, self.x_label(clean(&self.spec.x).into_owned()), whole);
+        let x = Scaled { log: axis.is_log(), words: axis.words(), ..x };
+        let y = scaled(y, self.y_label(heading(&self.spec.y, scale, unit)), scale);
+        Some(Data { x, y, series: all })
+    }
+
+    fn points(&self) -> Option<Data> {
+        let (series, units) = dots::measured(self);
+        let xs = series.iter().flat_map(|series| series.points.iter().map(|(x, _)| *x));
+        let (x_scale, y_scale) = (scale_of(xs, units.0)?, scale_of(means(&series), units.1)?);
+        let jobs = self.by_color().into_iter().map(|(_, dots)| {
+            let shown = dots.iter().filter(|dot| dots::place(self.spec, dot).is_some());
+            shown.map(|dot| dot.name.clone()).collect::<Vec<String>>()
+        });
+        let all = (0..).zip(series.iter().zip(jobs)).map(|(index, (series, jobs))| {
+            let line = self.line(index, series, y_scale);
+            let x = series.points.iter().map(|(x, _)| Short(x / x_scale.factor)).collect();
+            let y = series.points.iter().map(|(_, sample)| Short(sample.mean / y_scale.factor)).collect();
+            Line { dots: true, dash: None, x, y, half: Vec::new(), jobs, ..line }
+        });
+        let (x, y) = (&self.spec.look.x, &self.spec.look.y);
+        Some(Data {
+            x: scaled(x, self.x_label(heading(&self.spec.x, x_scale, units.0)), x_scale),
+            y: scaled(y, self.y_label(heading(&self.spec.y, y_scale, units.1)), y_scale),
+            series: all.collect(),
+        })
+    }
+
+    /// A series, thinned.
+    fn line(&self, index: usize, series: &Series, scale: Scale) -> Line {
+        let every = series.points.len().div_ceil(MOST_POINTS).max(1);
+        let last = series.points.len().saturating_sub(1);
+        let kept = || series.points.iter().enumerate().filter(|(place, _)| place % every == 0 || *place == last);
+        let half: Vec<Short> = kept().map(|(_, (_, sample))| Short(self.half(sample) / scale.factor)).collect();
+        let RGBColor(red, green, blue) = self.color(index);
+        Line {
+            name: series.name.clone(),
+            color: format!("#{red:02x}{green:02x}{blue:02x}"),
+            dash: DASHES[index % DASHES.len()],
+            dots: false,
+            thin: false,
+            x: kept().map(|(_, (x, _))| Short(*x)).collect(),
+            y: kept().map(|(_, (_, sample))| Short(sample.mean / scale.factor)).collect(),
+            half: if half.iter().any(|half| half.0 > 0.0) { half } else { Vec::new() },
+            jobs: Vec::new(),
+        }
+    }
+}
+
+fn means(series: &[Series]) -> impl Iterator<Item = f64> {
+    series.iter().flat_map(|series| series.points.iter().map(|(_, sample)| sample.mean))
+}
+
+/// The scale that the label of an axis has; `None` without a finite number.
+fn scale_of(values: impl Iterator<Item = f64>, unit: Unit) -> Option<Scale> {
+    let largest = values.filter(|value| value.is_finite()).map(f64::abs).reduce(f64::max)?;
+    Some(Scale::of(largest, unit))
+}
+
+fn scaled(side: &Side, label: String, scale: Scale) -> Scaled {
+    let limits = side.limits.map(|end| end.map(|end| end / scale.factor));
+    Scaled { label, log: side.log == Some(true), limits, words: Vec::new() }
+}
