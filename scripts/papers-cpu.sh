@@ -11,6 +11,11 @@
 #   xz --decompress --stdout results/evidence/cpu/paper-cpu.sweep.tar.xz >/tmp/paper-cpu.sweep.tar
 #   sweep bundle verify /tmp/paper-cpu.sweep.tar --rerun 5
 #
+# The records alone are beside it. With them the run goes on in another store, which may have run a part of the recipes only:
+#
+#   xz --decompress --stdout results/evidence/cpu/paper-cpu.records.tar.xz >/tmp/paper-cpu.records.tar
+#   sweep cache import /tmp/paper-cpu.records.tar
+#
 #   SWEEP      the program (target/release/sweep)
 #   RESULTS    the folder of the records (results)
 #   OUT        the folder of the evidence (results/evidence/cpu)
@@ -74,6 +79,8 @@ fi
 "$SWEEP" --results "$RESULTS" bundle create "${RECIPES[@]}" --backend cpu --scale "$SCALE" --output "$bundle"
 "$SWEEP" bundle verify "$bundle"
 xz --compress --stdout -6 "$bundle" >"$new/$SCALE.sweep.tar.xz"
+"$SWEEP" --results "$RESULTS" cache export "${RECIPES[@]}" --scale "$SCALE" --output "$bundle"
+xz --compress --stdout -6 "$bundle" >"$new/$SCALE.records.tar.xz"
 
 DEVICES=$("$SWEEP" devices 2>/dev/null || true) VERSION=$("$SWEEP" --version) SECONDS_TAKEN=$(($(date +%s) - begun)) \
     COMMIT=${COMMIT:-$(git rev-parse HEAD 2>/dev/null || echo unknown)} SCALE=$SCALE python3 - >"$new/machine.json" <<'PYTHON'
@@ -95,7 +102,7 @@ facts = {
 print(json.dumps(facts, indent=2))
 PYTHON
 
-chmod 644 "$new/$SCALE.sweep.tar.xz"
+chmod 644 "$new/$SCALE".*.tar.xz
 rm -rf "$OUT.old"
 [ ! -e "$OUT" ] || mv "$OUT" "$OUT.old"
 mv "$new" "$OUT"
