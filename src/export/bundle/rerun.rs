@@ -144,9 +144,10 @@ fn replace(value: &mut Value, path: &str, by: &std::path::Path) {
     }
 }
 
-/// True if a metric depends on the machine: times, rates, sizes, and fractions of them.
+/// True if a metric depends on the machine: times, rates, sizes, and fractions and ratios of them.
 fn depends_on_machine(name: &str, unit: Unit) -> bool {
-    const ABOUT: [&str; 8] = ["time", "throughput", "memory", "compute", "bandwidth", "peak", "utilization", "steps"];
+    const ABOUT: [&str; 10] =
+        ["time", "throughput", "memory", "compute", "bandwidth", "peak", "utilization", "steps", "ratio", "share"];
     unit.is_timing() || unit == Unit::Bytes || name.split('.').next().is_some_and(|first| ABOUT.contains(&first))
 }
 
@@ -175,5 +176,20 @@ impl Compared {
             }
         }
         compared
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ratios_of_times_depend_on_the_machine() {
+        for name in ["ratio.floor", "share.masking", "utilization.cpu", "time.step"] {
+            assert!(depends_on_machine(name, Unit::One), "{name}");
+        }
+        for name in ["loss", "error.threshold", "sparsity"] {
+            assert!(!depends_on_machine(name, Unit::Fraction), "{name}");
+        }
     }
 }
