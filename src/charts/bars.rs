@@ -9,8 +9,8 @@ use plotters::{
 use sweep_job::{Unit, Value};
 
 use super::{
-    Area, Canvas, Chart, Declaration, Drawn, Empty, FONT, INK, Mark, Role, Series, Ticks, builder, heading, legend,
-    mesh, span::Span,
+    Area, Canvas, Chart, Declaration, Drawn, Empty, FONT, INK, Mark, Role, Series, Ticks, builder, legend, mesh,
+    span::Span,
 };
 use crate::{
     format::{Scale, clean},
@@ -66,7 +66,7 @@ pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
     let (bottom, scale) = (y.start(), Scale::of(y.reach(), unit));
 
     let mut plot = builder(root, chart, &series).build_cartesian_2d(0.0..groups.len() as f64, y.clone())?;
-    let names = (clean(&spec.x).into_owned(), heading(&spec.y, scale, unit));
+    let names = (chart.x_label(&spec.x, ""), chart.y_metric(scale, unit));
     mesh(&mut plot, chart, names, Ticks { x: None, y: scale })?;
     for (index, group) in groups.iter().enumerate() {
         let (x, y) = plot.backend_coord(&(index as f64 + 0.5, bottom));

@@ -6,11 +6,8 @@ use plotters::prelude::RGBColor;
 use serde::{Serialize, Serializer};
 use sweep_job::Unit;
 
-use super::{Chart, DASHES, Series, dots, heading, lines as curves, look::Side, trend};
-use crate::{
-    format::{Scale, clean},
-    stats::Sample,
-};
+use super::{Chart, DASHES, Series, dots, lines as curves, look::Side, trend};
+use crate::{format::Scale, stats::Sample};
 
 /// Points of a series that are kept.
 const MOST_POINTS: usize = 1000;
@@ -101,12 +98,8 @@ impl Chart<'_> {
             Line { thin: true, ..self.line(*index, &series, scale) }
         }));
         let (x, y) = (&self.spec.look.x, &self.spec.look.y);
-        let y_name = self.y_label(heading(&self.spec.y, scale, unit));
-        Some(Data {
-            x: scaled(x, self.x_label("Iteration".to_owned()), whole),
-            y: scaled(y, y_name, scale),
-            series: all,
-        })
+        let y_name = self.y_metric(scale, unit);
+        Some(Data { x: scaled(x, self.x_label("Iteration", ""), whole), y: scaled(y, y_name, scale), series: all })
     }
 
     fn trends(&self) -> Option<Data> {
@@ -122,9 +115,9 @@ impl Chart<'_> {
         let all = (0..).zip(&series).map(|(index, series)| self.line(index, series, scale)).collect();
         let (x, y) = (&self.spec.look.x, &self.spec.look.y);
         let whole = Scale { factor: 1.0, suffix: "" };
-        let x = scaled(x, self.x_label(clean(&self.spec.x).into_owned()), whole);
+        let x = scaled(x, self.x_label(&self.spec.x, ""), whole);
         let x = Scaled { log: axis.is_log(), words: axis.words(), ..x };
-        let y = scaled(y, self.y_label(heading(&self.spec.y, scale, unit)), scale);
+        let y = scaled(y, self.y_metric(scale, unit), scale);
         Some(Data { x, y, series: all })
     }
 
@@ -144,8 +137,8 @@ impl Chart<'_> {
         });
         let (x, y) = (&self.spec.look.x, &self.spec.look.y);
         Some(Data {
-            x: scaled(x, self.x_label(heading(&self.spec.x, x_scale, units.0)), x_scale),
-            y: scaled(y, self.y_label(heading(&self.spec.y, y_scale, units.1)), y_scale),
+            x: scaled(x, self.x_metric(x_scale, units.0), x_scale),
+            y: scaled(y, self.y_metric(y_scale, units.1), y_scale),
             series: all.collect(),
         })
     }

@@ -6,8 +6,8 @@ use plotters::prelude::*;
 use sweep_job::{Metric, Unit, same_metric};
 
 use super::{
-    Area, Canvas, Chart, Declaration, Dot, Drawn, INK, Kind, Mark, Role, Series, Spec, Ticks, builder, data, heading,
-    legend, marker, mesh,
+    Area, Canvas, Chart, Declaration, Dot, Drawn, INK, Kind, Mark, Role, Series, Spec, Ticks, builder, data, legend,
+    marker, mesh,
     span::{Span, visible},
 };
 use crate::{
@@ -69,7 +69,7 @@ pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
     let (x_scale, y_scale) = (Scale::of(x.reach(), units.0), Scale::of(y.reach(), units.1));
 
     let mut plot = builder(root, chart, &series).build_cartesian_2d(x.clone(), y.clone())?;
-    let names = (heading(&spec.x, x_scale, units.0), heading(&spec.y, y_scale, units.1));
+    let names = (chart.x_metric(x_scale, units.0), chart.y_metric(y_scale, units.1));
     mesh(&mut plot, chart, names, Ticks { x: Some(x_scale), y: y_scale })?;
     for (index, series) in series.iter().enumerate() {
         for (at, sample) in series.points.iter().filter(|(at, sample)| x.holds(*at) && y.holds(sample.mean)) {

@@ -7,10 +7,10 @@ use plotters::{
 use sweep_job::Unit;
 
 use super::{
-    Area, Canvas, Chart, Declaration, Drawn, Empty, FAINT, FONT, INK, Role, SIZE, Shows, heading, pixels, range, tick,
+    Area, Canvas, Chart, Declaration, Drawn, Empty, FAINT, FONT, INK, Role, SIZE, Shows, pixels, range, tick, unit_text,
 };
 use crate::{
-    format::{Scale, count, shortened},
+    format::{Scale, count, readable, shortened},
     stats::Estimate,
 };
 
@@ -64,7 +64,7 @@ pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
     mesh.x_labels(8)
         .x_label_formatter(&x_text)
         .y_labels(0)
-        .x_desc(chart.x_label(format!("Effect on {}", heading(&chart.spec.x, scale, unit))));
+        .x_desc(chart.x_label(&format!("Effect on {}", readable(&chart.spec.x)), unit_text(scale, unit)));
     mesh.label_style((FONT, 13).into_font().color(&INK)).draw()?;
     let height = rows.len() as f64;
     plot.draw_series(LineSeries::new([(0.0, 0.0), (0.0, height)], INK.stroke_width(1)))?;

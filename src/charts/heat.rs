@@ -97,16 +97,8 @@ pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
         ))?;
     }
     let below = (i32::midpoint(left, right), bottom + 34);
-    root.draw(&Text::new(
-        chart.x_label(clean(&spec.x).into_owned()),
-        below,
-        font(13).pos(at(HPos::Center, VPos::Top)),
-    ))?;
-    root.draw(&Text::new(
-        chart.y_label(clean(&spec.y).into_owned()),
-        (left - 8, top - 18),
-        font(13).pos(at(HPos::Right, VPos::Top)),
-    ))?;
+    root.draw(&Text::new(chart.x_label(&spec.x, ""), below, font(13).pos(at(HPos::Center, VPos::Top))))?;
+    root.draw(&Text::new(chart.y_label(&spec.y, ""), (left - 8, top - 18), font(13).pos(at(HPos::Right, VPos::Top))))?;
     scale_of_colors(root, &heading(metric, scale, unit), ends, scale)?;
     Ok(Ok(()))
 }

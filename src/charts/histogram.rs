@@ -5,9 +5,7 @@ use std::collections::BTreeMap;
 use plotters::prelude::*;
 use sweep_job::Unit;
 
-use super::{
-    Area, Canvas, Chart, Declaration, Drawn, Empty, Mark, Role, Series, Ticks, builder, heading, legend, mesh, range,
-};
+use super::{Area, Canvas, Chart, Declaration, Drawn, Empty, Mark, Role, Series, Ticks, builder, legend, mesh, range};
 use crate::format::Scale;
 
 pub(super) const HISTOGRAM: Declaration = Declaration {
@@ -55,7 +53,7 @@ pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
     let top = (0..bins).map(|bin| heights.iter().map(|bars| bars[bin]).sum::<u32>()).max().unwrap_or(1);
     let scale = Scale::of(right.abs().max(left.abs()), unit);
     let mut plot = builder(root, chart, &series).build_cartesian_2d(left..right, 0.0..f64::from(top) * 1.06)?;
-    let names = (heading(&spec.x, scale, unit), "Jobs".to_owned());
+    let names = (chart.x_metric(scale, unit), chart.y_label("Jobs", ""));
     mesh(&mut plot, chart, names, Ticks { x: Some(scale), y: Scale { factor: 1.0, suffix: "" } })?;
     let mut below = vec![0_u32; bins];
     for (index, bars) in heights.iter().enumerate() {

@@ -10,7 +10,7 @@ use sweep_job::{Curve, Unit};
 
 use super::{
     Area, Canvas, Chart, DASHES, Declaration, Dot, Drawn, Empty, FONT, INK, Mark, Plot, Role, Series, Side, Ticks,
-    builder, data, heading, legend, mesh, pixels,
+    builder, data, legend, mesh, pixels,
     span::{Span, visible},
     trend,
 };
@@ -131,7 +131,7 @@ fn curves<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
 
     let mut plot = builder(root, chart, &series).build_cartesian_2d(x.clone(), y.clone())?;
     let whole = Scale { factor: 1.0, suffix: "" };
-    let names = ("Iteration".to_owned(), heading(&spec.y, scale, unit));
+    let names = (chart.x_label("Iteration", ""), chart.y_metric(scale, unit));
     mesh(&mut plot, chart, names, Ticks { x: Some(whole), y: scale })?;
     for (index, points) in &ended {
         let color = chart.color(*index);

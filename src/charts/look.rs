@@ -25,7 +25,7 @@ pub struct Side {
     pub log: Option<bool>,
     /// The lower and the upper end, in base units; `None` where the data decide.
     pub limits: [Option<f64>; 2],
-    /// The label in place of the name of the quantity.
+    /// The label in place of the name of the quantity; the unit follows it.
     pub label: Option<String>,
 }
 

@@ -17,6 +17,7 @@ mod heat;
 mod histogram;
 mod importance;
 mod legend;
+mod letters;
 mod lines;
 mod look;
 mod parallel;
@@ -263,14 +264,24 @@ impl Chart<'_> {
         self.spec.look.legend.unwrap_or(if self.is_narrow() { Legend::Bottom } else { Legend::Right })
     }
 
-    /// The label of the x-axis: the author's, or this one.
-    fn x_label(&self, name: String) -> String {
-        self.spec.look.x.label.as_ref().map_or(name, |label| clean(label).into_owned())
+    /// The label of the x-axis: the author's name of the quantity, or this one, with the unit.
+    fn x_label(&self, name: &str, unit: &str) -> String {
+        with_unit(self.spec.look.x.label.as_deref().unwrap_or(name), unit)
     }
 
-    /// The label of the y-axis: the author's, or this one.
-    fn y_label(&self, name: String) -> String {
-        self.spec.look.y.label.as_ref().map_or(name, |label| clean(label).into_owned())
+    /// The label of the x-axis with a metric on it.
+    fn x_metric(&self, scale: Scale, unit: Unit) -> String {
+        self.x_label(&readable(&self.spec.x), unit_text(scale, unit))
+    }
+
+    /// The label of the y-axis with a metric on it.
+    fn y_metric(&self, scale: Scale, unit: Unit) -> String {
+        self.y_label(&readable(&self.spec.y), unit_text(scale, unit))
+    }
+
+    /// The label of the y-axis, likewise.
+    fn y_label(&self, name: &str, unit: &str) -> String {
+        with_unit(self.spec.look.y.label.as_deref().unwrap_or(name), unit)
     }
 
     /// The dots of each color, in the order of the first dot of each color.
@@ -408,9 +419,7 @@ where
     let mut mesh = plot.configure_mesh();
     mesh.disable_x_mesh().light_line_style(WHITE).bold_line_style(FAINT).axis_style(INK);
     mesh.x_label_formatter(&x_text).y_label_formatter(&y_text);
-    // A kind that draws the label itself has none here.
-    let x_name = if x_name.is_empty() { x_name } else { chart.x_label(x_name) };
-    mesh.x_desc(x_name).y_desc(chart.y_label(y_name));
+    mesh.x_desc(x_name).y_desc(y_name);
     mesh.x_labels(if ticks.x.is_some() { most } else { 0 }).y_labels(most);
     mesh.label_style((FONT, 13).into_font().color(&INK));
     mesh.draw()?;
@@ -421,11 +430,19 @@ fn pixels(number: impl TryInto<i32>) -> i32 {
     number.try_into().unwrap_or(i32::MAX / 64)
 }
 
-/// The label of a metric's axis, with its unit: `Memory: peak (MiB)`.
+/// A metric with its unit: `Memory: peak (MiB)`.
 fn heading(name: &str, scale: Scale, unit: Unit) -> String {
-    let unit = if scale.suffix.is_empty() { unit.symbol() } else { scale.suffix };
-    let name = readable(&clean(name));
-    if unit.is_empty() { name } else { format!("{name} ({unit})") }
+    with_unit(&readable(name), unit_text(scale, unit))
+}
+
+/// The unit of numbers on a scale; empty without one.
+fn unit_text(scale: Scale, unit: Unit) -> &'static str {
+    if scale.suffix.is_empty() { unit.symbol() } else { scale.suffix }
+}
+
+fn with_unit(name: &str, unit: &str) -> String {
+    let name = clean(name);
+    if unit.is_empty() { name.into_owned() } else { format!("{name} ({unit})") }
 }
 
 /// A tick label, without trailing zeros.

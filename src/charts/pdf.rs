@@ -5,12 +5,12 @@ use std::{collections::BTreeSet, convert::Infallible, fmt::Write as _};
 
 use ab_glyph::{Font as _, FontRef, OutlineCurve, Point, ScaleFont as _};
 use plotters::prelude::*;
-use plotters_backend::{
-    BackendColor, BackendCoord, BackendStyle, BackendTextStyle, DrawingErrorKind, FontTransform,
-    text_anchor::{HPos, VPos},
-};
+use plotters_backend::{BackendColor, BackendCoord, BackendStyle, BackendTextStyle, DrawingErrorKind};
 
-use super::{Area, Drawn, raster::FONT};
+use super::{
+    Area, Drawn,
+    letters::{FONT, Letters, turned},
+};
 
 /// Distance of a control point from the end of a quarter of a circle, as a part of the radius.
 const QUARTER: f32 = 0.552_284_8;
@@ -82,10 +82,6 @@ enum Use {
 }
 
 impl Pdf<'_> {
-    fn text(&mut self, text: &str) {
-        self.content.push_str(text);
-    }
-
     /// Draws a path of PDF operators in a color.
     fn paint(&mut self, path: &str, color: BackendColor, how: Use) {
         if path.is_empty() || color.alpha <= 0.0 {
@@ -96,13 +92,12 @@ impl Pdf<'_> {
         self.opacities.insert(percent);
         let (red, green, blue) = color.rgb;
         let [red, green, blue] = [red, green, blue].map(|part| f32::from(part) / 255.0);
-        let end = match how {
-            Use::Fill => format!("/A{percent} gs {red:.3} {green:.3} {blue:.3} rg {path}f\n"),
+        let _ = match how {
+            Use::Fill => writeln!(self.content, "/A{percent} gs {red:.3} {green:.3} {blue:.3} rg {path}f"),
             Use::Stroke(width) => {
-                format!("/A{percent} gs {red:.3} {green:.3} {blue:.3} RG {} w {path}S\n", width.max(1))
+                writeln!(self.content, "/A{percent} gs {red:.3} {green:.3} {blue:.3} RG {} w {path}S", width.max(1))
             }
         };
-        self.text(&end);
     }
 }
 
@@ -185,42 +180,18 @@ impl DrawingBackend for Pdf<'_> {
     }
 
     fn draw_text<S: BackendTextStyle>(&mut self, text: &str, style: &S, (left, top): BackendCoord) -> Done {
-        let font = self.font.clone();
-        // As in the raster: the size is the line height of the SVG's font.
-        #[expect(clippy::cast_possible_truncation, reason = "the size of a font")]
-        let size = style.size() as f32;
-        let scaled = font.as_scaled(font.pt_to_px_scale(size * 0.72).unwrap_or_else(|| size.into()));
-        let glyphs: Vec<_> = text.chars().map(|char| scaled.glyph_id(char)).collect();
-        let wide: f32 = glyphs.iter().map(|id| scaled.h_advance(*id)).sum();
-        let anchor = style.anchor();
-        let mut along = match anchor.h_pos {
-            HPos::Left => 0.0,
-            HPos::Center => -wide / 2.0,
-            HPos::Right => -wide,
-        };
-        let (up, down) = (0.73 * scaled.ascent(), -scaled.descent());
-        let base = match anchor.v_pos {
-            VPos::Top => up,
-            VPos::Center => up / 2.0,
-            VPos::Bottom => -down,
-        };
+        let Letters { glyphs, base, scale } = Letters::new(&self.font, text, style, 1.0);
+        let scaled = self.font.as_scaled(scale);
         let (across, high) = (scaled.h_scale_factor(), scaled.v_scale_factor());
         let transform = style.transform();
         let mut path = String::new();
-        for id in glyphs {
+        for (id, along) in glyphs {
             let place = |Point { x, y }: Point| {
-                let (x, y) = (along + x * across, base - y * high);
-                let (x, y) = match transform {
-                    FontTransform::None => (x, y),
-                    FontTransform::Rotate90 => (-y, x),
-                    FontTransform::Rotate180 => (-x, -y),
-                    FontTransform::Rotate270 => (y, -x),
-                };
+                let (x, y) = turned(&transform, (along + x * across, base - y * high));
                 (left as f32 + x, top as f32 + y)
             };
-            let curves = font.outline(id).map_or_else(Vec::new, |outline| outline.curves);
+            let curves = self.font.outline(id).map_or_else(Vec::new, |outline| outline.curves);
             outline(&mut path, &curves, place);
-            along += scaled.h_advance(id);
         }
         self.paint(&path, style.color(), Use::Fill);
         Ok(())

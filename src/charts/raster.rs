@@ -3,20 +3,18 @@
 
 use std::convert::Infallible;
 
-use ab_glyph::{Font as _, FontRef, ScaleFont as _, point};
+use ab_glyph::{Font as _, FontRef, point};
 use plotters::prelude::*;
-use plotters_backend::{
-    BackendColor, BackendCoord, BackendStyle, BackendTextStyle, DrawingErrorKind, FontTransform,
-    text_anchor::{HPos, VPos},
-};
+use plotters_backend::{BackendColor, BackendCoord, BackendStyle, BackendTextStyle, DrawingErrorKind};
 use tiny_skia::{FillRule, Paint, Path, PathBuilder, Pixmap, PremultipliedColorU8, Stroke, Transform};
 
-use super::{Area, Drawn};
+use super::{
+    Area, Drawn,
+    letters::{FONT, Letters, turned},
+};
 
 /// Pixels per unit of the drawing.
 const SCALE: f32 = 2.0;
-/// `DejaVu` Sans; see `font/LICENSE`.
-pub(super) const FONT: &[u8] = include_bytes!("font/DejaVuSans-subset.ttf");
 
 /// Draws and returns the PNG; `None` if there was nothing to draw.
 pub(super) fn png(size: (u32, u32), draw: impl FnOnce(&Area<Raster<'_>>) -> Drawn) -> Option<Vec<u8>> {
@@ -159,42 +157,15 @@ impl DrawingBackend for Raster<'_> {
 
     fn draw_text<S: BackendTextStyle>(&mut self, text: &str, style: &S, (x, y): BackendCoord) -> Done {
         let font = self.font.clone();
-        // The size is the line height of the SVG's font, so that capitals have the same height as in the SVG.
-        #[expect(clippy::cast_possible_truncation, reason = "the size of a font")]
-        let size = style.size() as f32 * SCALE;
-        let scaled = font.as_scaled(font.pt_to_px_scale(size * 0.72).unwrap_or_else(|| size.into()));
-        let mut along = 0.0;
-        let mut glyphs = Vec::new();
-        for char in text.chars() {
-            let id = scaled.glyph_id(char);
-            glyphs.push(id.with_scale_and_position(scaled.scale(), point(along, 0.0)));
-            along += scaled.h_advance(id);
-        }
-        let anchor = style.anchor();
-        let start = match anchor.h_pos {
-            HPos::Left => 0.0,
-            HPos::Center => -along / 2.0,
-            HPos::Right => -along,
-        };
-        // Distance of the baseline below the anchor.
-        let (up, down) = (0.73 * scaled.ascent(), -scaled.descent());
-        let base = match anchor.v_pos {
-            VPos::Top => up,
-            VPos::Center => up / 2.0,
-            VPos::Bottom => -down,
-        };
+        let Letters { glyphs, base, scale } = Letters::new(&font, text, style, SCALE);
         let (left, top) = (x as f32 * SCALE, y as f32 * SCALE);
-        for glyph in glyphs {
-            let Some(outline) = scaled.outline_glyph(glyph) else { continue };
+        for (id, along) in glyphs {
+            let glyph = id.with_scale_and_position(scale, point(along, base));
+            let Some(outline) = font.outline_glyph(glyph) else { continue };
             let bounds = outline.px_bounds();
             outline.draw(|x, y, coverage| {
-                let (x, y) = (bounds.min.x + x as f32 + start, bounds.min.y + y as f32 + base);
-                let (x, y) = match style.transform() {
-                    FontTransform::None => (x, y),
-                    FontTransform::Rotate90 => (-y, x),
-                    FontTransform::Rotate180 => (-x, -y),
-                    FontTransform::Rotate270 => (y, -x),
-                };
+                let place = (bounds.min.x + x as f32, bounds.min.y + y as f32);
+                let (x, y) = turned(&style.transform(), place);
                 #[expect(clippy::cast_possible_truncation, reason = "a picture is smaller")]
                 self.blend((left + x).round() as i64, (top + y).round() as i64, style.color(), coverage);
             });

@@ -13,7 +13,7 @@ use super::{
     Area, Canvas, Chart, Declaration, Drawn, Empty, FAINT, FONT, INK, Mark, Role, Roof, Series, builder, legend, marker,
 };
 use crate::{
-    format::{Scale, clean, number, readable},
+    format::{Scale, number, readable},
     stats::Sample,
 };
 
@@ -72,8 +72,8 @@ pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
         .build_cartesian_2d(f64::from(left)..f64::from(right), f64::from(bottom)..f64::from(top))?;
     let x_text = |value: &f64| power(*value, Unit::One);
     let y_text = |value: &f64| power(*value, unit);
-    let y_name = chart.y_label(readable(&clean(&spec.y)));
-    let x_name = chart.x_label(format!("{} (operations for each byte)", readable(&clean(&spec.x))));
+    let y_name = chart.y_label(&readable(&spec.y), "");
+    let x_name = chart.x_label(&readable(&spec.x), "operations for each byte");
     let mut mesh = plot.configure_mesh();
     mesh.light_line_style(WHITE).bold_line_style(FAINT).axis_style(INK);
     mesh.x_label_formatter(&x_text).y_label_formatter(&y_text).x_desc(x_name).y_desc(y_name);

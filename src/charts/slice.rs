@@ -10,9 +10,9 @@ use plotters::{
 use super::{
     Area, Canvas, Chart, Declaration, Drawn, Empty, FAINT, FONT, INK, Mark, Role, Series, Shows, Ticks, builder,
     configurations::{Configurations, Row},
-    heading, legend, marker, mesh, range,
+    legend, marker, mesh, range,
 };
-use crate::format::{Scale, clean, count};
+use crate::format::{Scale, count};
 
 pub(super) const SLICE: Declaration = Declaration {
     word: "slice",
@@ -55,9 +55,8 @@ pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
         .map(|(name, _)| Series { name: (*name).to_owned(), points: Vec::new(), bars: BTreeMap::new() })
         .collect();
     let mut plot = builder(root, chart, &series).build_cartesian_2d(0.0..1.0, bottom..top)?;
-    let log = if span.is_log() { " (logarithmic)" } else { "" };
-    let x_name = format!("{}{log}", clean(&spec.x));
-    let names = (String::new(), heading(&spec.y, scale, shown.unit));
+    let x_name = chart.x_label(&spec.x, if span.is_log() { "logarithmic" } else { "" });
+    let names = (String::new(), chart.y_metric(scale, shown.unit));
     mesh(&mut plot, chart, names, Ticks { x: None, y: scale })?;
     let style = |at| (FONT, 13).into_font().color(&INK).pos(at);
     for (place, text) in span.ticks(8) {
@@ -70,7 +69,7 @@ pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
         root.draw(&Text::new(text, (x, y + 8), style(Pos::new(HPos::Center, VPos::Top))))?;
     }
     let middle = plot.backend_coord(&(0.5, bottom));
-    root.draw(&Text::new(chart.x_label(x_name), (middle.0, middle.1 + 30), style(Pos::new(HPos::Center, VPos::Top))))?;
+    root.draw(&Text::new(x_name, (middle.0, middle.1 + 30), style(Pos::new(HPos::Center, VPos::Top))))?;
     // Dots at the same value are side by side, at distances that have no order (multiples of the golden ratio).
     let width = if span.has_words() { 0.5 / span.ticks(8).len() as f64 } else { 0.02 };
     let repeats = span.repeats(shown.rows.len());

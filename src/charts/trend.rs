@@ -9,13 +9,10 @@ use plotters::{
 use sweep_job::{Unit, Value};
 
 use super::{
-    Area, Canvas, Chart, Drawn, Empty, FAINT, FONT, INK, Series, Ticks, axis::AxisScale, builder, heading, legend,
-    lines::lines, marker, mesh, span::Span,
+    Area, Canvas, Chart, Drawn, Empty, FAINT, FONT, INK, Series, Ticks, axis::AxisScale, builder, legend, lines::lines,
+    marker, mesh, span::Span,
 };
-use crate::{
-    format::{Scale, clean},
-    stats::Sample,
-};
+use crate::{format::Scale, stats::Sample};
 
 /// A metric over an axis.
 pub(super) struct Trend {
@@ -75,8 +72,8 @@ pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
     }
     let (x, scale) = (Span::linear(low, high), Scale::of(y.reach(), unit));
     let mut plot = builder(root, chart, &series).build_cartesian_2d(x.clone(), y.clone())?;
-    let y_name = heading(&spec.y, scale, unit);
-    let x_name = format!("{}{}", clean(&spec.x), if axis.is_log() { " (logarithmic)" } else { "" });
+    let y_name = chart.y_metric(scale, unit);
+    let x_name = chart.x_label(&spec.x, if axis.is_log() { "logarithmic" } else { "" });
     // The label of the x-axis has its own place, below the ticks.
     mesh(&mut plot, chart, (String::new(), y_name), Ticks { x: None, y: scale })?;
     let style = |at| (FONT, 13).into_font().color(&INK).pos(at);
@@ -90,7 +87,7 @@ pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
         root.draw(&Text::new(text, (at, from + 8), style(Pos::new(HPos::Center, VPos::Top))))?;
     }
     let (middle, below) = plot.backend_coord(&(f64::midpoint(low, high), bottom));
-    root.draw(&Text::new(chart.x_label(x_name), (middle, below + 30), style(Pos::new(HPos::Center, VPos::Top))))?;
+    root.draw(&Text::new(x_name, (middle, below + 30), style(Pos::new(HPos::Center, VPos::Top))))?;
     lines(&mut plot, chart, &series, (&x, &y))?;
     for (index, series) in series.iter().enumerate() {
         for (place, sample) in series.points.iter().filter(|(place, sample)| x.holds(*place) && y.holds(sample.mean)) {

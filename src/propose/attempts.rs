@@ -1,7 +1,7 @@
 //! The attempts at the sealed jobs of a question: a file beside the ledger's entries with a line for each start and each end.
 //!
-//! A sealed job has one result. Its record cannot be removed and made again until it pleases, because the list knows what the
-//! record was; and the verdict says how many jobs began more than once, after interrupts and failures.
+//! A sealed job has one result. Its record cannot be removed and made again until the result is good, because the list has the
+//! digest of its metrics; and the verdict says how many jobs began more than once, after interrupts and failures.
 
 use std::{
     collections::BTreeMap,

@@ -125,7 +125,7 @@ pub enum ProposeError {
     Unpaired(String),
     /// The code is not that of the search any more.
     #[error(
-        "question {question} is open, and the code of its jobs has changed since its level was granted: {}; undo the change, and the same command goes on; a program in `inputs` makes a changed one another question", .changed.join(", ")
+        "question {question} is open, and the code of its jobs has changed since its level was granted: {}; undo the change, and the same command goes on; if the change is meant, declare the program in `inputs`, with which it is a new question", .changed.join(", ")
     )]
     Changed {
         /// Number of the question.

@@ -15,6 +15,7 @@ steps:
     with:
       run: >-
         awk -v b=$B -v f=$F -v s=$SWEEP_SEED 'BEGIN { print \"speed=\" b * (f == \"true\" ? 120 : 100) + s * b;
+        printf \"{\\\"when\\\": {\\\"value\\\": %d, \\\"unit\\\": \\\"ms\\\"}}\\n\", b + s > ENVIRON[\"SWEEP_REPORT\"];
         print \"time.step=\" 0.001 * b + 0.0001 * s; print \"none=0\"; print \"gap=\" (b == 4 ? \"nan\" : b) }'
       env: { B: '${{ matrix.batch }}', F: '${{ matrix.fused }}' }
 ";
@@ -73,8 +74,11 @@ fn scales_and_limits_and_labels_are_those_of_the_author() {
         ("cut", "kind: scatter, x: time.step, y: speed, xlim: [0.0015, 0.0045], ylim: [null, 1000]"),
         ("bars", "kind: bar, x: batch, y: speed, yscale: log, ylim: [10, 10000]"),
         ("dots", "kind: pareto, x: time.step, y: speed, xscale: log, yscale: log, color: fused"),
+        ("unit", "kind: line, x: batch, y: when, xlabel: Batch, ylabel: A step"),
     ]);
-    let [log, cut, bars, dots] = [0, 1, 2, 3].map(|index| all[index].clone().unwrap());
+    let [log, cut, bars, dots, unit] = [0, 1, 2, 3, 4].map(|index| all[index].clone().unwrap());
+    // The prefix follows the numbers, so no author can write the unit.
+    assert!(has(&unit, "A step (ms)") && has(&unit, "Batch (logarithmic)"), "{:?}", texts(&unit));
     for text in ["Batch", "Images a second", "100", "1000"] {
         assert!(has(&log, text), "{text}: {:?}", texts(&log));
     }

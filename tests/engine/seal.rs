@@ -53,7 +53,7 @@ fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
 }
 
 #[test]
-fn a_program_that_is_changed_while_the_question_is_open_ends_nothing() {
+fn a_program_that_is_changed_while_the_question_is_open_gets_no_verdict() {
     let sandbox = with_tool(TOOL);
     interrupt(&sandbox);
     let before = ledger(&sandbox);
@@ -72,7 +72,7 @@ fn a_program_that_is_changed_while_the_question_is_open_ends_nothing() {
 }
 
 #[test]
-fn a_module_that_is_changed_while_the_question_is_open_ends_nothing() {
+fn a_module_that_is_changed_while_the_question_is_open_gets_no_verdict() {
     let sandbox = Sandbox::new();
     let module = "def score(seed, factor, gain):\n    return seed * factor % 101 + gain\n";
     sandbox.write("helper.py", module);
@@ -95,7 +95,7 @@ fn a_module_that_is_changed_while_the_question_is_open_ends_nothing() {
 }
 
 #[test]
-fn a_program_that_is_changed_while_the_sealed_seeds_run_ends_nothing() {
+fn a_program_that_is_changed_while_the_sealed_seeds_run_gets_no_verdict() {
     let sandbox = with_tool(TOOL);
     let engine = sandbox.start(&ASK);
     until("the confirmation has a record", || sandbox.records().len() > BEFORE);
@@ -112,8 +112,6 @@ fn a_program_that_is_changed_while_the_sealed_seeds_run_ends_nothing() {
 fn records_of_an_open_question_cannot_be_made_again() {
     let sandbox = Sandbox::with(&RECIPE.replace("pause: 0", "pause: 0.2"));
     sandbox.write("delta.yaml", BETTER);
-    let known: Vec<String> = sandbox.records().into_keys().collect();
-    assert!(known.is_empty());
     let engine = sandbox.start(&ASK);
     until("the search is over", || sandbox.records().len() >= BEFORE);
     let before = sandbox.records();

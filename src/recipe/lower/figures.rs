@@ -80,9 +80,9 @@ mapping! {
         xlim: Limits,
         /// The ends of the y-axis, likewise.
         ylim: Limits,
-        /// The label of the x-axis. Default: the name of the quantity with its unit.
+        /// The name of the quantity on the x-axis, for readers; the unit follows it. Default: the name of the metric or axis.
         xlabel: Text,
-        /// The label of the y-axis. Default: the name of the quantity with its unit.
+        /// The name of the quantity on the y-axis, likewise.
         ylabel: Text,
         /// The place of the legend. Default: `right`, and `bottom` in a column of a paper.
         legend: Word<Legend> = Word(Legend::WORDS),

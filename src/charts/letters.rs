@@ -1,0 +1,60 @@
+//! Lines of text as glyphs of the embedded font, for the canvases that draw letters themselves.
+
+use ab_glyph::{Font as _, FontRef, GlyphId, PxScale, ScaleFont as _};
+use plotters_backend::{
+    BackendTextStyle, FontTransform,
+    text_anchor::{HPos, VPos},
+};
+
+/// `DejaVu` Sans; see `font/LICENSE`.
+pub(super) const FONT: &[u8] = include_bytes!("font/DejaVuSans-subset.ttf");
+
+/// A line of text around its anchor, before it is turned.
+pub(super) struct Letters {
+    /// The glyphs, each with its distance to the right of the anchor.
+    pub(super) glyphs: Vec<(GlyphId, f32)>,
+    /// Distance of the baseline below the anchor.
+    pub(super) base: f32,
+    /// Size of the font.
+    pub(super) scale: PxScale,
+}
+
+impl Letters {
+    /// Lays a text out, at `zoom` units of the canvas for a unit of the drawing.
+    pub(super) fn new<S: BackendTextStyle>(font: &FontRef<'_>, text: &str, style: &S, zoom: f32) -> Self {
+        // The size is the line height of the SVG's font, so that capitals have the same height as in the SVG.
+        #[expect(clippy::cast_possible_truncation, reason = "the size of a font")]
+        let size = style.size() as f32 * zoom;
+        let scaled = font.as_scaled(font.pt_to_px_scale(size * 0.72).unwrap_or_else(|| size.into()));
+        let ids: Vec<GlyphId> = text.chars().map(|char| scaled.glyph_id(char)).collect();
+        let wide: f32 = ids.iter().map(|id| scaled.h_advance(*id)).sum();
+        let anchor = style.anchor();
+        let mut along = match anchor.h_pos {
+            HPos::Left => 0.0,
+            HPos::Center => -wide / 2.0,
+            HPos::Right => -wide,
+        };
+        let (up, down) = (0.73 * scaled.ascent(), -scaled.descent());
+        let base = match anchor.v_pos {
+            VPos::Top => up,
+            VPos::Center => up / 2.0,
+            VPos::Bottom => -down,
+        };
+        let glyphs = ids.into_iter().map(|id| {
+            let place = along;
+            along += scaled.h_advance(id);
+            (id, place)
+        });
+        Self { glyphs: glyphs.collect(), base, scale: scaled.scale() }
+    }
+}
+
+/// A place relative to the anchor, turned as the text is.
+pub(super) fn turned(transform: &FontTransform, (x, y): (f32, f32)) -> (f32, f32) {
+    match transform {
+        FontTransform::None => (x, y),
+        FontTransform::Rotate90 => (-y, x),
+        FontTransform::Rotate180 => (-x, -y),
+        FontTransform::Rotate270 => (y, -x),
+    }
+}
