@@ -33,6 +33,7 @@ wheel=$(ls "$target"/wheels/*.whl)
 empty=$(mktemp -d)
 trap 'rm -rf "$empty"' EXIT
 cd "$empty"
+begun=$SECONDS
 "$PYTHON" -m venv venv
 venv/bin/python -m pip install -q --disable-pip-version-check --no-index --no-deps "$wheel"
 # Nothing of the caller's may help.
@@ -41,6 +42,7 @@ export PATH=$empty/venv/bin:/usr/bin:/bin
 sweep --version
 python -c 'import sweep; print("import sweep:", sweep.__file__)'
 sweep demo --backend cpu
+echo "from a new environment with the wheel to the first report: $((SECONDS - begun)) s"
 printf 'import sweep\np = sweep.params(lr=0.1)\nsweep.report(loss=p["lr"])\n' >train.py
 sweep new train.py
 sweep run train.yaml

@@ -66,6 +66,16 @@ impl Serialize for Short {
     }
 }
 
+impl Data {
+    /// With the names of jobs as lists of jobs have them: of dots that are points of this step.
+    pub(crate) fn of_step(mut self, step: &str) -> Self {
+        for job in self.series.iter_mut().flat_map(|line| &mut line.jobs) {
+            *job = if job.is_empty() { step.to_owned() } else { format!("{step}/{job}") };
+        }
+        self
+    }
+}
+
 fn is_free(limits: &[Option<f64>; 2]) -> bool {
     limits == &[None, None]
 }

@@ -326,8 +326,8 @@ impl<'a> View<'a> {
             let (lists, needs) = self.plan.written_needs(id);
             SavedJob {
                 label: job.label.to_string(),
-                step: job.label.step.clone(),
-                point: job.label.point.clone(),
+                step: job.label.step.to_string(),
+                point: job.label.point.to_string(),
                 task: job.task.name.to_owned(),
                 key: job.key,
                 state: self.state(id).to_owned(),

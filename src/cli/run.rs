@@ -369,7 +369,7 @@ fn check_plan(plan: &Plan, states: &[Disposition]) -> Result<(), Error> {
         let (names, place) = plan.inherited(id);
         if let Some(name) = names.into_iter().find(|name| std::env::var_os(name).is_none()) {
             let at = place.map(|place| format!("{}: ", plan.sources().location(place))).unwrap_or_default();
-            return Err(Error::Unset { at, name: name.to_owned(), step: job.label.step.clone() });
+            return Err(Error::Unset { at, name: name.to_owned(), step: job.label.step.to_string() });
         }
     }
     Ok(())
@@ -392,7 +392,7 @@ fn check_nodes(args: &RunArgs, plan: &Plan, states: &[Disposition], batch: Optio
         None => "this machine is one node: use `--executor slurm`, or write `nodes: 1` and `launch: torchrun`",
     };
     let wants = if nodes > 1 { format!("{nodes} nodes") } else { "processes by `srun`".to_owned() };
-    Err(Error::Nodes { step: job.label.step.clone(), wants, reason })
+    Err(Error::Nodes { step: job.label.step.to_string(), wants, reason })
 }
 
 /// Gives new records their lines in the index, so that the next run need not read them. Where that fails it does.

@@ -9,7 +9,7 @@ use std::{
 };
 
 use sweep_job::{
-    Backend, Kind, Param, ParamError, TaskSpec, Value, Values,
+    Backend, Kind, Name, Param, ParamError, TaskSpec, Value, Values,
     tasks::{Command, complete_ranks},
 };
 
@@ -82,7 +82,7 @@ pub(super) struct Builder<'a> {
     pub(super) study: usize,
     pub(super) recipe: &'a Recipe,
     /// The recipe's name, where there are several.
-    pub(super) prefix: Option<String>,
+    pub(super) prefix: Option<Name>,
     pub(super) backend: Backend,
     pub(super) jobs: &'a mut Jobs,
     pub(super) steps: Vec<Vec<(Point, JobId)>>,
@@ -100,19 +100,19 @@ fn seed_plan(step: &Step, points: &[Point]) -> Option<SeedPlan> {
 }
 
 impl Builder<'_> {
-    pub(super) fn add_step(&mut self, index: usize, points: &[Point]) -> Result<(), PlanError> {
+    pub(super) fn add_step(&mut self, index: usize, points: Vec<Point>) -> Result<(), PlanError> {
         let step = &self.recipe.steps[index];
-        let mut joins: Vec<Join> = step.needs.iter().map(|need| self.join(need, points)).collect();
-        let seeds = seed_plan(step, points);
+        let mut joins: Vec<Join> = step.needs.iter().map(|need| self.join(need, &points)).collect();
+        let seeds = seed_plan(step, &points);
         for point in points {
-            let needs = self.needed_jobs(step, point, &mut joins);
-            let Some((values, inputs)) = self.values(step, point, &needs) else { continue };
+            let needs = self.needed_jobs(step, &point, &mut joins);
+            let Some((values, inputs)) = self.values(step, &point, &needs) else { continue };
             if self.steps[index].is_empty() {
-                lint::scripts(self.recipe, step, point, self.problems);
+                lint::scripts(self.recipe, step, &point, self.problems);
             }
-            lint::point(self.recipe, step, point, &self.label(step, point), self.problems);
-            let round = self.round(step, point, &needs);
-            let held = self.held(step, point, &needs);
+            lint::point(self.recipe, step, &point, &self.label(step, &point), self.problems);
+            let round = self.round(step, &point, &needs);
+            let held = self.held(step, &point, &needs);
             let backend = step.task.on_device.then_some(self.backend);
             let lists = || needs.iter().filter_map(|group| group.list);
             let keys = lists().map(|list| self.jobs.keys(list)).collect();
@@ -123,7 +123,7 @@ impl Builder<'_> {
             let id = match self.jobs.by_key.get(&key) {
                 Some(id) => *id,
                 None => {
-                    let label = self.label(step, point);
+                    let label = self.label(step, &point);
                     let Step { task, resources, policy, .. } = *step;
                     let job = Job { key, identity, task, values, resources, policy, turn: None, label, seeds, code };
                     let id = JobId::new(self.jobs.all.len());
@@ -141,7 +141,7 @@ impl Builder<'_> {
             let known = &mut self.jobs.rounds[id.index()];
             *known = round.min(*known);
             self.jobs.held[id.index()] &= held;
-            self.steps[index].push((point.clone(), id));
+            self.steps[index].push((point, id));
         }
         Ok(())
     }
@@ -490,6 +490,6 @@ impl Builder<'_> {
     }
 
     pub(super) fn label(&self, step: &Step, point: &Point) -> Label {
-        Label { recipe: self.prefix.clone(), step: step.name.value.clone(), point: point.to_string() }
+        Label { recipe: self.prefix.clone(), step: step.name.value.as_str().into(), point: point.to_string().into() }
     }
 }

@@ -31,7 +31,7 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize};
-use sweep_job::{Backend, TaskInfo, Values};
+use sweep_job::{Backend, Name, TaskInfo, Values};
 use tracing::{debug_span, field};
 
 use self::{
@@ -179,11 +179,11 @@ impl Job {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Label {
     /// The recipe's name, where there are several.
-    pub recipe: Option<String>,
+    pub recipe: Option<Name>,
     /// The step's name.
-    pub step: String,
+    pub step: Name,
     /// The point, as `axis=value,axis=value`; empty for a step without a matrix.
-    pub point: String,
+    pub point: Name,
 }
 
 impl std::fmt::Display for Label {
@@ -245,7 +245,7 @@ impl Plan {
         for (study, recipe) in recipes.into_iter().enumerate() {
             let expanding = debug_span!(target: log::PLAN, "expand", recipe = recipe.name, points = field::Empty);
             let of_study = |step: usize| searched.get(&(study, step));
-            let Expanded { order, points, left } =
+            let Expanded { order, mut points, left } =
                 expanding.in_scope(|| expand_all(&recipe, &of_study, &mut problems, &mut room));
             expanding.record("points", points.iter().map(Vec::len).sum::<usize>());
             drop(expanding);
@@ -254,13 +254,13 @@ impl Plan {
             lint::states(&recipe, &mut problems);
             lint::gpus(&recipe, &mut problems);
             lint::selection_bias(&recipe, &mut problems);
-            let prefix = several.then(|| recipe.name.clone());
+            let prefix = several.then(|| Name::from(recipe.name.as_str()));
             let steps = vec![Vec::new(); recipe.steps.len()];
             let (jobs, problems, room) = (&mut jobs, &mut problems, &mut room);
             let mut builder = Builder { study, recipe: &recipe, prefix, backend, jobs, steps, problems, room };
             let keys = debug_span!(target: log::PLAN, "keys", recipe = recipe.name).entered();
             for step in order {
-                builder.add_step(step, &points[step])?;
+                builder.add_step(step, std::mem::take(&mut points[step]))?;
             }
             drop(keys);
             let steps = builder.steps;

@@ -96,7 +96,7 @@ impl Plan {
             let SerializedJob { needs, lists, seeds, project, .. } = serialized;
             let task = Task::info(&identity.task)
                 .filter(|task| task.revision_of(&values, identity.backend) == identity.revision);
-            let task = task.ok_or_else(|| DeserializeError::Task(identity.task.clone()))?;
+            let task = task.ok_or_else(|| DeserializeError::Task(identity.task.to_string()))?;
             let lists: Option<Vec<(ListId, usize)>> = lists.iter().map(|number| known.get(number).copied()).collect();
             let lists = lists.filter(|lists| lists.iter().all(|(_, after)| *after <= jobs.len()));
             let Some(lists) = lists.filter(|_| needs.iter().all(|need| *need < jobs.len())) else {

@@ -181,7 +181,7 @@ fn add(study: &Study, step: usize, at: u64, of: &[JobId], jobs: &mut Jobs) -> Re
     if job.policy.states.keep == KeptStates::None {
         job.policy.states.keep = KeptStates::Last;
     }
-    job.label.point = label(&study.steps[step], of, at);
+    job.label.point = label(&study.steps[step], of, at).into();
     Ok(Some(jobs.add(job, example)))
 }
 
@@ -302,7 +302,7 @@ impl Plan {
             let Some(steps) = end(id) else { continue };
             let from = self.continues(id).filter(|other| open.contains(other)).and_then(end);
             let Label { recipe, step, .. } = &self.job(id).label;
-            let name = recipe.as_ref().map_or_else(|| step.clone(), |recipe| format!("{recipe}:{step}"));
+            let name = recipe.as_ref().map_or_else(|| step.to_string(), |recipe| format!("{recipe}:{step}"));
             let from = from.unwrap_or(0).min(steps);
             let stretch = Stretch { job: id, from, end: steps, is_shared: self.is_shared(id) };
             found.entry(name).or_default().0.push(stretch);

@@ -25,7 +25,7 @@ impl Added {
     pub(super) fn push(&mut self, plan: &Plan, job: usize, name: String, because: &str) {
         let label = &plan.job(JobId::new(job)).label;
         let step =
-            label.recipe.as_ref().map_or_else(|| label.step.clone(), |recipe| format!("{recipe}:{}", label.step));
+            label.recipe.as_ref().map_or_else(|| label.step.to_string(), |recipe| format!("{recipe}:{}", label.step));
         match self.0.iter_mut().find(|of_step| of_step.step == step) {
             Some(of_step) => {
                 of_step.jobs += 1;

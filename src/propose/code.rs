@@ -43,7 +43,7 @@ pub(super) fn code(plan: &Plan, jobs: impl IntoIterator<Item = JobId>) -> io::Re
 
 /// The words of a command: of its arguments, of its script, and of its environment.
 fn named(job: &Job, words: &mut BTreeSet<String>) {
-    let mut open: Vec<&Value> = ["argv", "run", "env"].iter().filter_map(|param| job.values.get(*param)).collect();
+    let mut open: Vec<&Value> = ["argv", "run", "env"].iter().filter_map(|param| job.values.get(param)).collect();
     while let Some(value) = open.pop() {
         match value {
             Value::Text(text) => {

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
-use sweep_job::{Task, Unit, Value};
+use sweep_job::{Name, Task, Unit, Value};
 
 use crate::{
     analysis::{State, Verdict, digits_of},
@@ -212,11 +212,11 @@ fn changed(before: &Identity, after: &Identity) -> Vec<(String, [String; 2])> {
             changes.push((what.to_owned(), [before, after]));
         }
     };
-    add("task", before.task.clone(), after.task.clone());
+    add("task", before.task.to_string(), after.task.to_string());
     add("task revision", before.revision.to_string(), after.revision.to_string());
     let backend = |identity: &Identity| identity.backend.map_or("none", |backend| backend.name()).to_owned();
     add("backend", backend(before), backend(after));
-    let names: BTreeSet<&String> = before.params.keys().chain(after.params.keys()).collect();
+    let names: BTreeSet<&Name> = before.params.keys().chain(after.params.keys()).collect();
     for name in names {
         let shown = |identity: &Identity| match identity.params.get(name) {
             Some(value) => without_keys(&value.to_string()),

@@ -143,8 +143,8 @@ impl<'a> Explainer<'a> {
     /// Number of fields that differ; those of needed jobs count as one each.
     fn distance(&self, id: JobId, entry: &Entry) -> usize {
         let (now, then) = (&self.plan.job(id).identity, &entry.identity);
-        let names = now.params.keys().chain(then.params.keys().filter(|name| !now.params.contains_key(*name)));
-        let params = names.filter(|name| now.params.get(*name) != then.params.get(*name)).count();
+        let names = now.params.keys().chain(then.params.keys().filter(|name| !now.params.contains_key(name)));
+        let params = names.filter(|name| now.params.get(name) != then.params.get(name)).count();
         let inputs = now.inputs.keys().chain(then.inputs.keys().filter(|name| !now.inputs.contains_key(*name)));
         let inputs = inputs.filter(|name| now.inputs.get(*name) != then.inputs.get(*name)).count();
         // Both are sorted.

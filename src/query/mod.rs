@@ -12,7 +12,7 @@ mod parquet;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use sweep_job::{Task, TaskInfo, Unit, Value, current_name};
+use sweep_job::{Name, Task, TaskInfo, Unit, Value, current_name};
 
 pub use self::output::{Format, Output};
 use crate::{
@@ -180,7 +180,7 @@ impl Records {
             }
             let (entry, measured) = &self.entries[row.entry];
             tasks.insert(entry.identity.task.as_str());
-            params.extend(entry.identity.params.keys().map(String::as_str));
+            params.extend(entry.identity.params.keys().map(Name::as_str));
             metrics.extend(measured.metrics.keys().map(String::as_str));
         }
         let declared = tasks.iter().filter_map(|task| Task::info(task)).flat_map(TaskInfo::params);

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, fmt, path::Path, str::FromStr};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use sweep_job::{Backend, Kind, Part, TaskInfo, Value, Values, tasks::input_name};
+use sweep_job::{Backend, Kind, Name, Part, TaskInfo, Value, Values, tasks::input_name};
 
 use crate::{record::deferred, record::needed::Needed};
 
@@ -20,15 +20,15 @@ pub struct Identity {
     /// Version of this form; raised when the same job would give another JSON.
     pub format: u32,
     /// The task's name.
-    pub task: String,
+    pub task: Name,
     /// The task's revision.
     pub revision: u32,
     /// Backend, for tasks that compute on a device.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub backend: Option<Backend>,
     /// The parameters that differ from their defaults.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
-    pub params: BTreeMap<String, Value>,
+    #[serde(skip_serializing_if = "Values::is_empty", default)]
+    pub params: Values,
     /// The digests of the input files, by parameter; those of a list as `parameter.1`, `parameter.2`, …
     #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
     pub inputs: BTreeMap<String, String>,
@@ -53,7 +53,7 @@ impl Identity {
         needs: Needed,
     ) -> Self {
         let mut params = task.identity(values);
-        params.retain(|name, _| !inputs.contains_key(name));
+        params.retain(|name, _| !inputs.contains_key(name.as_str()));
         for param in task.params().filter(|param| matches!(param.kind, Kind::List(Kind::Path(_)))) {
             // A program finds the inputs of a list by name, and where they come from makes no difference to it.
             if let Some(Value::List(paths)) = params.get_mut(param.name) {
@@ -66,7 +66,7 @@ impl Identity {
         }
         Self {
             format: FORMAT,
-            task: task.name.to_owned(),
+            task: Name::const_new(task.name),
             revision: task.revision_of(values, backend),
             backend,
             params,
@@ -103,14 +103,18 @@ impl Identity {
 impl Key {
     /// The digest of a value's JSON.
     pub(crate) fn of_json(value: &impl Serialize) -> serde_json::Result<Self> {
-        let mut hasher = blake3::Hasher::new();
-        serde_json::to_writer(&mut hasher, value)?;
-        Ok(Self(*hasher.finalize().as_bytes()))
+        // In one piece: the writer of JSON gives away a few bytes at a time, and the hash costs more for each piece than for them.
+        Ok(Self(*blake3::hash(&serde_json::to_vec(value)?).as_bytes()))
     }
 
     /// As many hexadecimal digits as people read and as tell the jobs of a store apart.
     pub fn short(&self) -> String {
         self.to_string()[..12].to_owned()
+    }
+
+    /// Its first byte.
+    pub(crate) fn first(self) -> u8 {
+        self.0[0]
     }
 
     /// Its hexadecimal digits.

@@ -244,7 +244,7 @@ pub(crate) mod tests {
         let names = ["utilisation.cpu", "steps.left_out", "compute.ceiling", "loss"];
         let read = |task: &str| {
             let mut record = sample();
-            record.identity.task = task.to_owned();
+            record.identity.task = task.into();
             for name in names {
                 record.outcome.set_open(name, 1.0, Unit::One);
             }

@@ -89,7 +89,8 @@ impl Figure {
         let svg = chart.svg();
         let png = svg.is_ok().then(|| chart.png()).flatten();
         let pdf = svg.is_ok().then(|| chart.pdf()).flatten();
-        let data = svg.is_ok().then(|| chart.data()).flatten();
+        let step = &study.recipe.steps[figure.from.value].name.value;
+        let data = svg.is_ok().then(|| chart.data()).flatten().map(|data| data.of_step(&clean(step)));
         Self { name: figure.name.value.clone(), title, svg, png, pdf, data }
     }
 }

@@ -3,9 +3,9 @@
 //! The shape of a job is its identity without what cannot change its use of memory: the needed jobs, the code, and the
 //! parameters in [`NEUTRAL`]. In the arguments and scripts of programs, the same names are recognized as flags.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
-use sweep_job::{Metrics, Unit, Value};
+use sweep_job::{Metrics, Unit, Value, Values};
 
 use super::slots::WHOLE;
 use crate::{
@@ -190,12 +190,8 @@ pub(super) fn allocated(metrics: &Metrics) -> Option<f64> {
 
 /// The shape of a job: a digest of what may change its use of memory.
 pub fn shape(identity: &Identity) -> Shape {
-    let params: BTreeMap<&String, Value> = identity
-        .params
-        .iter()
-        .filter(|(name, _)| !is_neutral(name))
-        .map(|(name, value)| (name, of_shape(value)))
-        .collect();
+    let params = identity.params.iter().filter(|(name, _)| !is_neutral(name));
+    let params: Values = params.map(|(name, value)| (name.clone(), of_shape(value))).collect();
     let Identity { task, revision, backend, inputs, .. } = identity;
     // Text keys and numbers: this cannot fail.
     let text = serde_json::to_vec(&(task, revision, backend, params, inputs)).unwrap_or_default();
@@ -243,6 +239,8 @@ fn of_words<'w>(words: impl Iterator<Item = &'w str>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use sweep_job::{Task, TaskInfo};
 
     use super::*;

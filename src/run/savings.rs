@@ -119,7 +119,7 @@ fn configuration(identity: &Identity) -> Configuration {
         Value::Map(entries) => {
             entries.iter().map(|(entry, value)| (format!("{name}.{entry}"), value.clone())).collect::<Vec<_>>()
         }
-        value => vec![(name.clone(), value.clone())],
+        value => vec![(name.to_string(), value.clone())],
     });
     parts.filter(|(name, _)| !INDIFFERENT.contains(&name.as_str())).collect()
 }

@@ -33,10 +33,16 @@ impl Signals {
     }
 
     /// Forwards every signal during the run; afterwards signals have their default effects.
+    ///
+    /// A terminal goes away once: a hangup that is repeated, while a run that left for it ends, does not end the process before
+    /// it has its exit code.
     pub(super) fn forward(mut self, inputs: Sender<Input>) -> io::Result<()> {
         let forward = move || {
+            let mut hung_up = false;
             for signal in self.0.forever() {
-                if inputs.send(Input::Signal(signal)).is_err() {
+                let repeated = signal == SIGHUP && hung_up;
+                hung_up |= signal == SIGHUP;
+                if inputs.send(Input::Signal(signal)).is_err() && !repeated {
                     let _ = emulate_default_handler(signal);
                 }
             }

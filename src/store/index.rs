@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use sweep_job::{Backend, Metric, Metrics};
 use tracing::info_span;
 
-use super::{Origin, Record, Store, StoreError, Under};
+use super::{Origin, Record, Store, StoreError, Under, entries};
 use crate::record::{Digest, RecordError};
 use crate::{
     host::{log, threads},
@@ -184,6 +184,20 @@ impl Line for Measured {
     }
 }
 
+/// Does something with all of these, on several threads if there are more than `least`. A thread that panics has no results:
+/// its jobs run again.
+fn in_parts<T: Sync, R: Send>(all: &[T], least: usize, work: impl Fn(&[T]) -> Vec<R> + Sync) -> Vec<R> {
+    let threads = thread::available_parallelism().map_or(1, usize::from).min(all.len() / least + 1);
+    if threads < 2 {
+        return work(all);
+    }
+    thread::scope(|scope| {
+        let parts = all.chunks(all.len().div_ceil(threads));
+        let handles: Vec<_> = parts.map(|part| scope.spawn(|| work(part))).collect();
+        handles.into_iter().flat_map(|handle| handle.join().unwrap_or_default()).collect()
+    })
+}
+
 impl Store {
     /// An entry for every record that can be read, ordered by key.
     pub fn index(&self) -> io::Result<Vec<Entry>> {
@@ -212,13 +226,20 @@ impl Store {
     pub fn look(&self, keys: &[Key]) -> Result<Looked, StoreError> {
         let _looking = info_span!(target: log::STORE, "look-up", keys = keys.len()).entered();
         let mut looked = Looked { whole: vec![false; keys.len()], stamps: vec![None; keys.len()], damaged: Vec::new() };
-        let mut stamps = Vec::with_capacity(keys.len());
-        for (index, key) in keys.iter().enumerate() {
-            match self.record(*key).symlink_metadata() {
-                Ok(metadata) if metadata.is_file() => stamps.push((index, stamp(&metadata))),
+        let shards = self.shards();
+        let candidates: Vec<usize> =
+            (0..keys.len()).filter(|index| shards[usize::from(keys[*index].first())]).collect();
+        let there = in_parts(&candidates, 2000, |part| {
+            let file = |index: &usize| Some((*index, self.record(keys[*index]).symlink_metadata().ok()?));
+            part.iter().filter_map(file).collect()
+        });
+        let mut stamps = Vec::with_capacity(there.len());
+        for (index, metadata) in there {
+            if metadata.is_file() {
+                stamps.push((index, stamp(&metadata)));
+            } else {
                 // Neither a file nor nothing.
-                Ok(_) => looked.damaged.extend(self.get(*key).err()),
-                Err(_) => {}
+                looked.damaged.extend(self.get(keys[index]).err());
             }
         }
         for (index, stamp) in &stamps {
@@ -234,15 +255,8 @@ impl Store {
         for (index, _) in old {
             looked.whole[index] = true;
         }
-        let read = |part: &[(usize, Stamp)]| -> Vec<_> {
+        let found = in_parts(&new, 500, |part| {
             part.iter().map(|(index, stamp)| (*index, *stamp, self.get(keys[*index]))).collect()
-        };
-        let threads = thread::available_parallelism().map_or(1, usize::from).min(new.len() / 500 + 1);
-        let found: Vec<_> = thread::scope(|scope| {
-            let parts = new.chunks(new.len().div_ceil(threads).max(1));
-            let handles: Vec<_> = parts.map(|part| scope.spawn(|| read(part))).collect();
-            // A thread that panics has checked nothing, and its jobs run again.
-            handles.into_iter().flat_map(|handle| handle.join().unwrap_or_default()).collect()
         });
         let mut lines = Vec::new();
         for (index, stamp, record) in found {
@@ -261,6 +275,18 @@ impl Store {
             self.append(torn, lines.iter().map(|(stamp, line)| (*stamp, line)));
         }
         Ok(looked)
+    }
+
+    /// The folders of records that there are, by the first byte of their keys.
+    fn shards(&self) -> [bool; 256] {
+        let mut shards = [false; 256];
+        let names = entries(&self.root).unwrap_or_default().into_iter();
+        let names =
+            names.filter_map(|path| Some(path.file_name()?.to_str()?.to_owned())).filter(|name| name.len() == 2);
+        for shard in names.filter_map(|name| u8::from_str_radix(&name, 16).ok()) {
+            shards[usize::from(shard)] = true;
+        }
+        shards
     }
 
     /// Every record.

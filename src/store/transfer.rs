@@ -426,7 +426,7 @@ pub(super) mod tests {
         let (here, there) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let (store, record) = store_with_one(here.path());
         let mut other = sample();
-        other.params.insert("value".into(), sweep_job::Value::Float(7.0));
+        other.params.insert("value", sweep_job::Value::Float(7.0));
         other.identity.params = [("value".to_owned(), sweep_job::Value::Float(7.0))].into();
         other.key = other.identity.key().unwrap();
         let Claim::Miss(pending) = store.claim(other.key).unwrap() else { panic!("not done yet") };

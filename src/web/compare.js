@@ -20,7 +20,7 @@ const show = async () => {
   }));
   const missing = data.runs.filter((run, index) => !keys[index]).map(([, letter]) => letter);
   document.getElementById("curves-note").textContent = missing.length ? `no curves in ${missing.join(", ")}` : "";
-  document.getElementById("curves-body").replaceChildren(...[...series].map(([name, lines]) => chart(name, lines)));
+  document.getElementById("curves-body").replaceChildren(...[...series].map(([name, lines]) => jobCurve(name, lines).figure));
 };
 if (job) {
   job.replaceChildren(...data.jobs.map(([label]) => new Option(label, label)));

@@ -9,7 +9,7 @@ use axum::{
 use maud::{Markup, html};
 use serde::{Deserialize, Serialize};
 
-use super::{Site, crumbs, not_found, page as site_page, read, runs};
+use super::{Script, Site, crumbs, not_found, page as site_page, read, runs};
 use crate::{
     format::{clean, count, duration},
     query::diff::{self, Change, Difference, MetricChange, Shown},
@@ -99,7 +99,7 @@ fn render(site: &Site, names: &[String]) -> Option<Response> {
     };
     let runs = sides.iter().zip(LETTERS).map(|(side, letter)| (side.name.as_str(), letter.to_owned())).collect();
     let data = serde_json::to_string(&Data { runs, jobs }).ok()?;
-    Some(site_page(&title, header, main, &data, include_str!("compare.js")))
+    Some(site_page(&title, header, main, &data, &Script { text: include_str!("compare.js"), charts: true }))
 }
 
 /// The jobs that have curves in some run.

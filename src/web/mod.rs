@@ -96,9 +96,17 @@ fn router(site: Arc<Site>, names: Names) -> Router {
         .with_state(site)
 }
 
+/// The script of a page.
+struct Script {
+    text: &'static str,
+    /// True if it draws charts.
+    charts: bool,
+}
+
 /// A page of the site.
-fn page(title: &str, header: Markup, main: Markup, data: &str, script: &str) -> Response {
-    let shell = Layout { title, mark: "", header, main, data, script, charts: false, connect: true };
+fn page(title: &str, header: Markup, main: Markup, data: &str, script: &Script) -> Response {
+    let Script { text: script, charts } = *script;
+    let shell = Layout { title, mark: "", header, main, data, script, charts, connect: true };
     ([(header::CACHE_CONTROL, "no-store")], Html(shell.render())).into_response()
 }
 
@@ -109,7 +117,8 @@ fn crumbs() -> Markup {
 
 fn not_found(text: &str) -> Response {
     let header = html! { (crumbs()) h1 { "Not found" } };
-    (StatusCode::NOT_FOUND, page("Not found", header, html! { p { (text) } }, "{}", "")).into_response()
+    let script = Script { text: "", charts: false };
+    (StatusCode::NOT_FOUND, page("Not found", header, html! { p { (text) } }, "{}", &script)).into_response()
 }
 
 /// Reads files on a thread that may wait for them.

@@ -10,7 +10,7 @@ use axum::{extract::State, response::Response};
 use maud::html;
 use serde::Serialize;
 
-use super::{Site, compare::MOST as MOST_COMPARED, page as site_page, read, stream};
+use super::{Script, Site, compare::MOST as MOST_COMPARED, page as site_page, read, stream};
 use crate::{
     format::{clean, duration},
     host,
@@ -107,7 +107,7 @@ pub(super) async fn page(State(site): State<Arc<Site>>) -> Response {
         section id="reports" { h2 { "Reports" } ul .links #reports-body {} }
         p .hidden role="status" id="news" {}
     };
-    site_page("Runs", header, main, &data, include_str!("runs.js"))
+    site_page("Runs", header, main, &data, &Script { text: include_str!("runs.js"), charts: false })
 }
 
 pub(super) async fn events(State(site): State<Arc<Site>>) -> Response {

@@ -9,23 +9,32 @@ const load = async (row) => {
   return { ...detail, wholeLog: async () => (await fetch(`${base}/jobs/${row.key}/log`)).json() };
 };
 const list = jobList(of("jobs"), data, load);
+// What has the same parts is left as it is: who zooms is not disturbed.
+const refill = (element, parts) => {
+  if (parts.length !== element.childNodes.length || parts.some((part, index) => part !== element.childNodes[index])) element.replaceChildren(...parts);
+};
+// The cards of running jobs, each with its charts by name.
+let cards = new Map();
+const newCard = (label) => {
+  const bar = make("progress");
+  return { element: make("article", undefined, "card"), heading: make("h3", label), bar, says: make("p", undefined, "note"), curves: make("div", undefined, "curves"), charts: new Map() };
+};
 const card = (job) => {
-  const card = make("article", undefined, "card");
-  card.append(make("h3", job.label));
+  const known = cards.get(job.label) ?? newCard(job.label);
   if (job.total) {
-    const bar = make("progress");
-    Object.assign(bar, { max: job.total, value: job.done });
-    bar.setAttribute("aria-label", `${job.label}: ${job.done} of ${job.total}`);
-    card.append(bar);
+    Object.assign(known.bar, { max: job.total, value: job.done });
+    known.bar.setAttribute("aria-label", `${job.label}: ${job.done} of ${job.total}`);
   }
-  card.append(make("p", job.says, "note"));
-  const curves = make("div", undefined, "curves");
-  for (const { name, says, points } of job.curves) {
-    const line = { name, at: points.map(([step]) => step), values: points.map(([, value]) => value) };
-    curves.append(points.length > 1 ? chart(says, [line], name) : make("p", says, "note"));
-  }
-  card.append(curves);
-  return card;
+  known.says.textContent = job.says;
+  refill(known.curves, job.curves.map(({ name, says, points }) => {
+    if (points.length < 2) return make("p", says, "note");
+    const lines = [{ name, at: points.map(([step]) => step), values: points.map(([, value]) => value) }];
+    if (known.charts.has(name)) known.charts.get(name).update(says, lines);
+    else known.charts.set(name, jobCurve(says, lines, name));
+    return known.charts.get(name).figure;
+  }));
+  refill(known.element, [known.heading, ...(job.total ? [known.bar] : []), known.says, known.curves]);
+  return [job.label, known];
 };
 let steps = "";
 const showRest = (rest) => {
@@ -49,7 +58,8 @@ const showRest = (rest) => {
     if (focused) document.querySelector(`a[data-step="${CSS.escape(focused)}"]`)?.focus();
   }
   of("running").hidden = rest.running.length === 0;
-  of("running-body").replaceChildren(...rest.running.map(card));
+  cards = new Map(rest.running.map(card));
+  refill(of("running-body"), [...cards.values()].map(({ element }) => element));
   if (rest.state !== data.said) {
     if (data.said) of("news").textContent = `the run is ${rest.state}: ${rest.words}`;
     data.said = rest.state;

@@ -16,7 +16,7 @@ use maud::html;
 use serde::Serialize;
 use sweep_job::{LIVE_SERIES, Live, Metrics, Progress, Task, TaskInfo};
 
-use super::{Site, crumbs, not_found, page as site_page, read, runs, stream};
+use super::{Script, Site, crumbs, not_found, page as site_page, read, runs, stream};
 use crate::{
     format::{clean, duration, latest, quantity, speeds, steps},
     host,
@@ -377,7 +377,7 @@ fn render(site: &Site, run: &str) -> Option<Response> {
         (list_section(&html! {}))
         p .hidden role="status" id="news" {}
     };
-    Some(site_page(&clean(recipe), header, main, &data, include_str!("view.js")))
+    Some(site_page(&clean(recipe), header, main, &data, &Script { text: include_str!("view.js"), charts: true }))
 }
 
 pub(super) async fn events(State(site): State<Arc<Site>>, UrlPath(run): UrlPath<String>) -> Response {

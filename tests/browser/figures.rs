@@ -5,9 +5,9 @@ use serde_json::json;
 use crate::{alone, driver::Browser, report::study};
 
 /// Does something with the mouse on the plot of a figure: events with places from 0 to 1 in the plot.
-fn mouse(browser: &mut Browser, events: &[(&str, f64, f64)]) {
+fn mouse(browser: &mut Browser, figure: &str, events: &[(&str, f64, f64)]) {
     let script = format!(
-        "(() => {{ const over = document.querySelector('#figure-loss .u-over'); over.scrollIntoView({{ block: 'center' }});
+        "(() => {{ const over = document.querySelector('#figure-{figure} .u-over'); over.scrollIntoView({{ block: 'center' }});
          const box = over.getBoundingClientRect();
          for (const [kind, x, y] of {}) over.dispatchEvent(new MouseEvent(kind, {{ bubbles: true, cancelable: true, button: 0, detail: 1, movementX: 9, movementY: 1,
            clientX: box.x + box.width * x, clientY: box.y + box.height * y, view: window }})); }})()",
@@ -32,7 +32,7 @@ fn figures_answer_the_pointer_and_have_controls() {
     assert_eq!(browser.eval("getComputedStyle(document.querySelector('#figure-memory .drawing')).display"), "block");
     assert_eq!(browser.texts("#figure-loss .choices label").len(), 3 + 3, "three series, two axes, smoothing");
 
-    mouse(&mut browser, &[("mouseenter", 0.5, 0.5), ("mousemove", 0.5, 0.5)]);
+    mouse(&mut browser, "loss", &[("mouseenter", 0.5, 0.5), ("mousemove", 0.5, 0.5)]);
     browser.until(&format!("{SHOWN}.startsWith('Iteration ')"));
     let said = browser.text("#figure-loss .note");
     for series in ["none: ", "magnitude: ", "bitter7: ", " ± "] {
@@ -40,12 +40,12 @@ fn figures_answer_the_pointer_and_have_controls() {
     }
     // A series that is off is not said.
     browser.click("#figure-loss .choices input");
-    mouse(&mut browser, &[("mouseenter", 0.5, 0.5), ("mousemove", 0.5, 0.5)]);
+    mouse(&mut browser, "loss", &[("mouseenter", 0.5, 0.5), ("mousemove", 0.5, 0.5)]);
     browser.until(&format!("{SHOWN}.includes('magnitude') && !{SHOWN}.includes('none')"));
 
     // Zoom: the same place is another iteration afterwards; the button shows everything again.
     let at = |browser: &mut Browser| {
-        mouse(browser, &[("mouseenter", 0.9, 0.5), ("mousemove", 0.9, 0.5)]);
+        mouse(browser, "loss", &[("mouseenter", 0.9, 0.5), ("mousemove", 0.9, 0.5)]);
         browser.until(&format!("{SHOWN}.startsWith('Iteration ')"));
         let said = browser.text("#figure-loss .note");
         said.split(' ').nth(1).unwrap().parse::<f64>().unwrap()
@@ -58,7 +58,7 @@ fn figures_answer_the_pointer_and_have_controls() {
         ("mousemove", 0.4, 0.5),
         ("mouseup", 0.4, 0.5),
     ];
-    mouse(&mut browser, &drag);
+    mouse(&mut browser, "loss", &drag);
     let zoomed = at(&mut browser);
     assert!(zoomed < whole / 1.5, "{zoomed}, of {whole}");
     browser.click("#figure-loss button");
@@ -74,6 +74,22 @@ fn figures_answer_the_pointer_and_have_controls() {
     browser.until(&format!("document.querySelector('#figure-loss canvas').toDataURL() === {plain}"));
     browser.eval("(() => { const range = document.querySelector('#figure-loss input[type=range]'); range.value = 0.9; range.dispatchEvent(new Event('input', { bubbles: true })); })()");
     assert_ne!(picture(&mut browser), plain, "smoothing changes the lines");
+
+    // A dot of a scatter plot is the nearest to the pointer, and leads to its job.
+    let said = "document.querySelector('#figure-dots .note').textContent";
+    let near = [("mouseenter", 0.02, 0.98), ("mousemove", 0.02, 0.98)];
+    mouse(&mut browser, "dots", &near);
+    browser.until(&format!("{said}.includes('train/prune=')"));
+    let dot = "(() => { const point = [...document.querySelectorAll('#figure-dots .u-cursor-pt')].find((point) => !point.classList.contains('u-off'));
+         const [point_box, over] = [point.getBoundingClientRect(), document.querySelector('#figure-dots .u-over').getBoundingClientRect()];
+         return [(point_box.x + point_box.width / 2 - over.x) / over.width, (point_box.y + point_box.height / 2 - over.y) / over.height]; })()";
+    let place: [f64; 2] = serde_json::from_value(browser.eval(dot)).unwrap();
+    let job = browser.text("#figure-dots .note").split(" · ").nth(1).unwrap().split(": ").next().unwrap().to_owned();
+    let [x, y] = place;
+    let click = [("mousemove", x, y), ("mousedown", x, y), ("mouseup", x, y), ("click", x, y)];
+    mouse(&mut browser, "dots", &click);
+    browser.until("document.querySelector('.detail .curve canvas') !== null");
+    assert_eq!(browser.texts("#jobs-body button[aria-expanded=true]"), [job]);
     browser.inspect("figures");
     browser.is_content();
 

@@ -25,6 +25,7 @@ tables:
   wide: { title: Every seed, from: train, rows: [prune], columns: [seed], cells: [loss, memory.peak, throughput.tokens_per_s] }
 figures:
   loss: { title: Loss, from: train, kind: line, x: iteration, y: loss, color: prune, band: ci95 }
+  dots: { title: Loss against memory, from: train, kind: scatter, x: memory.peak, y: loss, color: prune }
   memory: { title: Peak memory, from: train, kind: bar, x: prune, y: memory.peak }
 claims:
   cheap: { says: Half of the weights can go., value: { metric: loss, of: { step: train, prune: bitter7 } }, expect: { at_most: 9 } }
@@ -118,7 +119,7 @@ fn a_report_is_read_sorted_and_followed_from_the_steps_to_a_job() {
     browser.eval("document.querySelector('#jobs-body th button').focus()");
     let closed = browser.height();
     browser.press("Enter");
-    browser.until("document.querySelector('.detail .curve svg path.line') !== null");
+    browser.until("document.querySelector('.detail .curve canvas') !== null");
     let detail = browser.text(".detail");
     for known in [
         "loss",

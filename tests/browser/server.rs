@@ -63,7 +63,7 @@ fn a_run_is_watched_compared_and_read() {
     browser.inspect("runs");
     browser.click("#runs-body tr:first-child th a");
     browser.until(
-        "document.querySelectorAll('#running progress').length > 0 && document.querySelector('#running .plot') !== null",
+        "document.querySelectorAll('#running progress').length > 0 && document.querySelector('#running .canvas') !== null",
     );
     browser.inspect("run-live");
     let done = "Number(document.getElementById('words').textContent.split(' ')[0])";
@@ -154,14 +154,17 @@ steps:
     browser.open(&address);
     browser.until("document.querySelector('#runs-body tr .pill.running') !== null");
     browser.click("#runs-body tr:first-child th a");
-    browser.until("document.querySelectorAll('#running .plot').length === 2");
+    browser.until("document.querySelectorAll('#running .canvas').length === 2");
     browser.until("document.querySelector('#running progress')?.max === 100000");
     assert_eq!(browser.text("#running .card").matches("<b>acc</b> ").count(), 1, "{}", browser.text("#running"));
     browser.inspect("run-program");
-    let label = "document.querySelector('#running .plot').getAttribute('aria-label')";
+    let label = "document.querySelector('#running .canvas').getAttribute('aria-label')";
     let before = browser.eval(label);
     assert!(before.as_str().unwrap().starts_with("loss: "), "{before}");
+    // Its chart stays where it is while values arrive.
+    browser.eval("window.first = document.querySelector('#running canvas')");
     browser.until(&format!("{label} !== {before}"));
+    assert_eq!(browser.eval("window.first === document.querySelector('#running canvas')"), true);
     sandbox.write("go", "");
     let ended = run.wait();
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
@@ -198,12 +201,17 @@ steps:
     }
     browser.click("#compare");
     browser.until("document.querySelector('h1')?.textContent === '3 runs'");
-    browser.until("document.querySelectorAll('#curves .plot').length > 0");
-    assert_eq!(browser.texts("#curves .curve:first-child .legend li"), ["A", "B", "C"]);
-    assert_eq!(
-        browser.eval("document.querySelectorAll('#curves .curve:first-child path.line[class*=dash]').length"),
-        6
-    );
+    browser.until("document.querySelectorAll('#curves canvas').length > 0");
+    assert_eq!(browser.texts("#curves .curve:first-child .legend label"), [" A", " B", " C"]);
+    let dashes = "new Set([...document.querySelectorAll('#curves .curve:first-child .legend path')].map((path) => path.getAttribute('stroke-dasharray'))).size";
+    assert_eq!(browser.eval(dashes), 3);
+    // A run that is off is drawn no more.
+    let picture = "document.querySelector('#curves canvas').toDataURL()";
+    let all = browser.eval(picture);
+    browser.click("#curves .curve:first-child .legend input");
+    browser.until(&format!("{picture} !== {all}"));
+    browser.click("#curves .curve:first-child .legend input");
+    browser.until(&format!("{picture} === {all}"));
     assert_eq!(browser.texts("#job option"), ["train/seed=0", "train/seed=1"]);
     assert!(
         browser.text("#params-B").contains("SLOPE") && browser.text("#params-C").contains("→ {SLOPE: 3}"),

@@ -169,8 +169,8 @@ fn from_an_empty_folder_to_a_study_that_survives_kills_and_edits() {
     browser.open(&address);
     browser.until("document.querySelector('#runs-body tr .pill.running') !== null");
     browser.click("#runs-body tr:first-child th a");
-    browser.until("document.querySelectorAll('#running .plot').length === 2");
-    let label = "document.querySelector('#running .plot').getAttribute('aria-label')";
+    browser.until("document.querySelectorAll('#running .canvas').length === 2");
+    let label = "document.querySelector('#running .canvas').getAttribute('aria-label')";
     let before = browser.eval(label);
     assert!(before.as_str().unwrap().starts_with("loss: "), "{before}");
     browser.until(&format!("{label} !== {before}"));

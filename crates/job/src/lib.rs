@@ -16,6 +16,7 @@ mod task;
 pub mod tasks;
 pub mod units;
 mod value;
+mod values;
 
 pub use backend::{Backend, BackendChoice, Device, Probe, Rejected};
 pub use metric::{MetricInfo, Precision};
@@ -24,5 +25,6 @@ pub use observed::{FileStamp, Observed, ObservedFile, Package, Tool};
 pub use outcome::{Curve, Metric, Outcome, Unit};
 pub use params::{Bounds, Group, Inside, Kind, Param, ParamError, ParamType, Part, Path, Scalar, Variable};
 pub use protocol::{Failure, FailureKind, Job, LIVE_SERIES, Live, Message, PROTOCOL, Progress, Report, Speeds};
-pub use task::{Conflict, NEVER, Reach, Task, TaskInfo, TaskSpec, Values};
+pub use task::{Conflict, NEVER, Reach, Task, TaskInfo, TaskSpec};
 pub use value::Value;
+pub use values::{Name, Values};

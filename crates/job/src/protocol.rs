@@ -1,11 +1,11 @@
 //! The protocol between the engine and a worker process: one JSON value a line, the job on standard input, messages
 //! on standard output.
 
-use std::{collections::BTreeMap, fmt, path::PathBuf};
+use std::{fmt, path::PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Backend, Observed, Outcome, Unit, Value};
+use crate::{Backend, Observed, Outcome, Unit, Values};
 
 /// Version of the protocol. Engine and worker are the same binary, so a mismatch means that the binary was replaced
 /// during a run.
@@ -19,7 +19,7 @@ pub struct Job {
     /// The task's name.
     pub task: String,
     /// Every parameter that the task declares.
-    pub params: BTreeMap<String, Value>,
+    pub params: Values,
     /// Backend to compute on; `None` for a task that needs no device.
     pub backend: Option<Backend>,
     /// Threads to use on the CPU.

@@ -2,10 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::{Backend, MetricInfo, Param, Value, current_name, tasks};
-
-/// Parameters by name.
-pub type Values = BTreeMap<String, Value>;
+use crate::{Backend, MetricInfo, Name, Param, Value, Values, current_name, tasks};
 
 /// The list of tasks as a type, and as declarations.
 macro_rules! declare {
@@ -277,9 +274,10 @@ impl TaskInfo {
 
     /// `given`, completed with the defaults.
     pub fn complete(&self, mut given: Values) -> Values {
-        for param in self.params() {
-            given.entry(param.name.to_owned()).or_insert_with(param.default);
-        }
+        let missing = self.params().filter(|param| !given.contains_key(param.name));
+        let defaults: Vec<(Name, Value)> =
+            missing.map(|param| (Name::const_new(param.name), (param.default)())).collect();
+        given.extend(defaults);
         given
     }
 
@@ -291,7 +289,7 @@ impl TaskInfo {
             .filter(|param| !param.cosmetic && !redundant.contains(&param.name))
             .filter_map(|param| {
                 let value = values.get(param.name)?;
-                (*value != (param.default)()).then(|| (param.name.to_owned(), value.clone()))
+                (*value != (param.default)()).then(|| (Name::const_new(param.name), value.clone()))
             })
             .collect()
     }
@@ -328,8 +326,8 @@ mod tests {
     #[test]
     fn a_value_that_differs_from_its_default_is_identity() {
         let info = Task::info("train").unwrap();
-        let values = info.complete(Values::from([("iters".into(), Value::Int(7))]));
-        assert_eq!(info.identity(&values), Values::from([("iters".into(), Value::Int(7))]));
+        let values = info.complete(Values::from([("iters", Value::Int(7))]));
+        assert_eq!(info.identity(&values), Values::from([("iters", Value::Int(7))]));
     }
 
     #[test]
@@ -341,8 +339,8 @@ mod tests {
         };
         assert_eq!(identity(&[("until", 200)]), Values::new(), "200 is the default");
         assert_eq!(identity(&[("iters", 60), ("until", 60)]), identity(&[("iters", 60)]));
-        assert_eq!(identity(&[("until", 40)]), Values::from([("until".into(), Value::Int(40))]));
-        let beyond = info.complete(Values::from([("until".into(), Value::Int(201))]));
+        assert_eq!(identity(&[("until", 40)]), Values::from([("until", Value::Int(40))]));
+        let beyond = info.complete(Values::from([("until", Value::Int(201))]));
         assert_eq!(info.conflicts(&beyond)[0].params, ["until", "iters"]);
     }
 }

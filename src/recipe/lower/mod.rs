@@ -115,7 +115,8 @@ pub(super) fn declarations() -> Vec<Declaration> {
 pub(super) struct Lower<'a> {
     sources: &'a mut Sources,
     problems: &'a mut Collector,
-    /// Keys for which a mapping has an unknown word, each with the place of the mapping.
+    /// Keys for which a mapping has an unknown word, each with the place of the mapping, and names in values of a step that
+    /// cannot be read, each with the place of the step's name.
     meant: HashSet<(Span, String)>,
 }
 

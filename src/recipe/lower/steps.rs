@@ -238,6 +238,11 @@ impl Lower<'_> {
         for entry in keys.with.node().map(|node| self.entries(node, "`with`")).unwrap_or_default() {
             if let Some(template) = Template::parse_any(&entry.value, self.sources, self.problems) {
                 with.push((entry.key.clone(), template));
+            } else {
+                // An axis that an unreadable value names is not reported as unused, too.
+                let text = self.sources.slice(entry.value.span);
+                let words = text.split(|sign: char| !(sign.is_alphanumeric() || "_-".contains(sign)));
+                self.meant.extend(words.map(|word| (name.span, word.to_owned())));
             }
         }
         if self.is_missing(&entry.value, "uses", &keys.uses) {
@@ -294,7 +299,8 @@ impl Lower<'_> {
         let mut seen = Vec::new();
         for axis in declared.chain(further) {
             let name = axis.value.as_str();
-            if seen.contains(&name) || referenced(name) || (joins(name) && !given(name)) {
+            let is_meant = self.meant.contains(&(step.name.span, name.to_owned()));
+            if seen.contains(&name) || is_meant || referenced(name) || (joins(name) && !given(name)) {
                 continue;
             }
             seen.push(name);

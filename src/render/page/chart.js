@@ -1,7 +1,16 @@
-// Interactive figures: values under the pointer, zoom, series on and off, logarithmic axes, smoothing. Without this script, and
-// in print, the drawings beside them are shown.
+// Charts: values under the pointer, zoom, series on and off, logarithmic axes, smoothing. The figures of a report have drawings
+// beside them, which are shown in print and without this script; the curves of a job are charts only.
 const HEIGHT = 340;
+const SMALL = 150;
+// A pointer that moves fewer pixels than this clicks; another one zooms.
+const STILL = 5;
+const FONT = "12px system-ui, sans-serif";
 const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+const dark = matchMedia("(prefers-color-scheme: dark)");
+// A series has a color, or the name of one of the page's.
+const ink = (wanted) => (wanted.startsWith("--") ? color(wanted) : dark.matches && wanted === "#000000" ? "#ffffff" : wanted);
+// Steps between the marks of an axis of whole numbers.
+const WHOLE = Array.from({ length: 45 }, (_, index) => [1, 2, 5][index % 3] * 10 ** Math.floor(index / 3));
 // An exponential moving average without the bias of its beginning, as other trackers have it.
 const smoothed = (values, weight) => {
   let [mean, count] = [0, 0];
@@ -35,76 +44,125 @@ const control = (box, kind, text, initial) => {
   box.append(label);
   return input;
 };
-const interactive = (figure, { x, y, series }) => {
-  const title = figure.querySelector(".drawing").getAttribute("aria-label");
-  const state = { logX: Boolean(x.log), logY: Boolean(y.log), smooth: 0, hidden: new Set() };
-  const box = make("div", undefined, "chart");
+// A chart of series over a common axis, in a box of its own; a small one has fewer words. `update` replaces the series, which
+// are as many as before, and keeps what was chosen.
+const drawChart = (title, { x, y, series }, small) => {
+  const state = { logX: Boolean(x.log), logY: Boolean(y.log), smooth: 0, hidden: new Set(), zoomed: false };
+  const box = make("div", undefined, small ? "chart small" : "chart");
   box.setAttribute("role", "group");
   box.setAttribute("aria-label", title);
-  const [name, place, readout, legend, tools] = [make("h3", title), make("div", undefined, "canvas"), make("p", "\u00a0", "note"), make("div", undefined, "choices"), make("div", undefined, "choices")];
-  box.append(name, place, readout, legend, tools);
-  figure.prepend(box);
-  figure.classList.add("interactive");
-  const table = aligned(series);
+  const [place, readout, legend, tools] = [make("div", undefined, "canvas"), make("p", "\u00a0", "note"), make("div", undefined, "choices legend"), make("div", undefined, "choices tools")];
+  place.setAttribute("role", "img");
+  if (small) {
+    const more = make("details");
+    more.append(make("summary", "Axes and smoothing"), tools);
+    box.append(place, readout, legend, more);
+  } else {
+    box.append(make("h3", title), place, readout, legend, tools);
+  }
+  let [table, chart] = [undefined, undefined];
+  const take = (next) => {
+    series = next;
+    table = aligned(series);
+    const ends = ({ x: at, y: values }) => `${plural(values.length, "value")} from ${short(values[0])} at ${short(at[0])} to ${short(values[values.length - 1])} at ${short(at[at.length - 1])}`;
+    const words = series.filter((line) => !line.thin && !line.dots && line.y.length).map((line) => `${series.length > 1 ? `${line.name}: ` : ""}${ends(line)}`);
+    place.setAttribute("aria-label", words.length && !x.words ? `${title}: ${words.join("; ")}` : title);
+  };
+  take(series);
   const number = (value) => short(value).replace("-", "−");
-  const dark = matchMedia("(prefers-color-scheme: dark)");
-  const ink = (wanted) => (dark.matches && wanted === "#000000" ? "#ffffff" : wanted);
-  let chart;
+  const lines = () => series.map((line, list) => ({ line, list, hidden: state.hidden.has(list) }));
+  const dotted = series.every((line) => line.dots);
+  // The dot nearest to the pointer, with its distance in pixels.
+  const nearest = (self) => {
+    let best = null;
+    lines().filter(({ line, hidden }) => line.dots && !hidden).forEach(({ line, list }) => table.places.forEach((at, row) => {
+      const index = table.cells[list][row];
+      if (index === undefined) return;
+      const distance = Math.hypot(self.valToPos(at, "x") - self.cursor.left, self.valToPos(line.y[index], "y") - self.cursor.top);
+      if (distance < (best?.distance ?? Infinity)) best = { line, list, index, row, distance };
+    }));
+    return best;
+  };
   const say = (self) => {
-    const row = self.cursor.idx;
+    const dot = dotted && self.cursor.left >= 0 ? nearest(self) : null;
+    const row = dot ? dot.row : self.cursor.idx;
     if (row === null || row === undefined) { readout.textContent = "\u00a0"; return; }
     const at = x.words ? x.words[self.data[0][row]] : number(self.data[0][row]);
-    const values = series.flatMap((line, list) => {
+    const values = lines().flatMap(({ line, list, hidden }) => {
       const index = table.cells[list][row];
-      if (index === undefined || state.hidden.has(list)) return [];
+      if (index === undefined || hidden || (dot && dot.list !== list)) return [];
       const half = line.half ? ` ± ${number(line.half[index])}` : "";
-      return [`${line.jobs ? `${line.jobs[index]}: ` : line.name ? `${line.name}: ` : ""}${number(line.y[index])}${half}`];
+      return [`${line.jobs ? `${line.jobs[index]}: ` : line.name && !(small && series.length === 1) ? `${line.name}: ` : ""}${number(line.y[index])}${half}`];
     });
     readout.textContent = `${x.label} ${at} · ${values.join(" · ")}`;
   };
-  const build = () => {
-    chart?.destroy();
+  // The columns of the chart: of a line its numbers, before them the ends of its intervals or what was smoothed.
+  const columns = () => {
     const positive = (values) => (state.logY ? values.map((value) => (value > 0 ? value : null)) : values);
     const [data, options, bands] = [[table.places], [{}], []];
-    series.forEach((line, list) => {
-      const [stroke, hidden] = [ink(line.color), state.hidden.has(list)];
+    lines().forEach(({ line, list, hidden }) => {
+      const [stroke, smooth] = [ink(line.color), state.smooth && !line.dots];
       const own = (values) => positive(table.column(list, values));
+      const common = { show: !hidden, spanGaps: true };
       if (line.half && !state.smooth) {
-        const edge = { stroke: "transparent", points: { show: false }, show: !hidden, spanGaps: true };
+        const edge = { stroke: "transparent", points: { show: false }, ...common };
         data.push(own(line.y.map((value, index) => value + line.half[index])), own(line.y.map((value, index) => value - line.half[index])));
         options.push(edge, edge);
         bands.push({ series: [data.length - 2, data.length - 1], fill: `${stroke}29` });
       }
-      if (state.smooth && !line.dots) {
+      if (smooth) {
         data.push(own(line.y));
-        options.push({ stroke: `${stroke}40`, width: 1, points: { show: false }, show: !hidden, spanGaps: true });
+        options.push({ stroke: `${stroke}40`, width: 1, points: { show: false }, ...common });
       }
-      data.push(state.smooth && !line.dots ? positive(smoothed(table.column(list, line.y), state.smooth)) : own(line.y));
+      data.push(smooth ? positive(smoothed(table.column(list, line.y), state.smooth)) : own(line.y));
       options.push({
-        label: line.name, stroke: line.thin ? `${stroke}90` : stroke, width: line.thin ? 1 : 2, dash: line.dash, show: !hidden, spanGaps: true,
-        points: line.dots ? { show: true, size: 8, fill: stroke } : { show: line.x.length < 40, size: 5, fill: stroke },
+        label: line.name, stroke: line.thin ? `${stroke}90` : stroke, width: line.thin ? 1 : 2, dash: line.dash, ...common,
+        points: { show: () => line.dots || table.places.length < 40, size: line.dots ? 8 : 5, fill: stroke },
         ...(line.dots ? { paths: () => null } : {}),
       });
     });
+    return { data, options, bands };
+  };
+  const width = () => Math.max(240, place.clientWidth);
+  const height = small ? SMALL : HEIGHT;
+  const build = () => {
+    chart?.destroy();
+    state.zoomed = false;
+    const { data, options, bands } = columns();
     const limited = (side, log) => side.limits && !(log && side.limits.some((end) => end !== null && end <= 0));
     const range = ({ limits: [low, high] }) => (self, least, most) => [low ?? least, high ?? most];
     const scale = (side, log) => ({ time: false, distr: log ? 3 : 1, ...(limited(side, log) ? { range: range(side) } : {}) });
-    const axis = (label) => ({ label, labelSize: 24, labelFont: "12px system-ui, sans-serif", font: "12px system-ui, sans-serif", stroke: color("--soft"), grid: { stroke: color("--line"), width: 1 }, ticks: { stroke: color("--line"), width: 1 }, space: 46 });
+    const axis = (label) => ({ ...(small ? {} : { label, labelSize: 24, labelFont: FONT }), font: FONT, stroke: color("--soft"), grid: { stroke: color("--line"), width: 1 }, ticks: { stroke: color("--line"), width: 1 }, space: small ? 34 : 46 });
     const words = x.words ? { splits: () => x.words.map((_, index) => index), values: () => x.words } : {};
+    const whole = x.whole && !state.logX ? { incrs: WHOLE } : {};
     const tidy = (self, splits) => splits.map((value) => (value === null ? "" : tick(value)));
+    const found = (self, index, at) => {
+      if (index === 0) return at;
+      const dot = nearest(self);
+      return dot && dot.list === index - 1 ? dot.row : null;
+    };
     chart = new uPlot({
-      width: Math.max(240, place.clientWidth), height: HEIGHT, series: options, bands, legend: { show: false },
+      width: width(), height, series: options, bands, legend: { show: false },
       scales: { x: scale(x, state.logX), y: scale(y, state.logY) },
-      axes: [{ values: tidy, ...axis(x.label), ...words }, { values: tidy, size: 58, ...axis(y.label) }],
-      cursor: { drag: { x: true, y: true, uni: 24 } },
-      hooks: { setCursor: [say] },
+      axes: [{ values: tidy, ...axis(x.label), ...(small ? { size: 26, space: 50 } : {}), ...words, ...whole }, { values: tidy, ...axis(y.label), size: small ? 48 : 58 }],
+      cursor: { drag: { x: true, y: true, uni: 24, dist: STILL, click: () => {} }, ...(dotted ? { dataIdx: found } : {}) },
+      hooks: { setCursor: [say], setSelect: [(self) => { state.zoomed ||= self.select.width > 0; }] },
     }, data, place);
+    if (dotted && series.some((line) => line.jobs)) {
+      let down = null;
+      chart.over.addEventListener("mousedown", (event) => { down = event; });
+      chart.over.addEventListener("click", (event) => {
+        if (!down || Math.hypot(event.clientX - down.clientX, event.clientY - down.clientY) >= STILL) return;
+        const dot = nearest(chart);
+        if (dot && dot.distance < 20) box.dispatchEvent(new CustomEvent("job", { bubbles: true, detail: dot.line.jobs[dot.index] }));
+      });
+    }
   };
   series.forEach((line, list) => {
     if (line.thin || series.length < 2) return;
     const input = control(legend, "checkbox", line.name || title, { checked: true });
     const sample = draw("svg", { viewBox: "0 0 28 10", "aria-hidden": "true" });
-    sample.append(draw("path", { d: "M0 5H28", stroke: ink(line.color), "stroke-width": line.dots ? 6 : 2.5, "stroke-dasharray": (line.dash ?? []).join(" ") }));
+    sample.append(draw("path", { d: "M0 5H28", stroke: line.color.startsWith("--") ? `var(${line.color})` : ink(line.color), "stroke-width": line.dots ? 6 : 2.5, "stroke-dasharray": (line.dash ?? []).join(" ") }));
     input.after(sample);
     input.addEventListener("change", () => {
       // A stopped curve goes with the color that it has.
@@ -115,17 +173,39 @@ const interactive = (figure, { x, y, series }) => {
     });
   });
   const positive = (key) => series.some((line) => line[key].some((value) => value > 0));
-  if (!x.words && positive("x")) control(tools, "checkbox", "log x", { checked: state.logX }).addEventListener("change", ({ target }) => { state.logX = target.checked; build(); });
-  if (positive("y")) control(tools, "checkbox", "log y", { checked: state.logY }).addEventListener("change", ({ target }) => { state.logY = target.checked; build(); });
-  if (series.some((line) => !line.dots && line.x.length > 2)) control(tools, "range", "smoothing", { min: 0, max: 0.99, step: 0.01, value: 0 }).addEventListener("input", ({ target }) => { state.smooth = Number(target.value); build(); });
+  const choose = (key) => ({ target }) => { state[key] = target.checked; build(); };
+  if (!x.words && positive("x")) control(tools, "checkbox", "log x", { checked: state.logX }).addEventListener("change", choose("logX"));
+  if (positive("y")) control(tools, "checkbox", "log y", { checked: state.logY }).addEventListener("change", choose("logY"));
+  if (small || series.some((line) => !line.dots && line.x.length > 2)) control(tools, "range", "smoothing", { min: 0, max: 0.99, step: 0.01, value: 0 }).addEventListener("input", ({ target }) => { state.smooth = Number(target.value); build(); });
   const reset = make("button", "Whole range", "plain");
   reset.type = "button";
   reset.addEventListener("click", build);
-  tools.append(reset, make("span", "Drag to zoom.", "note"));
+  tools.append(reset, make("span", dotted && series.some((line) => line.jobs) ? "Drag to zoom. Click a dot to open its job." : "Drag to zoom.", "note"));
   build();
+  place.addEventListener("dblclick", () => { state.zoomed = false; });
   new ResizeObserver(() => {
-    if (chart.width !== Math.max(240, place.clientWidth)) chart.setSize({ width: Math.max(240, place.clientWidth), height: HEIGHT });
+    if (place.clientWidth && chart.width !== width()) chart.setSize({ width: width(), height });
   }).observe(place);
-  dark.addEventListener("change", build);
+  box.addEventListener("repaint", build);
+  return { box, update: (next) => { take(next); chart.setData(columns().data, !state.zoomed); } };
 };
-document.querySelectorAll("figure script.points").forEach((points) => interactive(points.closest("figure"), JSON.parse(points.textContent)));
+dark.addEventListener("change", () => document.querySelectorAll(".chart").forEach((box) => box.dispatchEvent(new Event("repaint"))));
+
+// The curves of jobs over their steps, with a caption; `heard` is the name for screen readers.
+const COLORS = ["--busy", "--bad", "--good", "--open", "--ink", "--soft"];
+const DASHES = [undefined, [6, 3], [2, 3], [8, 3, 2, 3], [10, 4], [1, 4]];
+const jobCurve = (caption, given, heard = caption) => {
+  const series = (lines) => lines.map(({ name, at, values }, index) => ({ name, color: COLORS[index % 6], dash: DASHES[index % 6], x: at, y: values }));
+  const figure = make("figure", undefined, "curve");
+  const title = make("figcaption", caption);
+  const { box, update } = drawChart(heard, { x: { label: "step", whole: true }, y: {}, series: series(given) }, true);
+  figure.append(title, box);
+  return { figure, update: (next, lines) => { title.textContent = next; update(series(lines)); } };
+};
+
+document.querySelectorAll("figure script.points").forEach((points) => {
+  const figure = points.closest("figure");
+  const { box } = drawChart(figure.querySelector(".drawing").getAttribute("aria-label"), JSON.parse(points.textContent), false);
+  figure.prepend(box);
+  figure.classList.add("interactive");
+});

@@ -7,7 +7,7 @@ use std::{
 };
 
 use serde::Serialize;
-use sweep_job::{Curve, Value};
+use sweep_job::{Curve, Name, Value};
 
 use crate::{
     format::{clean, clean_lines, duration, quantity},
@@ -67,7 +67,7 @@ pub(crate) const WHOLE: u64 = 4 << 20;
 
 impl Detail {
     /// Adds parameters.
-    pub(crate) fn params<'v>(mut self, params: impl Iterator<Item = (&'v String, &'v Value)>) -> Self {
+    pub(crate) fn params<'v>(mut self, params: impl Iterator<Item = (&'v Name, &'v Value)>) -> Self {
         let text = |value: &Value| clean(&without_keys(&value.to_string())).into_owned();
         self.params.extend(params.map(|(name, value)| (clean(name).into_owned(), text(value))));
         self

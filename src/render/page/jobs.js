@@ -32,62 +32,8 @@ const pill = (state) => {
   return element;
 };
 
-// Round numbers between two others.
-const ticks = (low, high) => {
-  const rough = (high - low) / 4;
-  const power = 10 ** Math.floor(Math.log10(rough));
-  const step = [1, 2, 5, 10].map((factor) => factor * power).find((size) => size >= rough * 0.999);
-  const first = Math.ceil(low / step - 1e-6);
-  return Array.from({ length: Math.floor(high / step + 1e-6) - first + 1 }, (_, index) => Number(((first + index) * step).toPrecision(12)));
-};
 const compact = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 4 });
 const tick = (value) => (value !== 0 && Math.abs(value) < 1e-3 ? value.toExponential(1).replace("e-", "e−") : compact.format(value).replace("-", "−"));
-// The least and the largest of many numbers, set apart if they are the same.
-const range = (values) => {
-  const [low, high] = values.reduce(([low, high], value) => [Math.min(low, value), Math.max(high, value)], [Infinity, -Infinity]);
-  const pad = high > low ? 0 : Math.abs(high) / 10 || 1;
-  return [low - pad, high + pad];
-};
-
-// Lines over steps, with axes. Each has its own color and dashes, which a legend names if there are several.
-const plot = (title, lines) => {
-  const [wide, high, left, right, top, bottom] = [320, 150, 46, 8, 8, 20];
-  const [first, last] = range(lines.flatMap(({ at }) => at));
-  const [low, most] = range(lines.flatMap(({ values }) => values));
-  const x = (value) => left + ((value - first) / (last - first)) * (wide - left - right);
-  const y = (value) => top + (1 - (value - low) / (most - low)) * (high - top - bottom);
-  const words = lines.map(({ name, at, values }) => `${lines.length > 1 ? `${name}: ` : ""}${plural(values.length, "value")} from ${short(values[0])} at ${at[0]} to ${short(values[values.length - 1])} at ${at[at.length - 1]}`);
-  const image = draw("svg", { viewBox: `0 0 ${wide} ${high}`, class: "plot", role: "img", "aria-label": `${title}: ${words.join("; ")}` });
-  ticks(low, most).forEach((value) => image.append(
-    draw("path", { d: `M${left} ${y(value).toFixed(1)}H${wide - right}`, class: "grid" }),
-    draw("text", { x: left - 5, y: (y(value) + 4).toFixed(1), "text-anchor": "end" }, tick(value))));
-  const one = lines.every(({ at }) => at.length === 1 && at[0] === lines[0].at[0]);
-  (one ? [lines[0].at[0]] : ticks(first, last).filter(Number.isInteger)).forEach((value) => image.append(
-    draw("path", { d: `M${x(value).toFixed(1)} ${high - bottom}v4`, class: "grid" }),
-    draw("text", { x: x(value).toFixed(1), y: high - 4, "text-anchor": x(value) > wide - 24 ? "end" : "middle" }, tick(value))));
-  lines.forEach(({ at, values }, index) => {
-    const kind = `line-${index % 6} dash-${index % 6}`;
-    const path = values.map((value, place) => `${place ? "L" : "M"}${x(at[place]).toFixed(1)} ${y(value).toFixed(1)}`).join("");
-    image.append(values.length > 1 ? draw("path", { d: path, class: `line ${kind}` }) : draw("circle", { cx: x(at[0]), cy: y(values[0]), r: 3, class: `dot ${kind}` }));
-  });
-  return image;
-};
-const chart = (title, lines, heard = title) => {
-  const figure = make("figure", undefined, "curve");
-  figure.append(make("figcaption", title), plot(heard, lines));
-  if (lines.length > 1) {
-    const legend = make("ul", undefined, "legend");
-    legend.append(...lines.map(({ name }, index) => {
-      const item = make("li");
-      const sample = draw("svg", { viewBox: "0 0 28 10", "aria-hidden": "true" });
-      sample.append(draw("path", { d: "M0 5H28", class: `line line-${index % 6} dash-${index % 6}` }));
-      item.append(sample, name);
-      return item;
-    }));
-    figure.append(legend);
-  }
-  return figure;
-};
 const unitOf = ({ name, unit }) => (unit ? `${name} (${unit})` : name);
 
 // So many pairs of a kind are shown without scrolling.
@@ -175,7 +121,7 @@ const describe = (detail) => {
   box.append(parts);
   if (detail.curves?.length) {
     const curves = make("div", undefined, "curves");
-    curves.append(...detail.curves.filter((curve) => curve.values.length).map((curve) => chart(unitOf(curve), [curve])));
+    curves.append(...detail.curves.filter((curve) => curve.values.length).map((curve) => jobCurve(unitOf(curve), [curve]).figure));
     box.append(make("h3", "Curves"), curves);
   }
   if (detail.command) box.append(make("h3", "To reproduce it"), region(make("pre", detail.command), "To reproduce it"));
@@ -333,6 +279,17 @@ const jobList = (section, data, load, kept = {}) => {
   return {
     // Shows the jobs of a step.
     choose: (name) => { step.value = name; state.value = ""; text.value = ""; first = 0; show(); },
+    // Opens the job of this name, whatever is filtered.
+    find: (name) => {
+      const row = rows.find((row) => label(row) === name);
+      if (!row) return;
+      [text.value, step.value, state.value, order, open] = ["", "", "", null, row.key];
+      first = Math.floor(rows.indexOf(row) / PAGE) * PAGE;
+      show();
+      const line = body.querySelector(`[data-key="${row.key}"]`);
+      line?.scrollIntoView({ block: "center" });
+      line?.focus();
+    },
     // Opens a job.
     open: (key) => { open = key; first = Math.max(0, Math.floor(rows.findIndex((row) => row.key === key) / PAGE) * PAGE); show(); },
     update: (next) => { data = next; rows = read(); options(); show(); },

@@ -13,7 +13,7 @@ pub(crate) struct Layout<'a> {
     pub(crate) data: &'a str,
     /// Script of the page, after that of the list of jobs.
     pub(crate) script: &'a str,
-    /// True if it has interactive figures.
+    /// True if it has charts: interactive figures, or curves of jobs.
     pub(crate) charts: bool,
     /// True if it connects to its server.
     pub(crate) connect: bool,

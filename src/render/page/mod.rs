@@ -226,7 +226,7 @@ impl Laid<'_> {
             main,
             data: &data,
             script: include_str!("page.js"),
-            charts: self.contents.figures.iter().any(|figure| figure.data.is_some()),
+            charts: self.contents.figures.iter().any(|figure| figure.data.is_some()) || self.has_curves(),
             connect: false,
         }
         .render()
@@ -249,10 +249,15 @@ impl Laid<'_> {
             main,
             data: &data,
             script: include_str!("page.js"),
-            charts: false,
+            charts: self.has_curves(),
             connect: false,
         }
         .render()
+    }
+
+    /// True if a job has curves.
+    fn has_curves(&self) -> bool {
+        self.details.iter().any(|detail| detail.contains("\"curves\":"))
     }
 
     /// The data of a page as JSON: of some jobs their lines, and all that is known of them if it shall be in the page.

@@ -17,6 +17,8 @@ const load = (row) => {
 const section = document.getElementById("jobs");
 const list = jobList(section, data, load, remembered);
 linkSteps(list);
+// A dot of a figure leads to its job.
+document.addEventListener("job", ({ detail }) => list.find(detail));
 if (location.hash.length > 8 && data.jobs.some((job) => job[3] === location.hash.slice(1))) {
   list.open(location.hash.slice(1));
   section.scrollIntoView();

@@ -138,7 +138,7 @@ impl TaskSpec for GradProbe {
 
     fn artifacts(values: &Values) -> Vec<String> {
         let kept = [("save", Self::CHECKPOINT), ("save_masks", Self::MASKS), ("trace", Self::TRACE)];
-        let kept = kept.into_iter().filter(|(param, _)| values.get(*param) == Some(&Value::Bool(true)));
+        let kept = kept.into_iter().filter(|(param, _)| values.get(param) == Some(&Value::Bool(true)));
         kept.map(|(_, artifact)| artifact.to_owned()).collect()
     }
 

@@ -194,7 +194,7 @@ impl TaskSpec for Train {
 
     fn artifacts(values: &Values) -> Vec<String> {
         let kept = [("save", Self::CHECKPOINT), ("trace", Self::TRACE)];
-        let kept = kept.into_iter().filter(|(param, _)| values.get(*param) == Some(&Value::Bool(true)));
+        let kept = kept.into_iter().filter(|(param, _)| values.get(param) == Some(&Value::Bool(true)));
         kept.map(|(_, artifact)| artifact.to_owned()).collect()
     }
 

@@ -22,7 +22,7 @@ pub fn complete_ranks(values: &mut Values, gpus: Option<usize>, nodes: usize) {
     let is_given = |name: &str| values.get(name).is_some_and(|value| !matches!(value, Value::Null));
     let gpus = gpus.filter(|gpus| *gpus > 0).and_then(|gpus| i64::try_from(gpus.saturating_mul(nodes)).ok());
     if let Some(gpus) = gpus.filter(|_| is_given("launch") && !is_given("ranks")) {
-        values.insert("ranks".into(), Value::Int(gpus));
+        values.insert("ranks", Value::Int(gpus));
     }
 }
 

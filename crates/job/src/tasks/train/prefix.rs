@@ -114,11 +114,8 @@ mod tests {
         let method =
             |prune| values(&[("prune", text(prune)), ("lr", Value::Float(0.002)), ("save", Value::Bool(true))]);
         let prefix = |prune, step| Train::prefix(&method(prune), step).map(|values| info.identity(&values));
-        let expected = Values::from([
-            ("eval_batches".into(), Value::Int(1)),
-            ("lr".into(), Value::Float(0.002)),
-            ("until".into(), Value::Int(20)),
-        ]);
+        let expected =
+            Values::from([("eval_batches", Value::Int(1)), ("lr", Value::Float(0.002)), ("until", Value::Int(20))]);
         assert_eq!(prefix("bitter4", 20), Some(expected));
         assert_eq!(prefix("bitter4", 20), prefix("none", 20));
         assert_eq!(prefix("bitter4", 20), prefix("movement", 20));
