@@ -132,7 +132,7 @@ const drawChart = (title, { x, y, series }, small) => {
     const limited = (side, log) => side.limits && !(log && side.limits.some((end) => end !== null && end <= 0));
     const range = ({ limits: [low, high] }) => (self, least, most) => [low ?? least, high ?? most];
     const scale = (side, log) => ({ time: false, distr: log ? 3 : 1, ...(limited(side, log) ? { range: range(side) } : {}) });
-    const axis = (label) => ({ ...(small ? {} : { label, labelSize: 24, labelFont: FONT }), font: FONT, stroke: color("--soft"), grid: { stroke: color("--line"), width: 1 }, ticks: { stroke: color("--line"), width: 1 }, space: small ? 34 : 46 });
+    const axis = (label) => ({ ...(small ? {} : { label, labelSize: 24, labelFont: FONT }), font: FONT, stroke: color("--soft"), grid: { stroke: color("--line"), width: 1 }, ticks: { stroke: color("--line"), width: 1 }, space: small ? 24 : 46 });
     const words = x.words ? { splits: () => x.words.map((_, index) => index), values: () => x.words } : {};
     const whole = x.whole && !state.logX ? { incrs: WHOLE } : {};
     const tidy = (self, splits) => splits.map((value) => (value === null ? "" : tick(value)));
