@@ -132,6 +132,11 @@ impl Collector {
         }
     }
 
+    /// Number of mistakes so far.
+    pub(super) fn len(&self) -> usize {
+        self.found.len()
+    }
+
     /// Adds a warning. Only the first warning at a place is kept.
     pub fn warn(&mut self, sources: &Sources, span: Span, message: impl AsRef<str>, help: impl AsRef<str>) {
         self.warnings.entry((span.source, span.start)).or_insert_with(|| {

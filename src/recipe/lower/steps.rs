@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
-use sweep_job::{Task, TaskInfo};
+use sweep_job::{Task, TaskInfo, Value};
 
 use super::{
     Lower,
@@ -236,13 +236,14 @@ impl Lower<'_> {
         };
         let mut with = Vec::new();
         for entry in keys.with.node().map(|node| self.entries(node, "`with`")).unwrap_or_default() {
-            if let Some(template) = Template::parse_any(&entry.value, self.sources, self.problems) {
-                with.push((entry.key.clone(), template));
-            } else {
+            let mistakes = self.problems.len();
+            let template = Template::parse_any(&entry.value, self.sources, self.problems);
+            with.extend(template.map(|template| (entry.key.clone(), template)));
+            if self.problems.len() > mistakes {
                 // An axis that an unreadable value names is not reported as unused, too.
-                let text = self.sources.slice(entry.value.span);
-                let words = text.split(|sign: char| !(sign.is_alphanumeric() || "_-".contains(sign)));
-                self.meant.extend(words.map(|word| (name.span, word.to_owned())));
+                let mut words = Vec::new();
+                words_in(&entry.value, &mut words);
+                self.meant.extend(words.into_iter().map(|word| (name.span, word)));
             }
         }
         if self.is_missing(&entry.value, "uses", &keys.uses) {
@@ -361,5 +362,18 @@ impl Lower<'_> {
                 self.check_axis(axis, needed, &axes);
             }
         }
+    }
+}
+
+/// The words in the texts of a value.
+fn words_in(node: &Node, found: &mut Vec<String>) {
+    match &node.kind {
+        NodeKind::Scalar(Value::Text(text)) => {
+            let words = text.split(|sign: char| !(sign.is_alphanumeric() || "_-".contains(sign)));
+            found.extend(words.map(str::to_owned));
+        }
+        NodeKind::Scalar(_) => {}
+        NodeKind::List(items) => items.iter().for_each(|item| words_in(item, found)),
+        NodeKind::Map(entries) => entries.iter().for_each(|entry| words_in(&entry.value, found)),
     }
 }
