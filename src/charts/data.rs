@@ -28,6 +28,9 @@ struct Scaled {
     log: bool,
     #[serde(skip_serializing_if = "is_free")]
     limits: [Option<f64>; 2],
+    /// True if its marks are whole numbers.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    whole: bool,
     /// Places with texts, for an axis of words.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     words: Vec<String>,
@@ -109,7 +112,8 @@ impl Chart<'_> {
         }));
         let (x, y) = (&self.spec.look.x, &self.spec.look.y);
         let y_name = self.y_metric(scale, unit);
-        Some(Data { x: scaled(x, self.x_label("Iteration", ""), whole), y: scaled(y, y_name, scale), series: all })
+        let x = Scaled { whole: true, ..scaled(x, self.x_label("Iteration", ""), whole) };
+        Some(Data { x, y: scaled(y, y_name, scale), series: all })
     }
 
     fn trends(&self) -> Option<Data> {
@@ -186,5 +190,5 @@ fn scale_of(values: impl Iterator<Item = f64>, unit: Unit) -> Option<Scale> {
 
 fn scaled(side: &Side, label: String, scale: Scale) -> Scaled {
     let limits = side.limits.map(|end| end.map(|end| end / scale.factor));
-    Scaled { label, log: side.log == Some(true), limits, words: Vec::new() }
+    Scaled { label, log: side.log == Some(true), limits, whole: false, words: Vec::new() }
 }
