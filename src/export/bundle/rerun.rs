@@ -144,10 +144,22 @@ fn replace(value: &mut Value, path: &str, by: &std::path::Path) {
     }
 }
 
-/// True if a metric depends on the machine: times, rates, sizes, and fractions and ratios of them.
+/// True if a metric depends on the machine: times, rates, sizes, fractions and ratios of them, and the number of allocations, which
+/// depends on the turns that threads take.
 fn depends_on_machine(name: &str, unit: Unit) -> bool {
-    const ABOUT: [&str; 10] =
-        ["time", "throughput", "memory", "compute", "bandwidth", "peak", "utilization", "steps", "ratio", "share"];
+    const ABOUT: [&str; 11] = [
+        "time",
+        "throughput",
+        "memory",
+        "allocations",
+        "compute",
+        "bandwidth",
+        "peak",
+        "utilization",
+        "steps",
+        "ratio",
+        "share",
+    ];
     unit.is_timing() || unit == Unit::Bytes || name.split('.').next().is_some_and(|first| ABOUT.contains(&first))
 }
 
@@ -185,7 +197,7 @@ mod tests {
 
     #[test]
     fn ratios_of_times_depend_on_the_machine() {
-        for name in ["ratio.floor", "share.masking", "utilization.cpu", "time.step"] {
+        for name in ["ratio.floor", "allocations", "share.masking", "utilization.cpu", "time.step"] {
             assert!(depends_on_machine(name, Unit::One), "{name}");
         }
         for name in ["loss", "error.threshold", "sparsity"] {
