@@ -103,8 +103,9 @@ impl Identity {
 impl Key {
     /// The digest of a value's JSON.
     pub(crate) fn of_json(value: &impl Serialize) -> serde_json::Result<Self> {
-        // In one piece: the writer of JSON gives away a few bytes at a time, and the hash costs more for each piece than for them.
-        Ok(Self(*blake3::hash(&serde_json::to_vec(value)?).as_bytes()))
+        let mut hasher = blake3::Hasher::new();
+        serde_json::to_writer(&mut hasher, value)?;
+        Ok(Self(*hasher.finalize().as_bytes()))
     }
 
     /// As many hexadecimal digits as people read and as tell the jobs of a store apart.

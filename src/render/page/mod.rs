@@ -257,6 +257,7 @@ impl Laid<'_> {
 
     /// True if a job has curves.
     fn has_curves(&self) -> bool {
+        // In a text of the JSON, the quotes would be escaped.
         self.details.iter().any(|detail| detail.contains("\"curves\":"))
     }
 
