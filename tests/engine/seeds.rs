@@ -112,8 +112,11 @@ fn seeds_end_with_their_budget() {
     let sandbox = Sandbox::with(
         &STUDY
             .replace("CLAIMS", &claim("never", "w", 0.2))
-            .replace("until: decided }", "until: decided, budget: 1ms }"),
+            .replace("until: decided }", "until: decided, budget: \"${{ params.budget }}\" }")
+            .replace("steps:\n", "params: { budget: 1ms }\nsteps:\n"),
     );
+    let number = sandbox.sweep(&["plan", "recipe.yaml", "--set", "budget=60"]);
+    assert!(number.code == Some(3) && number.stderr.contains("`budget` cannot be read"), "{}", number.stderr);
     let ended = sandbox.sweep(&["run", "recipe.yaml"]);
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     assert_eq!((seeds(&sandbox, "w"), seeds(&sandbox, "x")), (4, 4), "one round takes longer: {}", ended.stderr);

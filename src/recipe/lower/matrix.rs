@@ -9,10 +9,10 @@ use super::{Lower, StepKeys, find};
 use crate::recipe::{
     Ablation, Assignment, Axis, AxisValues, Condition, Design, Dimension, Draw, Factor, Matrix, Names, Progression,
     Random, Template, is_name,
-    keys::{Custom, Given, Mapping as _, TimeSpan, Within, Word, mapping},
+    keys::{Custom, Given, Mapping as _, Shape as _, TimeSpan, Within, Word, mapping},
     node::{Entry, Node, NodeKind},
     problem::suggest,
-    schema::{NAME, described, named, reference},
+    schema::{NAME, described, named, reference, span_of_time},
     source::{Span, Spanned},
 };
 
@@ -102,7 +102,7 @@ mapping! {
         /// The stopping rule: seeds are added until every claim and every comparison with `decide: true` is decided.
         until [required]: Word<()> = Word(&[("decided", ())]),
         /// The maximum total duration of the seeds beyond `min`. No more seeds are added after it is used up.
-        budget: TimeSpan = TimeSpan { zero: true },
+        budget: Custom = Custom { schema: span_of_time, accepts: "a span of time: `30m`, `1h30m`, `90s`" },
     }
 }
 
@@ -450,6 +450,14 @@ impl Lower<'_> {
             }
         };
         let (least, most) = (bound(&keys.min, "min"), bound(&keys.max, "max"));
+        let budget = match keys.budget.node() {
+            Some(node) => {
+                let value = self.value(node, params)?.resolve(params, &Names::new())?.value;
+                let resolved = Node { kind: NodeKind::Scalar(value), span: node.span };
+                Some(TimeSpan { zero: true }.read(self, &resolved, "budget")?)
+            }
+            None => None,
+        };
         if keys.until.is_there() {
             keys.until.value?;
         } else {
@@ -461,7 +469,7 @@ impl Lower<'_> {
             self.problem(node.span, message, "cannot hold", "exchange the two");
             return None;
         }
-        Some(Adaptive { least, most, budget: keys.budget.value, span: node.span })
+        Some(Adaptive { least, most, budget, span: node.span })
     }
 
     fn condition(&mut self, node: &Node, matrix: &Matrix, params: &Names) -> Option<Condition> {

@@ -186,6 +186,15 @@ fn a_number() -> Value {
     })
 }
 
+/// A span of time, or the param that has it.
+pub(in crate::recipe) fn span_of_time() -> Value {
+    json!({
+        "type": "string",
+        "pattern": format!("{}|{}", whole(SPAN_OF_TIME), one_expression(Reach::Params)),
+        "patternErrorMessage": "Expected a span of time with its unit, such as `30m`, or `${{ params.NAME }}`.",
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
