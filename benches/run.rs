@@ -106,7 +106,8 @@ fn hyperqueue(tasks: usize, cores: usize) -> Option<Duration> {
     let mut command = Command::new(environment.join("bin/python"));
     command.arg(script).args([tasks.to_string(), cores.to_string()]).arg(folder.path().join("server"));
     let output = command.current_dir(folder.path()).stderr(Stdio::null()).output().ok()?;
-    let seconds: f64 = String::from_utf8(output.stdout).ok()?.trim().parse().ok()?;
+    // The server describes itself before.
+    let seconds: f64 = String::from_utf8(output.stdout).ok()?.lines().last()?.parse().ok()?;
     Some(Duration::from_secs_f64(seconds))
 }
 
