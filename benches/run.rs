@@ -75,7 +75,7 @@ fn each(time: Option<Duration>, jobs: usize) -> String {
 fn programs(jobs: usize, cores: usize) {
     let folder = tempfile::tempdir().unwrap();
     let recipe = format!(
-        "name: scale\nsteps:\n  a:\n    uses: command\n    with: {{ run: 'true' }}\n    matrix: {{ value: {{ range: [0, {}] }}, seed: {{ range: [0, 100] }} }}\n    resources: {{ cpus: 1 }}\n",
+        "name: scale\nsteps:\n  a:\n    uses: command\n    with: {{ run: 'true', env: {{ VALUE: '${{{{ matrix.value }}}}' }} }}\n    matrix: {{ value: {{ range: [0, {}] }}, seed: {{ range: [0, 100] }} }}\n    resources: {{ cpus: 1 }}\n",
         jobs / 100
     );
     fs::write(folder.path().join("recipe.yaml"), recipe).unwrap();
