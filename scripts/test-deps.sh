@@ -19,7 +19,7 @@ keep s3s-fs 0.14.1 'tests on S3' --features binary
 keep mdbook 0.5.4 'the site of the documentation and its tests' --no-default-features --features search
 
 packages=(libvulkan1 mesa-vulkan-drivers texlive-latex-base texlive-latex-recommended slurm-wlm munge openssh-server openmpi-bin
-    gridengine-master gridengine-exec gridengine-client)
+    gridengine-master gridengine-exec gridengine-client xz-utils)
 # Any Chromium will do. Ubuntu's package of that name is a snap, in which these tests cannot run.
 if ! command -v chromium chromium-browser google-chrome google-chrome-stable >/dev/null \
     && ! grep -qs '^ID=ubuntu' /etc/os-release; then

@@ -9,6 +9,7 @@ mod page;
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::PathBuf,
+    process::Command,
 };
 
 use serde::Deserialize;
@@ -219,6 +220,22 @@ fn the_page_is_what_rows_and_verdicts_say() {
         std::fs::read_to_string(&path).unwrap() == page,
         "docs/papers.md is stale: UPDATE_DOCS=1 cargo test --test papers"
     );
+}
+
+/// The committed evidence follows from its records by this program. How a figure is drawn may change; its numbers are in tables.
+#[test]
+fn the_evidence_follows_from_its_records() {
+    let folder = tempfile::tempdir().unwrap();
+    let bundle = folder.path().join("paper-cpu.sweep.tar");
+    let packed = root().join("results/evidence/cpu/paper-cpu.sweep.tar.xz");
+    let output = std::fs::File::create(&bundle).unwrap();
+    let xz = Command::new("xz").args(["--decompress", "--stdout"]).arg(packed).stdout(output).status();
+    assert!(xz.expect("`xz` unpacks the evidence: scripts/test-deps.sh installs it").success());
+    let verified = Command::new(env!("CARGO_BIN_EXE_sweep")).args(["bundle", "verify"]).arg(&bundle).output().unwrap();
+    let said = String::from_utf8_lossy(&verified.stdout).into_owned() + &String::from_utf8_lossy(&verified.stderr);
+    assert!(said.contains(" verdicts recomputed from the records"), "{said}");
+    let defects: Vec<&str> = said.lines().filter(|line| line.starts_with('✗')).collect();
+    assert!(defects.iter().all(|defect| defect.contains("/figures/")), "{defects:#?}");
 }
 
 /// State of `claim`, if the jobs whose label has `of` measured `numbers`, and those whose label has `to` measured 1.
