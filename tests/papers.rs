@@ -235,6 +235,7 @@ fn the_evidence_follows_from_its_records() {
     let said = String::from_utf8_lossy(&verified.stdout).into_owned() + &String::from_utf8_lossy(&verified.stderr);
     assert!(said.contains(" verdicts recomputed from the records"), "{said}");
     let defects: Vec<&str> = said.lines().filter(|line| line.starts_with('✗')).collect();
+    assert_eq!(verified.status.success(), defects.is_empty(), "{said}");
     assert!(defects.iter().all(|defect| defect.contains("/figures/")), "{defects:#?}");
 }
 

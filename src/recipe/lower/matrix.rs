@@ -1,7 +1,5 @@
 //! `matrix`, `seeds`, `ablate` and `if`: the points of a step.
 
-use std::time::Duration;
-
 use serde_json::{Value as Json, json};
 use sweep_job::Value;
 
@@ -9,25 +7,12 @@ use super::{Lower, StepKeys, find};
 use crate::recipe::{
     Ablation, Assignment, Axis, AxisValues, Condition, Design, Dimension, Draw, Factor, Matrix, Names, Progression,
     Random, Template, is_name,
-    keys::{Custom, Given, Mapping as _, Shape as _, TimeSpan, Within, Word, mapping},
+    keys::{Custom, Given, Mapping as _, Within, Word, mapping},
     node::{Entry, Node, NodeKind},
     problem::suggest,
-    schema::{NAME, described, named, reference, span_of_time},
+    schema::{NAME, described, named, reference},
     source::{Span, Spanned},
 };
-
-/// Adaptive seeds: seeds are added while a claim, or a comparison that a table marks with `decide`, is undecided.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Adaptive {
-    /// Minimum number of seeds per point: 0, 1, ….
-    pub least: usize,
-    /// Maximum number of seeds per point.
-    pub most: usize,
-    /// Maximum total duration of the added seeds.
-    pub budget: Option<Duration>,
-    /// The place in the text.
-    pub span: Span,
-}
 
 mapping! {
     /// The keys of `matrix` that are not axes.
@@ -89,20 +74,6 @@ mapping! {
         log_uniform: Custom = Custom { schema: || numbers("number", 2, 2), accepts: "`[from, to]`" },
         /// A list of values that are equally likely.
         choice: Custom = CHOICE,
-    }
-}
-
-mapping! {
-    /// The keys of `seeds` in a step with adaptive seeds.
-    struct AdaptiveKeys = "seeds" {
-        /// The number of seeds that every point has.
-        min [required]: Custom = Custom { schema: || reference("number"), accepts: "an integer from 2" },
-        /// The maximum number of seeds of a point.
-        max [required]: Custom = Custom { schema: || reference("number"), accepts: "an integer from 2" },
-        /// The stopping rule: seeds are added until every claim and every comparison with `decide: true` is decided.
-        until [required]: Word<()> = Word(&[("decided", ())]),
-        /// The maximum total duration of the seeds beyond `min`. No more seeds are added after it is used up.
-        budget: Custom = Custom { schema: span_of_time, accepts: "a span of time: `30m`, `1h30m`, `90s`" },
     }
 }
 
@@ -424,52 +395,6 @@ impl Lower<'_> {
         let from = Template::literal(Value::Int(0), node.span);
         let values = AxisValues::Numbers(Progression::Range, vec![from, count], node.span);
         Some(Axis { name: Spanned::new("seed".to_owned(), node.span), values })
-    }
-
-    /// Reads `seeds: { min: 2, max: 10, until: decided }`: the axis `seed` with 0 and 1, and more values while a result
-    /// is undecided.
-    pub(super) fn adaptive(&mut self, node: &Node, params: &Names) -> Option<Adaptive> {
-        let NodeKind::Map(_) = &node.kind else { return None };
-        let keys = AdaptiveKeys::read(self, node, "`seeds`")?;
-        let usage = "write `seeds: { min: 2, max: 10, until: decided }`";
-        let mut bound = |given: &Given<'_, ()>, key: &str| {
-            let Some(node) = given.node() else {
-                self.problem(node.span, format!("`seeds` lacks `{key}`"), "incomplete", usage);
-                return None;
-            };
-            let number = self.value(node, params)?.resolve(params, &Names::new())?.value;
-            match number.as_f64().filter(|number| *number >= 2.0 && number.fract() == 0.0 && *number <= 1e4) {
-                #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "whole, from 2 to 10,000")]
-                Some(number) => Some(number as usize),
-                None => {
-                    let message = format!("`{key}` must be a whole number from 2 to 10000, found {number}");
-                    let help = "two seeds are the fewest that say anything about chance";
-                    self.problem(node.span, message, "no number of seeds", help);
-                    None
-                }
-            }
-        };
-        let (least, most) = (bound(&keys.min, "min"), bound(&keys.max, "max"));
-        let budget = match keys.budget.node() {
-            Some(node) => {
-                let value = self.value(node, params)?.resolve(params, &Names::new())?.value;
-                let resolved = Node { kind: NodeKind::Scalar(value), span: node.span };
-                Some(TimeSpan { zero: true }.read(self, &resolved, "budget")?)
-            }
-            None => None,
-        };
-        if keys.until.is_there() {
-            keys.until.value?;
-        } else {
-            self.problem(node.span, "`seeds` lacks `until`", "until when?", usage);
-        }
-        let (least, most) = (least?, most?);
-        if least > most {
-            let message = format!("`min` is {least} and `max` is {most}");
-            self.problem(node.span, message, "cannot hold", "exchange the two");
-            return None;
-        }
-        Some(Adaptive { least, most, budget, span: node.span })
     }
 
     fn condition(&mut self, node: &Node, matrix: &Matrix, params: &Names) -> Option<Condition> {

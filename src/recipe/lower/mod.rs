@@ -2,6 +2,7 @@
 //!
 //! Each part of the language has a file, which declares its keys ([`super::keys`]) and reads them.
 
+mod adaptive;
 mod aggregate;
 mod claims;
 mod compare;
@@ -30,6 +31,7 @@ use std::collections::HashSet;
 use sweep_job::Value;
 
 pub use self::{
+    adaptive::Adaptive,
     aggregate::Aggregate,
     claims::{Claim, Comparison, Family, Order, Side, Statement},
     compare::{Compare, ComparedValues},
@@ -38,7 +40,6 @@ pub use self::{
     expect::{Bound, Expectation},
     figures::Figure,
     least::Least,
-    matrix::Adaptive,
     metrics::{MetricRule, MetricTraits, Missing, Rules},
     recipe::Citation,
     resources::{GpuCount, GpuMemory, Resources},
@@ -80,7 +81,7 @@ pub(super) fn declarations() -> Vec<Declaration> {
         matrix::AxisForms::declaration(),
         matrix::RandomKeys::declaration(),
         DrawForms::declaration(),
-        matrix::AdaptiveKeys::declaration(),
+        adaptive::AdaptiveKeys::declaration(),
         matrix::AblateKeys::declaration(),
         search::SearchKeys::declaration(),
         search::RungKeys::declaration(),

@@ -8,7 +8,8 @@ use sweep_job::{Task, TaskInfo, Value};
 
 use super::{
     Lower,
-    matrix::{AblateKeys, AdaptiveKeys},
+    adaptive::AdaptiveKeys,
+    matrix::AblateKeys,
     resources::ResourceKeys,
     search::SearchKeys,
     states::{StateKeys, StatePolicy},
