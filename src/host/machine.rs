@@ -6,6 +6,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use super::counters::{self, Lately};
+
 /// Cores that this process may use.
 pub fn cpus() -> usize {
     std::thread::available_parallelism().map_or(1, NonZero::get)
@@ -59,11 +61,17 @@ impl OutOfMemory {
     /// The counts now.
     pub fn now() -> Self {
         let group = groups().into_iter().find_map(|group| {
-            let text = ["memory.events", "memory.oom_control"].map(|name| fs::read_to_string(group.join(name)).ok());
+            let text = ["memory.events", "memory.oom_control"].map(|name| counters::text(group.join(name)));
             text.into_iter().flatten().find_map(|text| field(&text, "oom_kill"))
         });
-        let machine = fs::read_to_string("/proc/vmstat").ok().and_then(|text| field(&text, "oom_kill"));
+        let machine = counters::text("/proc/vmstat").and_then(|text| field(&text, "oom_kill"));
         Self { group, machine }
+    }
+
+    /// The counts a few milliseconds ago at most, for jobs that start one after the other.
+    pub fn lately() -> Self {
+        static LATELY: Lately<OutOfMemory> = Lately::new();
+        LATELY.get(Self::now)
     }
 
     /// True if the kernel has killed a process since `earlier`; `None` if that is unknown.
@@ -88,7 +96,7 @@ fn field(text: &str, word: &str) -> Option<u64> {
 /// The folders of this process's control groups that count memory: version 2, then version 1, as it sees them itself and as
 /// the machine does (in a container one of them is not there).
 fn groups() -> Vec<PathBuf> {
-    let Ok(text) = fs::read_to_string("/proc/self/cgroup") else { return Vec::new() };
+    let Some(text) = counters::text("/proc/self/cgroup") else { return Vec::new() };
     let mut folders = Vec::new();
     for line in text.lines() {
         let mut parts = line.splitn(3, ':').skip(1);
@@ -146,8 +154,7 @@ pub fn waited_cpu_seconds(pid: u32) -> Option<f64> {
 
 /// Seconds of processor time of a process in user and system mode, and the same of the children that it has waited for.
 fn times(pid: u32) -> Option<[f64; 4]> {
-    let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
-    let stat = String::from_utf8_lossy(&stat);
+    let stat = counters::text(format!("/proc/{pid}/stat"))?;
     // The program's name is in parentheses and may contain anything; the state follows, and ten fields later the times.
     let (_, fields) = stat.rsplit_once(')')?;
     let ticks: Vec<u64> = fields.split_whitespace().skip(11).take(4).map_while(|field| field.parse().ok()).collect();

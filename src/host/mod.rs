@@ -3,6 +3,7 @@
 pub(crate) mod archive;
 pub(crate) mod ask;
 pub(crate) mod clock;
+mod counters;
 pub mod devices;
 pub(crate) mod exchange;
 pub(crate) mod failpoints;

@@ -3,6 +3,8 @@
 
 use std::{collections::BTreeSet, fs, time::Instant};
 
+use super::counters::{self, Lately};
+
 /// Operating system and architecture: `Linux x86_64`.
 pub(crate) fn os() -> String {
     let name = rustix::system::uname();
@@ -77,9 +79,15 @@ const SHORTEST: f64 = 20.0;
 impl Load {
     /// The load now.
     pub(crate) fn now() -> Self {
-        let average = fs::read_to_string("/proc/loadavg").ok().and_then(|text| text.split(' ').next()?.parse().ok());
-        let busy = fs::read_to_string("/proc/stat").ok().and_then(|text| busy(&text));
+        let average = counters::text("/proc/loadavg").and_then(|text| text.split(' ').next()?.parse().ok());
+        let busy = counters::text("/proc/stat").and_then(|text| busy(&text));
         Self { at: Instant::now(), average, busy }
+    }
+
+    /// The load a few milliseconds ago at most, which is as much as the kernel's clock can tell.
+    pub(crate) fn lately() -> Self {
+        static LATELY: Lately<Load> = Lately::new();
+        LATELY.get(Self::now)
     }
 
     /// Use of the cores since `earlier`, in which some processes used `own` seconds of processor time.

@@ -278,7 +278,7 @@ impl<'a, 'o> Run<'a, 'o> {
     fn closed(&mut self, job: usize, strays: usize) -> io::Result<bool> {
         let Some(mut attempt) = self.running.remove(&job) else { return Ok(false) };
         let status = attempt.worker.wait(GRACE)?;
-        let after = Load::now();
+        let after = Load::lately();
         let seconds = attempt.begun.elapsed().as_secs_f64();
         info!(target: log::SPAWN, pid = attempt.worker.id(), %status, seconds, "worker ended");
         let events = match attempt.outcome.take() {

@@ -10,16 +10,16 @@ use std::{
 use fs_err as fs;
 use serde::{Deserialize, Serialize};
 
-use crate::{host::failpoints, record::Started};
+use crate::{
+    host::failpoints,
+    record::Started,
+    store::{CONTRACT as FOLDER, PARAMS, REPORT},
+};
 
-/// The folder's name.
-const FOLDER: &str = ".sweep";
 /// The attempts and checkpoints.
 const STATE: &str = "attempts.json";
 /// The file whose existence asks the program to stop.
 const STOP: &str = "stop";
-/// The report of the present attempt.
-const REPORT: &str = "report.jsonl";
 /// Curves that earlier attempts have reported.
 const REPORTED: &str = "state.json";
 /// The state of another job with which this one began.
@@ -177,8 +177,7 @@ impl Scratch {
     pub(crate) fn left(&self) -> Option<(Attempts, Vec<PathBuf>)> {
         let attempts = self.attempts();
         let newest = self.newest(&attempts)?;
-        let mut others: Vec<PathBuf> =
-            [STATE, STARTED, STOP, REPORT, "params.json"].map(|name| self.folder.join(name)).into();
+        let mut others: Vec<PathBuf> = [STATE, STARTED, STOP, REPORT, PARAMS].map(|name| self.folder.join(name)).into();
         for other in attempts.checkpoints.iter().filter(|other| other.path != newest.path) {
             let path = self.path(other);
             let folder = path.parent().filter(|folder| folder.join(ABOUT).is_file());

@@ -29,34 +29,47 @@ pub(super) fn unshare(folder: &Path) -> io::Result<()> {
 
 /// Brings a folder with so many files to the disk: the files, and every folder's own list of them.
 pub(super) fn sync(folder: &Path, files: usize) -> io::Result<()> {
-    if files > MOST_SYNCS && sync_all_at_once(folder)? {
-        return Ok(());
+    match local(folder)?.filter(|_| files > MOST_SYNCS) {
+        Some(disk) => disk.sync(),
+        None => sync_tree(folder),
     }
-    sync_tree(folder)
 }
 
-/// Brings the file system that a folder is on to the disk; `false` if it is none of which it is known that this waits for the
-/// disk. One over the network need not.
+/// A file system of which it is known that a sync of all of it waits for the disk. One over the network need not.
+#[derive(Debug)]
+pub(super) struct Local(std::fs::File);
+
+/// The file system that a folder is on; `None` if it is not known to be such a one.
 #[cfg(target_os = "linux")]
-fn sync_all_at_once(folder: &Path) -> io::Result<bool> {
+pub(super) fn local(folder: &Path) -> io::Result<Option<Local>> {
     /// From `linux/magic.h`: bcachefs, btrfs, ext2 to ext4, f2fs, overlayfs, tmpfs, XFS, ZFS.
     const LOCAL: [u64; 8] =
         [0xca45_1a4e, 0x9123_683e, 0xef53, 0xf2f5_2010, 0x794c_7630, 0x0102_1994, 0x5846_5342, 0x2fc1_2fc1];
     let folder = fs::File::open(folder)?.into_file();
     let kind = rustix::fs::fstatfs(&folder)?.f_type;
-    if !u64::try_from(kind).is_ok_and(|kind| LOCAL.contains(&kind)) {
-        return Ok(false);
-    }
-    host::failpoints::point("commit: before a sync")?;
-    rustix::fs::syncfs(&folder)?;
-    Ok(true)
+    Ok(u64::try_from(kind).is_ok_and(|kind| LOCAL.contains(&kind)).then_some(Local(folder)))
 }
 
 /// There is no such call elsewhere.
 #[cfg(not(target_os = "linux"))]
 #[expect(clippy::unnecessary_wraps, reason = "on Linux it may fail")]
-fn sync_all_at_once(_: &Path) -> io::Result<bool> {
-    Ok(false)
+pub(super) fn local(_: &Path) -> io::Result<Option<Local>> {
+    Ok(None)
+}
+
+impl Local {
+    /// Brings everything that was written to it to the disk.
+    #[cfg(target_os = "linux")]
+    pub(super) fn sync(&self) -> io::Result<()> {
+        host::failpoints::point("commit: before a sync")?;
+        Ok(rustix::fs::syncfs(&self.0)?)
+    }
+
+    /// There is none.
+    #[cfg(not(target_os = "linux"))]
+    pub(super) fn sync(&self) -> io::Result<()> {
+        self.0.sync_all()
+    }
 }
 
 fn sync_tree(folder: &Path) -> io::Result<()> {

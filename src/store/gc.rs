@@ -12,6 +12,7 @@ use tracing::{debug, info_span};
 use super::{
     Presence, State, Store, entries,
     lock::{InUse, Lock, remove_file_if_there},
+    own::SPARE,
     remove_if_there,
     transfer::IMPORT,
 };
@@ -101,11 +102,12 @@ impl Store {
         Ok(garbage)
     }
 
-    /// Files and folders that are written under temporary names: temporary files, and the folders that archives are
-    /// unpacked to.
+    /// Files and folders that are written under temporary names: temporary files, the folders that archives are unpacked to,
+    /// and those that processes keep for their jobs.
     fn temporary(&self) -> io::Result<Vec<PathBuf>> {
         let mut found = Vec::new();
-        for (folder, beginning) in [(self.root.clone(), TEMPORARY), (self.root.join("staging"), IMPORT)] {
+        let places = [(self.root.clone(), TEMPORARY), (self.root.join("staging"), IMPORT), (self.root.join(SPARE), "")];
+        for (folder, beginning) in places {
             let begins = |path: &PathBuf| {
                 path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(beginning.as_bytes()))
             };

@@ -1,11 +1,12 @@
-//! One lock per job: an operating-system lock on a file, which ends with its process in any case; or a lease, if the
-//! store is shared among machines.
+//! One lock per job: an operating-system lock on a file, which ends with its process in any case and is one file for all jobs
+//! of a process; or a lease, if the store is shared among machines.
 
 use std::{
     fs::{File, TryLockError},
     io,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use fs_err as fs;
@@ -13,13 +14,14 @@ use fs_err as fs;
 use super::{
     entries,
     lease::{Lease, Presence, unique},
+    own::Present,
 };
 
 /// A held lock.
 #[derive(Debug)]
 pub(super) enum Lock {
     /// Of the operating system.
-    Flock { path: PathBuf, _file: File },
+    Flock { path: PathBuf, _file: Arc<File> },
     /// Of a store that several machines use.
     Lease(Lease),
 }
@@ -45,7 +47,28 @@ impl Lock {
             }
             // The last holder removes the file; then the lock just taken is on a file that no other process will open.
             if fs::metadata(&path).is_ok_and(|now| file.metadata().is_ok_and(|own| own.ino() == now.ino())) {
-                return Ok(Some(Self::Flock { path, _file: file }));
+                return Ok(Some(Self::Flock { path, _file: Arc::new(file) }));
+            }
+        }
+    }
+
+    /// As [`Lock::try_take`] in a store that is not shared, without a new file: as a link to the locked file of this process.
+    pub(super) fn try_link(folder: &Path, name: &str, own: &Present) -> io::Result<Option<Self>> {
+        let path = folder.join(name);
+        let (file, target) = own.lock();
+        loop {
+            match std::fs::hard_link(target, &path) {
+                Ok(()) => return Ok(Some(Self::Flock { path, _file: Arc::clone(file) })),
+                // It is held, or a killed process has left it. That one's file may have other names, so that it is not held
+                // any longer than it takes to remove this one.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                    match Self::try_take(folder, name, false)? {
+                        Some(left) => drop(left),
+                        None => return Ok(None),
+                    }
+                }
+                // The file system has no links, or no more to this file.
+                Err(_) => return Self::try_take(folder, name, false),
             }
         }
     }

@@ -12,8 +12,10 @@ mod lease;
 mod lock;
 mod manifests;
 mod origin;
+mod own;
 mod pending;
 mod states;
+mod syncs;
 mod transfer;
 mod under;
 mod verify;
@@ -22,6 +24,7 @@ use std::{
     io::{self, Read as _, Write as _},
     os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
+    sync::Arc,
     thread,
     time::Duration,
 };
@@ -31,7 +34,7 @@ use rustix::{fs::OFlags, io::Errno};
 use tracing::{field, info_span};
 
 pub(crate) use self::lease::Presence;
-use self::lock::Lock;
+pub(crate) use self::own::{CONTRACT, OBSERVER, PARAMS, READS, REPORT, TRACKING};
 pub(crate) use self::verify::wrong_key;
 pub use self::{
     decisions::{Decision, Member},
@@ -44,6 +47,11 @@ pub use self::{
     transfer::{Imported, TransferError},
     under::Under,
     verify::{Defect, Verified},
+};
+use self::{
+    lock::Lock,
+    own::{Own, Present},
+    syncs::Syncs,
 };
 use crate::{
     format::say,
@@ -61,6 +69,9 @@ const SHARED: &str = "shared";
 #[derive(Debug, Clone)]
 pub struct Store {
     root: PathBuf,
+    /// Syncs that the commits to it share.
+    syncs: Arc<Syncs>,
+    own: Arc<Own>,
 }
 
 /// Answer of the store about a job that is about to run.
@@ -105,7 +116,7 @@ impl StoreError {
 impl Store {
     /// The store below a results folder. Nothing is created before something is written.
     pub fn new(results: &Path) -> Self {
-        Self { root: results.join("store") }
+        Self { root: results.join("store"), syncs: Arc::default(), own: Arc::default() }
     }
 
     /// As [`Store::new`], refused if a later version of this program has made the store.
@@ -304,6 +315,11 @@ impl Store {
         self.root.join("ledger")
     }
 
+    /// What this process has in the store, unless other machines use it, too.
+    fn own(&self) -> Option<&Present> {
+        if self.is_shared() { None } else { self.own.at(&self.root) }
+    }
+
     fn locks(&self) -> PathBuf {
         self.root.join("locks")
     }
@@ -384,9 +400,12 @@ impl Store {
         }
         self.create()?;
         host::failpoints::point("claim: before the lock")?;
-        let Some(lock) = Lock::try_take(&self.locks(), &key.to_string(), self.is_shared())? else {
-            return Ok(Claim::Busy);
+        let (locks, name) = (self.locks(), key.to_string());
+        let lock = match self.own() {
+            Some(own) => Lock::try_link(&locks, &name, own)?,
+            None => Lock::try_take(&locks, &name, self.is_shared())?,
         };
+        let Some(lock) = lock else { return Ok(Claim::Busy) };
         // The holder of the lock may have finished between the look and the lock.
         if let Some(record) = self.readable(key)? {
             return Ok(Claim::Hit(Box::new(record)));

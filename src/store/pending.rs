@@ -1,12 +1,16 @@
 //! The right to write one record.
 
-use std::{io, path::PathBuf};
+use std::{
+    io,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use fs_err as fs;
 use sweep_job::Tool;
 use tracing::{debug_span, field, info_span, warn};
 
-use super::{Origin, Record, Store, StoreError, disk, lock::Lock, remove_if_there};
+use super::{Origin, Record, Store, StoreError, TRACKING, disk, lock::Lock, own::Kind, remove_if_there};
 use crate::record;
 use crate::{
     host,
@@ -34,9 +38,13 @@ impl Pending {
         remove_if_there(&staging)?;
         // From here on a failure clears it away.
         let pending = Self { store, key, staging, lock };
-        fs::create_dir_all(pending.dir())?;
+        fs::create_dir_all(&pending.staging)?;
+        pending.make(Kind::Files, &pending.dir())?;
         host::failpoints::point("claim: staging made")?;
-        fs::create_dir_all(pending.scratch())?;
+        if let Some(own) = pending.store.own() {
+            own.take(Kind::Tracking, &pending.tracking());
+        }
+        pending.make(Kind::Scratch, &pending.scratch())?;
         host::failpoints::point("claim: done")?;
         Ok(pending)
     }
@@ -56,6 +64,28 @@ impl Pending {
         self.store.partial(self.key)
     }
 
+    /// Folder of Python's observer, which does not become part of the record.
+    fn tracking(&self) -> PathBuf {
+        self.staging.join(TRACKING)
+    }
+
+    /// Makes a folder, or puts one here that an earlier job has left.
+    fn make(&self, kind: Kind, at: &Path) -> io::Result<()> {
+        if at.is_dir() {
+            return Ok(());
+        }
+        if let Some(folder) = at.parent() {
+            fs::create_dir_all(folder)?;
+        }
+        if self.store.own().is_some_and(|own| own.take(kind, at)) { Ok(()) } else { fs::create_dir(at) }
+    }
+
+    /// Keeps a folder for another job, or removes it.
+    fn unmake(&self, kind: Kind, folder: &Path) -> io::Result<()> {
+        let kept = self.store.own().map(|own| own.keep(kind, folder)).transpose();
+        if matches!(kept, Ok(Some(true))) { Ok(()) } else { remove_if_there(folder) }
+    }
+
     /// Marks the record as one that was not made here.
     pub(super) fn came_from(&self, origin: &Origin) -> io::Result<()> {
         origin.write(&self.staging)
@@ -72,6 +102,8 @@ impl Pending {
     pub fn commit(self, mut record: Record) -> Result<Record, StoreError> {
         let span = info_span!(target: host::log::STORE, "commit", key = self.key.short(), files = field::Empty);
         let _committing = span.enter();
+        let syncs = Arc::clone(&self.store.syncs);
+        let shared = syncs.join();
         host::failpoints::point("commit: before the digests")?;
         disk::unshare(&self.dir())?;
         record.files = record::of_folder(&self.dir())?;
@@ -81,11 +113,13 @@ impl Pending {
         host::failpoints::write_all(&mut file, &text, "commit: before the record", "commit: in the record")?;
         drop(file);
         if record.files.is_empty() && fs::read_dir(self.dir())?.next().is_none() {
-            fs::remove_dir(self.dir())?;
+            self.unmake(Kind::Files, &self.dir())?;
         }
+        self.unmake(Kind::Tracking, &self.tracking())?;
         let syncing = debug_span!(target: host::log::STORE, "sync");
-        syncing.in_scope(|| disk::sync(&self.staging, record.files.len()))?;
-        drop(syncing);
+        syncing.in_scope(|| {
+            if shared.shares_sync(&self.staging) { Ok(()) } else { disk::sync(&self.staging, record.files.len()) }
+        })?;
         host::failpoints::point("commit: the files are synced")?;
         let folder = self.store.folder(self.key);
         let Some(shard) = folder.parent() else { return Err(io::Error::from(io::ErrorKind::InvalidInput).into()) };
@@ -104,14 +138,17 @@ impl Pending {
         host::failpoints::point("commit: before the rename")?;
         fs::rename(&self.staging, &folder)?;
         host::failpoints::point("commit: after the rename")?;
-        fs::File::open(shard)?.sync_all()?;
-        if new {
-            host::failpoints::point("commit: before the store's folder is synced")?;
-            fs::File::open(&self.store.root)?.sync_all()?;
+        if !shared.shares_sync(shard) {
+            fs::File::open(shard)?.sync_all()?;
+            if new {
+                host::failpoints::point("commit: before the store's folder is synced")?;
+                fs::File::open(&self.store.root)?.sync_all()?;
+            }
         }
+        drop(shared);
         host::failpoints::point("commit: done")?;
         // Left behind by a crash here, it is cleared by `sweep cache gc`.
-        let _ = remove_if_there(&self.scratch());
+        let _ = self.unmake(Kind::Scratch, &self.scratch());
         host::failpoints::point("commit: scratch removed")?;
         Ok(record)
     }
@@ -122,6 +159,10 @@ impl Drop for Pending {
         // After a commit it is gone; after a failure its remains are useless, and the next claim removes them, too.
         let _ = remove_if_there(&self.staging);
         // What an attempt has left here is for the next; nothing is not worth a folder.
-        let _ = fs::remove_dir(self.scratch());
+        let scratch = self.scratch();
+        let kept = self.store.own().map(|own| own.keep_unused(Kind::Scratch, &scratch)).transpose();
+        if !matches!(kept, Ok(Some(true))) {
+            let _ = fs::remove_dir(scratch);
+        }
     }
 }

@@ -19,7 +19,32 @@ fn a_miss_becomes_a_hit_by_commit_only() {
     assert_eq!(*found, record);
     assert_eq!(fs::read_to_string(store.folder(record.key).join("files/artifact")).unwrap(), "content");
     assert_eq!(fs::read_dir(results.path().join("store/staging")).unwrap().count(), 0);
-    assert_eq!(fs::read_dir(results.path().join("store/locks")).unwrap().count(), 0);
+    drop(store);
+    for folder in ["locks", "spare"] {
+        assert_eq!(entries(&results.path().join("store").join(folder)).unwrap(), Vec::<PathBuf>::new());
+    }
+}
+
+#[test]
+fn locks_are_links_to_one_file_and_those_that_a_killed_process_has_left_do_not_hold_each_other() {
+    let results = tempfile::tempdir().unwrap();
+    let (first, second) = (Store::new(results.path()), Store::new(results.path()));
+    let (a, b) = (Key::of_json(&"a").unwrap(), Key::of_json(&"b").unwrap());
+    let locks = results.path().join("store/locks");
+    fs::create_dir_all(&locks).unwrap();
+    // Both are names of one file, which nobody has locked any more.
+    fs::write(locks.join(a.to_string()), "").unwrap();
+    fs::hard_link(locks.join(a.to_string()), locks.join(b.to_string())).unwrap();
+    let Claim::Miss(of_first) = first.claim(a).unwrap() else { panic!("nobody holds it") };
+    assert!(matches!(second.claim(a).unwrap(), Claim::Busy) && !second.is_free(a));
+    let Claim::Miss(of_second) = second.claim(b).unwrap() else { panic!("nobody holds it") };
+    assert!(matches!(first.claim(b).unwrap(), Claim::Busy), "each has a file of its own");
+    drop(of_first);
+    assert!(second.is_free(a) && !first.is_free(b));
+    let Claim::Miss(again) = second.claim(a).unwrap() else { panic!("it was given back") };
+    drop((again, of_second));
+    drop((first, second));
+    assert_eq!(entries(&locks).unwrap(), Vec::<PathBuf>::new());
 }
 
 #[test]

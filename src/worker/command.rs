@@ -92,7 +92,7 @@ fn attempt(command: &Command, job: &Job, folder: &Folder, channel: &mut Channel)
         Some(Word::Progress(progress)) => channel.progress(progress),
         None => channel.alive(),
     };
-    let memory = OutOfMemory::now();
+    let memory = OutOfMemory::lately();
     let tracking = Tracking::of(command, job, &mut programs)?;
     if let Some(launcher) = &launcher {
         programs = programs.iter().map(|program| launcher.wrap(program)).collect();

@@ -140,7 +140,8 @@ impl Run<'_, '_> {
         let gpus = (!names.is_empty()).then(|| names.join(","));
         let env = if planned.shares_gpu() { environment_of_part(&lease) } else { Vec::new() };
         self.surroundings.get_or_init(|| Arc::new(Surroundings::new(self.options)));
-        let (started, begun, memory, load) = (host::clock::now(), Instant::now(), OutOfMemory::now(), Load::now());
+        let (started, begun, memory, load) =
+            (host::clock::now(), Instant::now(), OutOfMemory::lately(), Load::lately());
         host::failpoints::point("run: before a worker")?;
         let scratch = Scratch::new(&spec.scratch);
         // Of an attempt whose engine was killed.

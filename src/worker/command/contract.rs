@@ -11,15 +11,13 @@ use sweep_job::{Job, tasks::Command};
 
 use super::{
     reads::{self, Patterns},
-    report::{REPORT, ReportFile, Source, State},
+    report::{self, ReportFile, Source, State},
     resume::Keeper,
 };
+use crate::store::{CONTRACT as FOLDER, PARAMS, REPORT};
 
 /// Version of the contract.
 const VERSION: &str = "1";
-
-/// Folder of the files, in the scratch folder.
-const FOLDER: &str = ".sweep";
 
 /// The files of the contract of one attempt.
 pub(super) struct Contract {
@@ -33,17 +31,17 @@ impl Contract {
     pub(super) fn open(command: &Command, job: &Job) -> io::Result<Self> {
         let folder = job.scratch.join(FOLDER);
         fs::create_dir_all(&folder)?;
-        let (state_file, report) = (folder.join("state.json"), folder.join("report.jsonl"));
+        let (state_file, report) = (folder.join("state.json"), folder.join(REPORT));
         let state = State::load(&state_file, &report);
         state.keep(&state_file)?;
         fs::write(&report, "")?;
-        fs::write(folder.join("params.json"), serde_json::to_vec(&command.params)?)?;
+        fs::write(folder.join(PARAMS), serde_json::to_vec(&command.params)?)?;
         Ok(Self { folder, earlier: state })
     }
 
     /// The report file.
     fn report(&self) -> PathBuf {
-        self.folder.join("report.jsonl")
+        self.folder.join(REPORT)
     }
 
     /// The file in which what was read outlives an attempt.
@@ -54,14 +52,14 @@ impl Contract {
     /// The sources of curves and metrics, the part of them that hears standard output, and the keeper of the attempt's
     /// checkpoints.
     pub(super) fn sources(&mut self, command: &Command, job: &Job) -> (Vec<Source>, Patterns, Keeper) {
-        let mut series = self.earlier.take(REPORT);
+        let mut series = self.earlier.take(report::REPORT);
         let keeper = Keeper::begin(&job.scratch, series.checkpoints());
         if let Some(step) = keeper.began_after() {
             series.return_to(step);
         }
         let follower = Box::new(ReportFile::new(self.report()));
         let (others, patterns) = reads::sources(command, &job.dir, &mut self.earlier);
-        let mut sources = vec![Source { name: REPORT.to_owned(), follower, series }];
+        let mut sources = vec![Source { name: report::REPORT.to_owned(), follower, series }];
         sources.extend(others);
         (sources, patterns, keeper)
     }
@@ -70,7 +68,7 @@ impl Contract {
     pub(super) fn describe(&self, command: &Command, program: &mut process::Command) {
         let path = |name: &str| -> PathBuf { Path::new(&self.folder).join(name) };
         program.env("SWEEP_CONTRACT", VERSION);
-        program.env("SWEEP_PARAMS", path("params.json"));
+        program.env("SWEEP_PARAMS", path(PARAMS));
         program.env("SWEEP_REPORT", self.report());
         match command.until {
             Some(step) => program.env("SWEEP_UNTIL", step.to_string()),
@@ -86,7 +84,7 @@ pub(super) fn leave(scratch: &Path) {
     let mut entries = fs::read_dir(scratch).into_iter().flatten().filter_map(Result::ok);
     let goes_on = entries.any(|entry| entry.file_name() != FOLDER);
     // The state is the last.
-    let files = ["report.jsonl", "params.json", "state.json"];
+    let files = [REPORT, PARAMS, "state.json"];
     for file in &files[..if goes_on { 2 } else { 3 }] {
         let _ = fs::remove_file(folder.join(file));
     }

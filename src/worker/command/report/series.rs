@@ -76,6 +76,11 @@ impl Series {
         Self { curves, order, total, step, checkpoints, resumed: true, ..Self::default() }
     }
 
+    /// True if a later attempt has nothing to continue.
+    pub(in super::super) fn is_empty(&self) -> bool {
+        self.order.is_empty() && self.checkpoints.is_empty() && self.total.is_none() && self.step.is_none()
+    }
+
     /// Adds a point. `unit` is the written one; without, the end of the name implies it.
     pub(in super::super) fn point(&mut self, step: u64, name: &str, value: f64, unit: Option<&str>) {
         let (unit, factor) = self.unit(name, unit);

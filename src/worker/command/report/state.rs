@@ -45,8 +45,11 @@ impl State {
         write(path, &Kept { series })
     }
 
-    /// Writes the state before a new attempt.
+    /// Writes the state before a new attempt, if there is any.
     pub(in super::super) fn keep(&self, path: &Path) -> io::Result<()> {
+        if self.series.values().all(Series::is_empty) && !path.exists() {
+            return Ok(());
+        }
         write(path, self)
     }
 }

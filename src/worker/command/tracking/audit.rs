@@ -16,6 +16,7 @@ use super::Read;
 use crate::{
     host::packages::{installed, named, normalized},
     record::path_text,
+    store::{OBSERVER, READS, TRACKING},
 };
 
 /// The module.
@@ -51,22 +52,18 @@ pub(super) struct Noted {
 }
 
 impl Audit {
-    /// Writes the module below a folder that is removed with the job.
+    /// Writes the module below a folder that is removed with the job. Of an earlier job that folder has nothing but the
+    /// same files.
     pub(super) fn begin(beside: &Path) -> io::Result<Self> {
-        let folder = beside.join("tracking");
-        match fs::remove_dir_all(&folder) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-        fs::create_dir(&folder)?;
-        let audit = Self { folder };
-        fs::write(audit.folder.join("sitecustomize.py"), MODULE)?;
+        let audit = Self { folder: beside.join(TRACKING) };
+        fs::create_dir_all(&audit.folder)?;
+        fs::write(audit.folder.join(OBSERVER), MODULE)?;
         fs::write(audit.reads(), "")?;
         Ok(audit)
     }
 
     fn reads(&self) -> PathBuf {
-        self.folder.join("reads")
+        self.folder.join(READS)
     }
 
     /// Adds the variables that make Python import the module.
@@ -89,13 +86,6 @@ impl Audit {
     pub(super) fn read(&self) -> io::Result<Seen> {
         let text = fs::read(self.reads())?;
         Ok(parse(text.get(..LONGEST_REPORT).unwrap_or(&text)))
-    }
-}
-
-impl Drop for Audit {
-    fn drop(&mut self) {
-        // What remains is removed with the folder of the attempt.
-        let _ = fs::remove_dir_all(&self.folder);
     }
 }
 

@@ -1,0 +1,179 @@
+//! Syncs to the disk that several commits share: one of the whole file system brings everything that they have written there.
+
+use std::{
+    path::Path,
+    sync::{Condvar, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use super::disk;
+
+/// Time that a commit waits for others to join its sync.
+const PAUSE: Duration = Duration::from_millis(5);
+/// Time above which a sync of the whole file system is slower than many of single files: other processes write much to it.
+const SLOW: Duration = Duration::from_millis(100);
+/// Time after a slow sync, as a multiple of its own, in which commits bring only their own files to the disk.
+const REST: u32 = 20;
+
+/// The commits of this process that are in progress, and the syncs that they share.
+#[derive(Debug, Default)]
+pub(super) struct Syncs {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Commits in progress.
+    commits: usize,
+    /// Those that wait for a sync which has not begun.
+    waiting: usize,
+    /// Number of syncs that have begun.
+    begun: u64,
+    /// True while one of them is under way.
+    running: bool,
+    /// The last one that has ended, and the last one that was successful.
+    ended: u64,
+    good: u64,
+    /// No sync begins before that: the last one was slow.
+    rests: Option<Instant>,
+}
+
+/// A commit in progress.
+#[derive(Debug)]
+pub(super) struct Commit<'a>(&'a Syncs);
+
+impl Syncs {
+    /// Announces a commit, for which others may wait.
+    pub(super) fn join(&self) -> Commit<'_> {
+        self.lock().commits += 1;
+        Commit(self)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Commit<'_> {
+    /// Waits for a sync of the file system of `folder` that begins from now on, and is shared with the other commits in
+    /// progress. `false` if there are none, or the sync has failed, or the last one was slow: then this commit brings its own
+    /// files to the disk.
+    pub(super) fn shares_sync(&self, folder: &Path) -> bool {
+        let mut state = self.0.lock();
+        if state.commits < 2 || state.rests.is_some_and(|until| Instant::now() < until) {
+            return false;
+        }
+        drop(state);
+        let Ok(Some(disk)) = disk::local(folder) else { return false };
+        state = self.0.lock();
+        state.waiting += 1;
+        let (needed, until) = (state.begun + 1, Instant::now() + PAUSE);
+        loop {
+            if state.ended >= needed {
+                // Of two that have ended meanwhile, the later one is as good.
+                return state.good >= needed;
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if !state.running && state.begun < needed && (left.is_zero() || state.waiting >= state.commits) {
+                (state.running, state.begun, state.waiting) = (true, needed, 0);
+                drop(state);
+                let begun = Instant::now();
+                let synced = disk.sync().is_ok();
+                let took = begun.elapsed();
+                state = self.0.lock();
+                (state.running, state.ended) = (false, needed);
+                state.rests = (took >= SLOW).then(|| Instant::now() + took * REST);
+                if synced {
+                    state.good = needed;
+                }
+                self.0.changed.notify_all();
+                continue;
+            }
+            // While a sync is under way, its end is what to wait for.
+            let wait = if state.running { Duration::MAX } else { left };
+            state = self.0.changed.wait_timeout(state, wait).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+}
+
+impl Drop for Commit<'_> {
+    fn drop(&mut self) {
+        self.0.lock().commits -= 1;
+        // It was the one for which the others waited.
+        self.0.changed.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{sync::Barrier, thread};
+
+    use super::*;
+
+    #[test]
+    fn a_commit_alone_syncs_its_own_files() {
+        let (syncs, folder) = (Syncs::default(), tempfile::tempdir_in("/dev/shm").unwrap());
+        let commit = syncs.join();
+        assert!(!commit.shares_sync(folder.path()));
+        drop(commit);
+        assert_eq!(syncs.lock().commits, 0);
+    }
+
+    #[test]
+    fn commits_that_overlap_share_syncs() {
+        const THREADS: usize = 8;
+        const ROUNDS: u64 = 20;
+        let (syncs, folder) = (Syncs::default(), tempfile::tempdir_in("/dev/shm").unwrap());
+        let barrier = Barrier::new(THREADS);
+        let ran = || {
+            let mut shared = 0;
+            for _ in 0..ROUNDS {
+                let commit = syncs.join();
+                barrier.wait();
+                syncs.lock().rests = None;
+                shared += u64::from(commit.shares_sync(folder.path()));
+                barrier.wait();
+                drop(commit);
+                barrier.wait();
+            }
+            shared
+        };
+        let shared: u64 = thread::scope(|scope| {
+            let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(ran)).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+        });
+        let state = syncs.lock();
+        assert_eq!((shared, state.commits, state.waiting), (ROUNDS * THREADS as u64, 0, 0));
+        assert!(state.ended >= ROUNDS && state.ended < shared, "{} syncs for {shared} commits", state.ended);
+    }
+
+    #[test]
+    fn a_commit_does_not_wait_for_one_that_does_not_sync() {
+        let (syncs, folder) = (Syncs::default(), tempfile::tempdir_in("/dev/shm").unwrap());
+        let (_slow, commit) = (syncs.join(), syncs.join());
+        assert!(commit.shares_sync(folder.path()), "after the pause");
+    }
+
+    #[test]
+    fn a_sync_that_had_begun_before_is_not_enough() {
+        let (syncs, folder) = (Syncs::default(), tempfile::tempdir_in("/dev/shm").unwrap());
+        let (_other, commit) = (syncs.join(), syncs.join());
+        let mut state = syncs.lock();
+        (state.begun, state.running) = (1, true);
+        drop(state);
+        thread::scope(|scope| {
+            let waits = scope.spawn(|| commit.shares_sync(folder.path()));
+            while syncs.lock().waiting == 0 {
+                thread::yield_now();
+            }
+            let mut state = syncs.lock();
+            (state.running, state.ended, state.good) = (false, 1, 1);
+            drop(state);
+            syncs.changed.notify_all();
+            assert!(waits.join().unwrap());
+        });
+        let state = syncs.lock();
+        assert_eq!((state.begun, state.good), (2, 2));
+    }
+}
