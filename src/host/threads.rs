@@ -1,6 +1,77 @@
-//! Work that several threads share, with as many threads as the system provides.
+//! Work that several threads share, with as many threads as the system provides, and threads that are kept for further work.
 
-use std::{io, panic::resume_unwind, thread};
+use std::{
+    io,
+    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        mpsc::{Receiver, Sender, channel},
+    },
+    thread,
+};
+
+/// Work for a kept thread, which gets the sender by which it can be reached.
+struct Work(Box<dyn FnOnce(&Sender<Work>) + Send>);
+
+/// The kept threads that have nothing to do.
+static IDLE: Mutex<Vec<Sender<Work>>> = Mutex::new(Vec::new());
+
+/// Work that another thread does.
+#[derive(Debug)]
+pub(crate) struct Started<T>(Receiver<T>);
+
+/// The work has panicked, with a message on standard error.
+#[derive(Debug, thiserror::Error)]
+#[error("a thread has panicked")]
+pub(crate) struct Panicked;
+
+impl<T> Started<T> {
+    /// Waits for its end.
+    pub(crate) fn join(self) -> Result<T, Panicked> {
+        self.0.recv().map_err(|_| Panicked)
+    }
+}
+
+/// Does work in another thread: a kept one, or a new one, which is kept. For work of which there is much, one piece after the
+/// other.
+pub(crate) fn start<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> io::Result<Started<T>> {
+    let (sender, receiver) = channel();
+    let work = Work(Box::new(move |own| {
+        let done = catch_unwind(AssertUnwindSafe(work));
+        // First, so that who waits for the result finds the thread idle.
+        idle().push(own.clone());
+        if let Ok(done) = done {
+            let _ = sender.send(done);
+        }
+    }));
+    let thread = idle().pop();
+    match thread {
+        Some(thread) => thread.send(work).or_else(|unsent| keep(unsent.0))?,
+        None => keep(work)?,
+    }
+    Ok(Started(receiver))
+}
+
+/// Number of kept threads that have nothing to do.
+pub(crate) fn idle_count() -> usize {
+    idle().len()
+}
+
+fn idle() -> MutexGuard<'static, Vec<Sender<Work>>> {
+    IDLE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn keep(first: Work) -> io::Result<()> {
+    let (own, inbox) = channel();
+    let run = move || {
+        let mut next = Some(first);
+        while let Some(Work(work)) = next {
+            work(&own);
+            next = inbox.recv().ok();
+        }
+    };
+    thread::Builder::new().name("kept".into()).spawn(run).map(drop)
+}
 
 /// Processes each part, in parallel as far as there are threads, and returns results in the order of the parts.
 pub(crate) fn each<P: Copy + Send, T: Send>(parts: &[P], work: impl Fn(P) -> T + Sync) -> Vec<T> {
@@ -29,4 +100,21 @@ pub(crate) fn refused(error: io::Error) -> io::Error {
     }
     let text = format!("the system cannot start more processes or threads for this user (`ulimit -u`): {error}");
     io::Error::new(io::ErrorKind::WouldBlock, text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_are_kept_for_further_work_whatever_became_of_the_first() {
+        let current = || thread::current().id();
+        let first = start(current).unwrap().join().unwrap();
+        assert!(idle_count() >= 1);
+        assert!(start(|| -> u32 { panic!("on purpose") }).unwrap().join().is_err());
+        let others: Vec<_> = (0..4).map(|number| start(move || (number, current())).unwrap()).collect();
+        let others: Vec<_> = others.into_iter().map(|other| other.join().unwrap()).collect();
+        assert!(others.iter().map(|(number, _)| *number).eq(0..4));
+        assert!(others.iter().any(|(_, id)| *id == first) && first != current());
+    }
 }

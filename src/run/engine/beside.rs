@@ -6,7 +6,6 @@ use std::{
     io,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, Mutex, PoisonError},
-    thread,
     time::{Duration, Instant},
 };
 
@@ -14,7 +13,11 @@ use sweep_job::{Failure, Outcome, Values};
 
 use super::{Run, io_failure};
 use crate::{
-    host::{self, system::Load, threads::refused},
+    host::{
+        self,
+        system::Load,
+        threads::{self, refused},
+    },
     plan::{Digests, JobId},
     record::{Provenance, RECORD_FORMAT, Record, Started},
     run::{
@@ -62,14 +65,13 @@ fn checked_inputs(reads: &Reads, digests: &Mutex<Digests>) -> Result<(), Changed
 
 /// Runs a function in a separate thread, and reports the result to the loop even if it panics.
 pub(super) fn beside<T: 'static>(
-    name: String,
     work: impl FnOnce() -> T + Send + 'static,
     say: impl FnOnce(Result<T, io::Error>) + Send + 'static,
 ) -> io::Result<()> {
     let work = move || {
         say(catch_unwind(AssertUnwindSafe(work)).map_err(|_| io::Error::other("the engine panicked")));
     };
-    thread::Builder::new().name(name).spawn(work).map(drop)
+    threads::start(work).map(drop)
 }
 
 impl Run<'_, '_> {
@@ -93,7 +95,7 @@ impl Run<'_, '_> {
             let found = found.and_then(|found| found.map_err(Failure::from)).map(|started| (reads, started));
             let _ = sender.send(Input::Checked(job, found));
         };
-        match beside(format!("look {job}"), work, say) {
+        match beside(work, say) {
             Ok(()) => {
                 self.preparing.insert(job, prepared);
                 Vec::new()
@@ -210,7 +212,7 @@ impl Run<'_, '_> {
             let stored = stored.unwrap_or_else(|error| Err(NotStored::Store(error.into())));
             let _ = sender.send(Input::Stored(job, begun, stored));
         };
-        match beside(format!("store {job}"), store, say) {
+        match beside(store, say) {
             Ok(()) => {
                 self.storing.insert(job);
                 // The disk takes longer than all the rest; the job's slots are free meanwhile.

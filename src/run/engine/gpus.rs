@@ -147,7 +147,7 @@ impl Run<'_, '_> {
             let _ = sender.send(Input::Sampled(sample.unwrap_or_default()));
         };
         // Where there is no thread for it, nothing is known.
-        self.gpus.is_sampling = beside("gpus".to_owned(), work, say).is_ok();
+        self.gpus.is_sampling = beside(work, say).is_ok();
     }
 
     /// Takes note of a sample.

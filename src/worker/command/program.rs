@@ -29,7 +29,7 @@ use super::{
     launcher::{Failed, Launcher},
     words::{Word, understand},
 };
-use crate::host::log;
+use crate::host::{log, threads};
 
 /// End of a program.
 pub(super) struct Ended {
@@ -71,7 +71,7 @@ const ACTIVITY_INTERVAL: Duration = Duration::from_secs(1);
 /// Time to wait for killed processes to end, and for outputs to close after that.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Threads of a worker without a job: the main one, and the one that follows the engine.
+/// Threads of a worker without a job, in addition to those that are kept: the main one, and the one that follows the engine.
 const THREADS: usize = 2;
 
 /// Set once this process follows the engine; true when that asks for the end.
@@ -109,7 +109,8 @@ pub(in crate::worker) fn is_over() -> bool {
     const PAUSE: Duration = Duration::from_micros(100);
     let stops = FOLLOWED.get().is_some_and(|stop| stop.load(Ordering::SeqCst));
     let childless = matches!(rustix::process::wait(WaitOptions::NOHANG), Err(rustix::io::Errno::CHILD));
-    let alone = || std::fs::read_dir("/proc/self/task").is_ok_and(|threads| threads.count() <= THREADS);
+    let known = || THREADS + threads::idle_count();
+    let alone = || std::fs::read_dir("/proc/self/task").is_ok_and(|threads| threads.count() <= known());
     let mut tries = 0;
     while !alone() && tries < TRIES {
         thread::sleep(PAUSE);
@@ -196,7 +197,7 @@ pub(super) fn run(
         };
         open += follow_outputs(child, &writer, &sender, &complaints, on_line.clone())?;
     }
-    thread::Builder::new().name("end".into()).spawn(move || {
+    threads::start(move || {
         let end = wait_for(pids);
         end_rest();
         let _ = sender.send(Event::Ended(end));
@@ -344,7 +345,7 @@ fn listen(
         }
         let _ = closed.send(Event::Closed);
     };
-    thread::Builder::new().name("output".into()).spawn(follow).map(|_| ())
+    threads::start(follow).map(drop)
 }
 
 /// Waits for the end of all these processes, and clears away whatever else ends meanwhile: this process gets the orphans.

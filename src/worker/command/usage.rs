@@ -3,13 +3,15 @@
 use std::{
     io,
     sync::mpsc::{self, RecvTimeoutError},
-    thread::{self, JoinHandle},
     time::Duration,
 };
 
 use sweep_job::{Outcome, tasks::Command};
 
-use crate::host::machine::{cpus, tree_memory, waited_cpu_seconds};
+use crate::host::{
+    machine::{cpus, tree_memory, waited_cpu_seconds},
+    threads::{self, Started},
+};
 
 /// Time to the first sample. A program that ends earlier is not measured: what it used has hardly begun to tell.
 const FIRST: Duration = Duration::from_secs(1);
@@ -19,7 +21,7 @@ const INTERVAL: Duration = Duration::from_millis(200);
 /// A thread that samples this process's children.
 pub(super) struct Usage {
     stop: mpsc::Sender<()>,
-    thread: JoinHandle<u64>,
+    thread: Started<u64>,
     /// Seconds of processor time of children that ended before.
     before: Option<f64>,
 }
@@ -37,7 +39,7 @@ impl Usage {
             }
             peak
         };
-        let thread = thread::Builder::new().name("usage".into()).spawn(sample)?;
+        let thread = threads::start(sample)?;
         Ok(Self { stop, thread, before })
     }
 

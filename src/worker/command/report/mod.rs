@@ -16,14 +16,16 @@ use std::{
         atomic::{AtomicBool, Ordering},
         mpsc::{self, RecvTimeoutError},
     },
-    thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
 
 use sweep_job::{Curve, LIVE_SERIES, Live, Metric, Progress, Report, tasks::Collect};
 
 use super::resume::Keeper;
-use crate::format::clean;
+use crate::{
+    format::clean,
+    host::threads::{self, Started},
+};
 
 pub(super) use self::{
     curve::Point,
@@ -66,7 +68,7 @@ const SAVES_PER_TIME: u32 = 100;
 pub(super) struct Following {
     stop: mpsc::Sender<()>,
     spoke: Arc<AtomicBool>,
-    thread: JoinHandle<(Gathered, Keeper)>,
+    thread: Started<(Gathered, Keeper)>,
 }
 
 /// Statements of all sources of a program. Earlier sources take precedence.
@@ -120,7 +122,7 @@ impl Following {
             thread.look(true);
             (Gathered(thread.sources), thread.keeper)
         };
-        Ok(Self { stop, spoke, thread: thread::Builder::new().name("reports".into()).spawn(run)? })
+        Ok(Self { stop, spoke, thread: threads::start(run)? })
     }
 
     /// True once the program has written to its report file: it speaks the contract.
