@@ -409,10 +409,11 @@ fn share(plan: &Plan, store: &Store, selected: &mut HashSet<JobId>, cached: &[bo
 fn blocked(store: &Store, plan: &Plan, cached: &[bool]) -> Vec<bool> {
     let mut blocked = vec![false; plan.len()];
     let mut lists: HashMap<ListId, bool> = HashMap::new();
+    let claimed = store.claimed();
     for (id, job) in plan.jobs().filter(|(id, _)| !cached[id.index()]) {
         let any = |list: &ListId| plan.list(*list).iter().any(|need| blocked[need.index()]);
         let needs = plan.lists_of(id).iter().any(|list| *lists.entry(*list).or_insert_with(|| any(list)));
-        blocked[id.index()] = needs || !store.is_free(job.key);
+        blocked[id.index()] = needs || claimed.contains(&job.key) && !store.is_free(job.key);
     }
     blocked
 }

@@ -10,8 +10,11 @@ use std::{
     thread,
 };
 
-/// Work for a kept thread, which gets the sender by which it can be reached.
-struct Work(Box<dyn FnOnce(&Sender<Work>) + Send>);
+/// Work for a kept thread.
+struct Work(Box<Call>);
+
+/// A function that gets the sender by which its thread can be reached.
+type Call = dyn FnOnce(&Sender<Work>) + Send;
 
 /// The kept threads that have nothing to do.
 static IDLE: Mutex<Vec<Sender<Work>>> = Mutex::new(Vec::new());

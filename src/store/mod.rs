@@ -21,6 +21,7 @@ mod under;
 mod verify;
 
 use std::{
+    collections::HashSet,
     io::{self, Read as _, Write as _},
     os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
@@ -220,6 +221,12 @@ impl Store {
     /// True if a job is done, or no process has claimed it.
     pub fn is_free(&self, key: Key) -> bool {
         self.contains(key) || !self.is_locked(key)
+    }
+
+    /// The keys of the jobs that a process has claimed, those of killed processes included: [`Store::is_free`] tells.
+    pub fn claimed(&self) -> HashSet<Key> {
+        let locks = entries(&self.locks()).unwrap_or_default();
+        locks.into_iter().filter_map(|path| path.file_name()?.to_str()?.parse().ok()).collect()
     }
 
     /// Announces a reader of the store, so that nothing is removed meanwhile. Waits, with a message, during a removal.

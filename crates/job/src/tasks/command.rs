@@ -145,12 +145,20 @@ impl TaskSpec for Command {
     }
 
     fn reach(values: &Values) -> Option<Reach> {
-        let command = Self::build(values)?;
+        // Not as a whole: a plan asks for it for every job.
+        let end = match values.get("until") {
+            None | Some(Value::Null) => None,
+            Some(Value::Int(until)) => Some(u64::try_from(*until).ok()?),
+            Some(_) => return None,
+        };
         // A program that begins at its end may report nothing.
-        Some(Reach { end: command.until, leaves_state: command.until.is_some(), may_only_evaluate: false })
+        Some(Reach { end, leaves_state: end.is_some(), may_only_evaluate: false })
     }
 
     fn acts_from(values: &Values) -> BTreeMap<String, u64> {
+        if !matches!(values.get("acts_from"), Some(Value::Map(entries)) if !entries.is_empty()) {
+            return BTreeMap::new();
+        }
         let acts_from = Self::build(values).map(|command| command.acts_from).unwrap_or_default();
         acts_from.into_iter().map(|(name, from)| (format!("params.{name}"), from)).collect()
     }
