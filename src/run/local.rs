@@ -84,11 +84,14 @@ struct Hearing {
 pub(super) struct IdleWorkers(Vec<Worker>);
 
 impl IdleWorkers {
-    /// Keeps a worker if it waits for another job; else it is ended.
-    pub(super) fn keep(&mut self, worker: Worker) {
-        if worker.is_idle() {
+    /// Keeps a worker if it waits for another job; else it is ended. True if it is kept: then it has left nothing of its job
+    /// running.
+    pub(super) fn keep(&mut self, worker: Worker) -> bool {
+        let is_idle = worker.is_idle();
+        if is_idle {
             self.0.push(worker);
         }
+        is_idle
     }
 
     /// Gives a job to a worker that waits for one like it, or to a new one.

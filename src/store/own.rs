@@ -135,19 +135,6 @@ impl Present {
             host::failpoints::point("own: before a file is emptied")?;
             File::options().write(true).open(path)?.set_len(0)?;
         }
-        self.put(kind, folder)
-    }
-
-    /// Keeps a folder if no job has written to it.
-    pub(super) fn keep_unused(&self, kind: Kind, folder: &Path) -> io::Result<bool> {
-        let files = self.files(kind, folder)?;
-        if files.is_none_or(|files| files.iter().any(|(_, length)| *length > 0)) {
-            return Ok(false);
-        }
-        self.put(kind, folder)
-    }
-
-    fn put(&self, kind: Kind, folder: &Path) -> io::Result<bool> {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         if kept.folders.get(&kind).is_some_and(|folders| folders.len() >= MOST) {
             return Ok(false);
@@ -158,6 +145,11 @@ impl Present {
         fs::rename(folder, &to)?;
         kept.folders.entry(kind).or_default().push(to);
         Ok(true)
+    }
+
+    /// True if no job has written to a folder.
+    pub(super) fn is_unused(&self, kind: Kind, folder: &Path) -> io::Result<bool> {
+        Ok(self.files(kind, folder)?.is_some_and(|files| files.iter().all(|(_, length)| *length == 0)))
     }
 
     /// Mode of a new folder; the one for those that are kept is made for this.
@@ -229,12 +221,12 @@ mod tests {
         assert!(!own.take(Kind::Scratch, &second), "there is none yet");
         scratch(&first);
         let inode = fs::metadata(first.join(CONTRACT).join(REPORT)).unwrap().ino();
-        assert!(!own.keep_unused(Kind::Scratch, &first).unwrap() && first.exists(), "somebody has written to it");
+        assert!(!own.is_unused(Kind::Scratch, &first).unwrap(), "somebody has written to it");
         assert!(own.keep(Kind::Scratch, &first).unwrap() && !first.exists());
         assert!(!own.take(Kind::Tracking, &second) && own.take(Kind::Scratch, &second));
         let report = fs::metadata(second.join(CONTRACT).join(REPORT)).unwrap();
         assert_eq!((report.ino(), report.len()), (inode, 0));
-        assert!(own.keep_unused(Kind::Scratch, &second).unwrap());
+        assert!(own.is_unused(Kind::Scratch, &second).unwrap());
     }
 
     #[test]

@@ -23,6 +23,8 @@ pub struct Pending {
     store: Store,
     key: Key,
     staging: PathBuf,
+    /// True if nothing of the job runs any more, so that nothing writes to its folders.
+    is_settled: bool,
     /// Dropped last, when nothing of the job is touched any more.
     lock: Lock,
 }
@@ -37,7 +39,7 @@ impl Pending {
         host::failpoints::point("claim: locked")?;
         remove_if_there(&staging)?;
         // From here on a failure clears it away.
-        let pending = Self { store, key, staging, lock };
+        let pending = Self { store, key, staging, is_settled: false, lock };
         fs::create_dir_all(&pending.staging)?;
         pending.make(Kind::Files, &pending.dir())?;
         host::failpoints::point("claim: staging made")?;
@@ -80,9 +82,15 @@ impl Pending {
         if self.store.own().is_some_and(|own| own.take(kind, at)) { Ok(()) } else { fs::create_dir(at) }
     }
 
+    /// Says that nothing of the job runs any more: other jobs may get its folders.
+    pub(crate) fn settle(&mut self) {
+        self.is_settled = true;
+    }
+
     /// Keeps a folder for another job, or removes it.
     fn unmake(&self, kind: Kind, folder: &Path) -> io::Result<()> {
-        let kept = self.store.own().map(|own| own.keep(kind, folder)).transpose();
+        let own = self.store.own().filter(|_| self.is_settled);
+        let kept = own.map(|own| own.keep(kind, folder)).transpose();
         if matches!(kept, Ok(Some(true))) { Ok(()) } else { remove_if_there(folder) }
     }
 
@@ -160,9 +168,7 @@ impl Drop for Pending {
         let _ = remove_if_there(&self.staging);
         // What an attempt has left here is for the next; nothing is not worth a folder.
         let scratch = self.scratch();
-        let kept = self.store.own().map(|own| own.keep_unused(Kind::Scratch, &scratch)).transpose();
-        if !matches!(kept, Ok(Some(true))) {
-            let _ = fs::remove_dir(scratch);
-        }
+        let unused = self.store.own().map(|own| own.is_unused(Kind::Scratch, &scratch)).transpose();
+        let _ = if matches!(unused, Ok(Some(true))) { remove_if_there(&scratch) } else { fs::remove_dir(scratch) };
     }
 }

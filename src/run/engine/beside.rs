@@ -152,7 +152,13 @@ impl Run<'_, '_> {
         self.store_failed(job, &StoreError::from(error), 0.0, failure)
     }
 
-    pub(super) fn commit(&mut self, job: usize, attempt: Attempt, outcome: Outcome, end: (f64, Load)) -> Vec<Event> {
+    pub(super) fn commit(
+        &mut self,
+        job: usize,
+        mut attempt: Attempt,
+        outcome: Outcome,
+        end: (f64, Load),
+    ) -> Vec<Event> {
         let (seconds, after) = end;
         let planned = self.plan.job(JobId::new(job));
         let surroundings = self.surroundings.get().map(Arc::clone);
@@ -178,8 +184,8 @@ impl Run<'_, '_> {
             },
         };
         // One that was asked to end may still do so.
-        if attempt.asked.is_none() && attempt.ending.is_none() {
-            self.idle.keep(attempt.worker);
+        if attempt.asked.is_none() && attempt.ending.is_none() && self.idle.keep(attempt.worker) {
+            attempt.pending.settle();
         }
         let (pending, begun, reads) = (attempt.pending, attempt.begun, attempt.reads);
         let (stateful, own) = (Stateful::of(self.plan, JobId::new(job)), self.store.clone());
