@@ -100,10 +100,16 @@ fn refuse(message: String) -> Failure {
     Failure { kind: FailureKind::Experiment, message }
 }
 
+/// Permissions of a folder that let its owner change it.
+const OWN: u32 = 0o700;
+
 /// Removes what is in a folder and neither kept nor on the way to what is.
 fn tidy(folder: &Path, kept: &[PathBuf]) -> io::Result<()> {
     // A program may have made it read-only, and then nothing could be removed from it.
-    fs::set_permissions(folder, Permissions::from_mode(0o755))?;
+    let mode = fs::symlink_metadata(folder)?.permissions().mode();
+    if mode & OWN != OWN {
+        fs::set_permissions(folder, Permissions::from_mode(mode | OWN))?;
+    }
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
         let path = entry.path();
