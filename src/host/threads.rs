@@ -13,8 +13,11 @@ use std::{
 /// Work for a kept thread.
 struct Work(Box<Call>);
 
-/// A function that gets the sender by which its thread can be reached.
-type Call = dyn FnOnce(&Sender<Work>) + Send;
+/// A function that gets the sender by which its thread can be reached, and answers whether that thread is kept.
+type Call = dyn FnOnce(&Sender<Work>) -> bool + Send;
+
+/// Most threads that are kept: as many as follow a program.
+const MOST: usize = 5;
 
 /// The kept threads that have nothing to do.
 static IDLE: Mutex<Vec<Sender<Work>>> = Mutex::new(Vec::new());
@@ -35,17 +38,23 @@ impl<T> Started<T> {
     }
 }
 
-/// Does work in another thread: a kept one, or a new one, which is kept. For work of which there is much, one piece after the
+/// Does work in another thread: a kept one, or a new one, which is kept if there are few. For work of which there is much, one piece after the
 /// other.
 pub(crate) fn start<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> io::Result<Started<T>> {
     let (sender, receiver) = channel();
     let work = Work(Box::new(move |own| {
         let done = catch_unwind(AssertUnwindSafe(work));
         // First, so that who waits for the result finds the thread idle.
-        idle().push(own.clone());
+        let mut idle = idle();
+        let is_kept = idle.len() < MOST;
+        if is_kept {
+            idle.push(own.clone());
+        }
+        drop(idle);
         if let Ok(done) = done {
             let _ = sender.send(done);
         }
+        is_kept
     }));
     let thread = idle().pop();
     match thread {
@@ -69,8 +78,7 @@ fn keep(first: Work) -> io::Result<()> {
     let run = move || {
         let mut next = Some(first);
         while let Some(Work(work)) = next {
-            work(&own);
-            next = inbox.recv().ok();
+            next = if work(&own) { inbox.recv().ok() } else { None };
         }
     };
     thread::Builder::new().name("kept".into()).spawn(run).map(drop)
@@ -119,5 +127,8 @@ mod tests {
         let others: Vec<_> = others.into_iter().map(|other| other.join().unwrap()).collect();
         assert!(others.iter().map(|(number, _)| *number).eq(0..4));
         assert!(others.iter().any(|(_, id)| *id == first) && first != current());
+        let many: Vec<_> = (0..4 * MOST).map(|_| start(|| ()).unwrap()).collect();
+        many.into_iter().for_each(|one| one.join().unwrap());
+        assert!(idle_count() <= MOST);
     }
 }
