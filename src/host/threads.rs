@@ -128,7 +128,9 @@ mod tests {
         assert!(others.iter().map(|(number, _)| *number).eq(0..4));
         assert!(others.iter().any(|(_, id)| *id == first) && first != current());
         let many: Vec<_> = (0..4 * MOST).map(|_| start(|| ()).unwrap()).collect();
-        many.into_iter().for_each(|one| one.join().unwrap());
+        for one in many {
+            one.join().unwrap();
+        }
         assert!(idle_count() <= MOST);
     }
 }
