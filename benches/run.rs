@@ -6,9 +6,9 @@
 //!
 //! `process` is the time to start and end as many bare workers (`sweep worker` without a job, as many at once as the
 //! engine has cores for). `overhead` is the additional time per job: its lock, the messages, the record with its
-//! digests, the journal, and the syncs to the disk, without which a finished job could be lost (three, or less when jobs end
-//! together); `a sync` is the time of one of them on this machine. `in memory` is the same overhead with the results on `/dev/shm`, where a sync costs
-//! nothing: the engine's own. ninja and make sync nothing; they are skipped if they are not installed.
+//! digests, the journal, and the syncs to the disk, without which a finished job could be lost (three, or fewer when jobs
+//! end together); `a sync` is the time of one of them on this machine. `in memory` is the same overhead with the results on
+//! `/dev/shm`, where a sync costs nothing: the engine's own. ninja and make sync nothing; they are skipped if they are not installed.
 //!
 //! The second table has programs, each of which is `true` in a shell. `sh` is the time of as many bare shells, as many at once
 //! as there are cores. `HyperQueue` runs beside them if the virtual environment in `SWEEP_PYTHON_HYPERQUEUE` or

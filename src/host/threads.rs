@@ -38,8 +38,8 @@ impl<T> Started<T> {
     }
 }
 
-/// Does work in another thread: a kept one, or a new one, which is kept if there are few. For work of which there is much, one piece after the
-/// other.
+/// Does work in another thread: a kept one, or a new one, which is kept if there are few. For work of which there is much, one
+/// piece after the other.
 pub(crate) fn start<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> io::Result<Started<T>> {
     let (sender, receiver) = channel();
     let work = Work(Box::new(move |own| {

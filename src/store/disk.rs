@@ -29,10 +29,12 @@ pub(super) fn unshare(folder: &Path) -> io::Result<()> {
 
 /// Brings a folder with so many files to the disk: the files, and every folder's own list of them.
 pub(super) fn sync(folder: &Path, files: usize) -> io::Result<()> {
-    match local(folder)?.filter(|_| files > MOST_SYNCS) {
-        Some(disk) => disk.sync(),
-        None => sync_tree(folder),
+    if files > MOST_SYNCS
+        && let Some(disk) = local(folder)?
+    {
+        return disk.sync();
     }
+    sync_tree(folder)
 }
 
 /// A file system of which it is known that a sync of all of it waits for the disk. One over the network need not.
@@ -65,7 +67,7 @@ impl Local {
         Ok(rustix::fs::syncfs(&self.0)?)
     }
 
-    /// There is none.
+    /// Never called: elsewhere, no file system is known to be such a one.
     #[cfg(not(target_os = "linux"))]
     pub(super) fn sync(&self) -> io::Result<()> {
         self.0.sync_all()

@@ -56,7 +56,7 @@ impl Lock {
     pub(super) fn try_link(folder: &Path, name: &str, own: &Present) -> io::Result<Option<Self>> {
         let path = folder.join(name);
         let (file, target) = own.lock();
-        loop {
+        for _ in 0..2 {
             match std::fs::hard_link(target, &path) {
                 Ok(()) => return Ok(Some(Self::Flock { path, _file: Arc::clone(file) })),
                 // It is held, or a killed process has left it. That one's file may have other names, so that it is not held
@@ -67,10 +67,11 @@ impl Lock {
                         None => return Ok(None),
                     }
                 }
-                // The file system has no links, or no more to this file.
-                Err(_) => return Self::try_take(folder, name, false),
+                Err(_) => break,
             }
         }
+        // The file system has no links, or no more to this file; or what was left cannot be removed.
+        Self::try_take(folder, name, false)
     }
 
     /// True if a process holds the lock of this name.

@@ -322,7 +322,7 @@ impl Store {
         self.root.join("ledger")
     }
 
-    /// What this process has in the store, unless other machines use it, too.
+    /// Files of this process in the store, unless other machines use it, too.
     fn own(&self) -> Option<&Present> {
         if self.is_shared() { None } else { self.own.at(&self.root) }
     }

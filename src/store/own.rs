@@ -1,4 +1,4 @@
-//! What a process has in the store while it runs jobs: a locked file to which the locks of its jobs are links, and folders
+//! Files of a process in the store while it runs jobs: a locked file to which the locks of its jobs are links, and folders
 //! that its finished jobs do not need any more, for its next ones.
 //!
 //! Both save files. A journaling file system such as ext4 does not use the place of a deleted file again for minutes, and
@@ -59,11 +59,11 @@ impl Kind {
     }
 }
 
-/// What this process has in a store, once it has claimed a job.
+/// Files of this process in a store, once it has claimed a job.
 #[derive(Debug, Default)]
 pub(super) struct Own(OnceLock<Option<Present>>);
 
-/// The same.
+/// Files of this process in a store that lets it have them.
 #[derive(Debug)]
 pub(super) struct Present {
     /// The locked file.
@@ -84,8 +84,7 @@ struct Kept {
 }
 
 impl Own {
-    /// What this process has in the store below `root`, which may not be shared among machines. `None` if the file system
-    /// does not let it.
+    /// Those in the store below `root`, which may not be shared among machines. `None` if they cannot be made.
     pub(super) fn at(&self, root: &Path) -> Option<&Present> {
         self.0.get_or_init(|| Present::begin(root).ok()).as_ref()
     }
