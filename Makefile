@@ -12,7 +12,8 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 .PHONY: help build demo check check-v papers papers-cpu wheel docs test lint
 
 help:
-	@echo 'make demo    build, run `sweep demo` on what this machine has, which prints tables'
+	@echo 'make demo    build quickly, run `sweep demo` on what this machine has, which prints tables'
+	@echo 'make build   build the optimized program, target/release/sweep'
 	@echo 'make check   check the 19 steps of the architecture ablation, at tiny size'
 	@echo 'make check-v check the 19 steps of the unified series'
 	@echo 'make papers  run what reproduces the papers, and write docs/papers.md'
@@ -35,8 +36,12 @@ build:
 endif
 SWEEP := $(PROGRAM) --results $(RESULTS)
 
-demo: build
-	$(SWEEP) demo
+# Built for a first look: without optimization of the engine, and on the CPU without `sweep mcp` and `--remote`.
+demo: BACKENDS = $(shell scripts/backends.sh cpu,ui)
+demo:
+	$(CARGO) build --profile demo --locked $(BACKENDS)
+	$(TARGET)/demo/sweep --results $(RESULTS) demo
+	@echo 'this was $(TARGET)/demo/sweep, which is built quickly and runs slowly; `make build` builds $(PROGRAM)'
 
 check: build
 	$(SWEEP) run recipes/check.yaml --strict

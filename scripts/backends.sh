@@ -1,6 +1,8 @@
 #!/bin/sh
 # Prints cargo's options for the backends that this machine can use. Without a CUDA and a Vulkan library only the CPU is left,
 # and building the others would take twice as long for nothing.
+#
+#   scripts/backends.sh [FEATURES]     features of a build for the CPU; default: cpu,mcp,remote,ui
 PATH=$PATH:/sbin:/usr/sbin
 # The list of ldconfig, or the usual folders where there is no ldconfig; LD_LIBRARY_PATH has the libraries of containers.
 found=$(ldconfig -p 2>/dev/null)
@@ -13,6 +15,6 @@ case $found in
     *libcuda.so.1* | *libvulkan.so.1*) ;;
     *)
         echo 'no CUDA and no Vulkan library on this machine: building for the CPU only (all backends: make BACKENDS= …)' >&2
-        echo '--no-default-features --features cpu,mcp,remote,ui'
+        echo "--no-default-features --features ${1:-cpu,mcp,remote,ui}"
         ;;
 esac
