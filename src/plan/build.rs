@@ -106,11 +106,13 @@ impl Builder<'_> {
         let seeds = seed_plan(step, &points);
         for point in points {
             let needs = self.needed_jobs(step, &point, &mut joins);
-            let Some((values, inputs)) = self.values(step, &point, &needs) else { continue };
+            let matrix: Names = point.values.iter().cloned().collect();
+            let Some((values, inputs)) = self.values(step, &point, &matrix, &needs) else { continue };
             if self.steps[index].is_empty() {
                 lint::scripts(self.recipe, step, &point, self.problems);
             }
-            lint::point(self.recipe, step, &point, &self.label(step, &point), self.problems);
+            let label = self.label(step, &point);
+            lint::point(self.recipe, step, &matrix, &label, self.problems);
             let round = self.round(step, &point, &needs);
             let held = self.held(step, &point, &needs);
             let backend = step.task.on_device.then_some(self.backend);
@@ -123,7 +125,6 @@ impl Builder<'_> {
             let id = match self.jobs.by_key.get(&key) {
                 Some(id) => *id,
                 None => {
-                    let label = self.label(step, &point);
                     let Step { task, resources, policy, .. } = *step;
                     let job = Job { key, identity, task, values, resources, policy, turn: None, label, seeds, code };
                     let id = JobId::new(self.jobs.all.len());
@@ -258,10 +259,10 @@ impl Builder<'_> {
         &mut self,
         step: &Step,
         point: &Point,
+        matrix: &Names,
         needs: &[Rc<Group>],
     ) -> Option<(Values, BTreeMap<String, String>)> {
-        let matrix: Names = point.values.iter().cloned().collect();
-        if !self.has_room(step, point, &matrix) {
+        if !self.has_room(step, point, matrix) {
             return None;
         }
         let results = self.results(step, point, needs);
@@ -276,7 +277,7 @@ impl Builder<'_> {
             let written = step.with.iter().find(|(name, _)| name.value == param.name);
             let value = match written {
                 Some((_, template)) => {
-                    let value = template.resolve_with(&self.recipe.params, &matrix, &result);
+                    let value = template.resolve_with(&self.recipe.params, matrix, &result);
                     // An expression that names nothing has been reported, and what follows from it is no other mistake.
                     ok &= value.is_some();
                     value
@@ -297,7 +298,7 @@ impl Builder<'_> {
                         _ => None,
                     };
                     let used_at = part.or(template).map_or(value.span, |template| template.span);
-                    let part = part.and_then(|part| part.resolve(&self.recipe.params, &matrix));
+                    let part = part.and_then(|part| part.resolve(&self.recipe.params, matrix));
                     self.bad_value(step, param.name, part.as_ref().unwrap_or(&value), used_at, &error);
                     ok = false;
                 }

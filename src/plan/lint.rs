@@ -20,15 +20,14 @@ const INTERPRETERS: &[&str] =
 const SCRIPTS: &[&str] = &["R", "jl", "js", "lua", "pl", "py", "rb", "sh"];
 
 /// Checks one point of a step.
-pub(super) fn point(recipe: &Recipe, step: &Step, point: &Point, label: &Label, problems: &mut Collector) {
+pub(super) fn point(recipe: &Recipe, step: &Step, matrix: &Names, label: &Label, problems: &mut Collector) {
     if step.task.name != COMMAND {
         return;
     }
-    let matrix: Names = point.values.iter().cloned().collect();
     for (param, template) in &step.with {
         match param.value.as_str() {
-            "run" => script(recipe, template, &matrix, label, problems),
-            "env" | "params" => secrets(recipe, template, &matrix, problems),
+            "run" => script(recipe, template, matrix, label, problems),
+            "env" | "params" => secrets(recipe, template, matrix, problems),
             _ => {}
         }
     }

@@ -1,6 +1,9 @@
 //! The tasks: what a recipe's `uses` may name.
 
-use std::collections::BTreeMap;
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::LazyLock,
+};
 
 use crate::{Backend, MetricInfo, Name, Param, Value, Values, current_name, tasks};
 
@@ -273,12 +276,15 @@ impl TaskInfo {
     }
 
     /// `given`, completed with the defaults.
-    pub fn complete(&self, mut given: Values) -> Values {
-        let missing = self.params().filter(|param| !given.contains_key(param.name));
-        let defaults: Vec<(Name, Value)> =
-            missing.map(|param| (Name::const_new(param.name), (param.default)())).collect();
-        given.extend(defaults);
-        given
+    pub fn complete(&self, given: Values) -> Values {
+        static DEFAULTS: LazyLock<HashMap<&str, Values>> = LazyLock::new(|| {
+            let defaults = |info: &TaskInfo| info.params().map(|param| (param.name, (param.default)())).collect();
+            Task::ALL.iter().map(|info| (info.name, defaults(info))).collect()
+        });
+        match DEFAULTS.get(self.name) {
+            Some(defaults) => given.or(defaults),
+            None => given,
+        }
     }
 
     /// The parameters that belong to the key: those that differ from their default and are not cosmetic. A parameter
@@ -288,7 +294,7 @@ impl TaskInfo {
         self.params()
             .filter(|param| !param.cosmetic && !redundant.contains(&param.name))
             .filter_map(|param| {
-                let value = values.get(param.name)?;
+                let value = values.given(param.name)?;
                 (*value != (param.default)()).then(|| (Name::const_new(param.name), value.clone()))
             })
             .collect()

@@ -1,6 +1,6 @@
 //! Parameters by name, in little memory: a plan has them for each of its jobs, of which there may be a million.
 
-use std::{fmt, slice, vec};
+use std::{cmp::Ordering, fmt, vec};
 
 use serde::{
     Deserialize, Deserializer, Serialize, Serializer,
@@ -13,61 +13,91 @@ use crate::Value;
 pub type Name = compact_str::CompactString;
 
 /// Parameters by name, sorted by name: a list, because the smallest node of a tree has room for eleven, and many jobs have a few.
-#[derive(Clone, PartialEq, Default)]
-pub struct Values(Vec<(Name, Value)>);
+///
+/// Defaults of a task are not copied: they are looked up where a parameter has no value of its own.
+#[derive(Clone, Default)]
+pub struct Values {
+    /// Sorted by name.
+    own: Vec<(Name, Value)>,
+    /// Sorted by name. One that is also in `own` does not count.
+    defaults: &'static [(Name, Value)],
+}
 
 impl Values {
     /// None.
     pub const fn new() -> Self {
-        Self(Vec::new())
+        Self { own: Vec::new(), defaults: &[] }
+    }
+
+    /// These, and for parameters without a value those of `defaults`.
+    pub(crate) fn or(mut self, defaults: &'static Self) -> Self {
+        self.copy_defaults();
+        self.own.shrink_to_fit();
+        Self { own: self.own, defaults: &defaults.own }
     }
 
     /// Number of parameters.
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.iter().count()
     }
 
     /// True if there are none.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.own.is_empty() && self.defaults.is_empty()
     }
 
     /// The value of a parameter.
     pub fn get(&self, name: &str) -> Option<&Value> {
-        self.place(name).ok().map(|place| &self.0[place].1)
+        self.given(name).or_else(|| found(self.defaults, name))
+    }
+
+    /// The value of a parameter, unless it is a default that [`TaskInfo::complete`](crate::TaskInfo::complete) has added.
+    pub(crate) fn given(&self, name: &str) -> Option<&Value> {
+        found(&self.own, name)
     }
 
     /// The value of a parameter, to change it.
     pub fn get_mut(&mut self, name: &str) -> Option<&mut Value> {
-        self.place(name).ok().map(|place| &mut self.0[place].1)
+        let place = match place(&self.own, name) {
+            Ok(place) => place,
+            Err(place) => {
+                let default = found(self.defaults, name)?.clone();
+                self.own.insert(place, (name.into(), default));
+                place
+            }
+        };
+        self.own.get_mut(place).map(|(_, value)| value)
     }
 
     /// True if the parameter is there.
     pub fn contains_key(&self, name: &str) -> bool {
-        self.place(name).is_ok()
+        self.get(name).is_some()
     }
 
     /// Sets a parameter; answers its earlier value.
     pub fn insert(&mut self, name: impl Into<Name>, value: Value) -> Option<Value> {
         let name = name.into();
-        match self.place(&name) {
-            Ok(place) => Some(std::mem::replace(&mut self.0[place].1, value)),
+        match place(&self.own, &name) {
+            Ok(place) => Some(std::mem::replace(&mut self.own[place].1, value)),
             Err(place) => {
-                self.0.insert(place, (name, value));
-                None
+                let default = found(self.defaults, &name).cloned();
+                self.own.insert(place, (name, value));
+                default
             }
         }
     }
 
     /// Removes a parameter; answers its value.
     pub fn remove(&mut self, name: &str) -> Option<Value> {
-        self.place(name).ok().map(|place| self.0.remove(place).1)
+        self.copy_defaults();
+        place(&self.own, name).ok().map(|place| self.own.remove(place).1)
     }
 
     /// Keeps the parameters for which this is true.
     pub fn retain(&mut self, mut keeps: impl FnMut(&Name, &mut Value) -> bool) {
-        self.0.retain_mut(|(name, value)| keeps(name, value));
-        self.0.shrink_to_fit();
+        self.copy_defaults();
+        self.own.retain_mut(|(name, value)| keeps(name, value));
+        self.own.shrink_to_fit();
     }
 
     /// The parameters, by name.
@@ -76,22 +106,27 @@ impl Values {
     }
 
     /// The names.
-    pub fn keys(&self) -> impl DoubleEndedIterator<Item = &Name> {
-        self.0.iter().map(|(name, _)| name)
+    pub fn keys(&self) -> impl Iterator<Item = &Name> {
+        self.iter().map(|(name, _)| name)
     }
 
     /// The values, by name.
-    pub fn values(&self) -> impl DoubleEndedIterator<Item = &Value> {
-        self.0.iter().map(|(_, value)| value)
+    pub fn values(&self) -> impl Iterator<Item = &Value> {
+        self.iter().map(|(_, value)| value)
     }
 
     /// The values, by name, to change them.
     pub fn values_mut(&mut self) -> impl Iterator<Item = &mut Value> {
-        self.0.iter_mut().map(|(_, value)| value)
+        self.copy_defaults();
+        self.own.iter_mut().map(|(_, value)| value)
     }
 
-    fn place(&self, name: &str) -> Result<usize, usize> {
-        self.0.binary_search_by(|(other, _)| other.as_str().cmp(name))
+    /// Makes the defaults values of its own.
+    fn copy_defaults(&mut self) {
+        if !self.defaults.is_empty() {
+            self.own = self.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
+            self.defaults = &[];
+        }
     }
 
     /// Of parameters in any order; of several with one name, the last counts.
@@ -106,20 +141,59 @@ impl Values {
             same
         });
         all.shrink_to_fit();
-        Self(all)
+        Self { own: all, defaults: &[] }
+    }
+}
+
+/// The place of a name in a sorted list, or the place where it would be.
+fn place(all: &[(Name, Value)], name: &str) -> Result<usize, usize> {
+    all.binary_search_by(|(other, _)| other.as_str().cmp(name))
+}
+
+/// The value of a name in a sorted list.
+fn found<'a>(all: &'a [(Name, Value)], name: &str) -> Option<&'a Value> {
+    place(all, name).ok().map(|place| &all[place].1)
+}
+
+impl PartialEq for Values {
+    fn eq(&self, other: &Self) -> bool {
+        self.iter().eq(other)
     }
 }
 
 /// The parameters, by name.
-type Iter<'a> = std::iter::Map<slice::Iter<'a, (Name, Value)>, fn(&'a (Name, Value)) -> (&'a Name, &'a Value)>;
+#[derive(Debug, Clone)]
+pub struct Iter<'a> {
+    own: &'a [(Name, Value)],
+    defaults: &'a [(Name, Value)],
+}
+
+impl<'a> Iterator for Iter<'a> {
+    type Item = (&'a Name, &'a Value);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let order = match (self.own, self.defaults) {
+            ([], []) => return None,
+            ([_, ..], []) => Ordering::Less,
+            ([], [_, ..]) => Ordering::Greater,
+            ([(own, _), ..], [(default, _), ..]) => own.cmp(default),
+        };
+        let from = if order == Ordering::Greater { &mut self.defaults } else { &mut self.own };
+        let ((name, value), rest) = from.split_first()?;
+        *from = rest;
+        if order == Ordering::Equal {
+            self.defaults = &self.defaults[1..];
+        }
+        Some((name, value))
+    }
+}
 
 impl<'a> IntoIterator for &'a Values {
     type Item = (&'a Name, &'a Value);
     type IntoIter = Iter<'a>;
 
     fn into_iter(self) -> Iter<'a> {
-        let pair: fn(&'a (Name, Value)) -> (&'a Name, &'a Value) = |(name, value)| (name, value);
-        self.0.iter().map(pair)
+        Iter { own: &self.own, defaults: self.defaults }
     }
 }
 
@@ -127,8 +201,9 @@ impl IntoIterator for Values {
     type Item = (Name, Value);
     type IntoIter = vec::IntoIter<(Name, Value)>;
 
-    fn into_iter(self) -> Self::IntoIter {
-        self.0.into_iter()
+    fn into_iter(mut self) -> Self::IntoIter {
+        self.copy_defaults();
+        self.own.into_iter()
     }
 }
 
@@ -140,7 +215,8 @@ impl<N: Into<Name>> FromIterator<(N, Value)> for Values {
 
 impl<N: Into<Name>> Extend<(N, Value)> for Values {
     fn extend<I: IntoIterator<Item = (N, Value)>>(&mut self, more: I) {
-        let mut all = std::mem::take(&mut self.0);
+        self.copy_defaults();
+        let mut all = std::mem::take(&mut self.own);
         all.extend(more.into_iter().map(|(name, value)| (name.into(), value)));
         *self = Self::sorted(all);
     }
@@ -190,7 +266,7 @@ impl<'de> Deserialize<'de> for Values {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
+    use std::{collections::BTreeMap, sync::LazyLock};
 
     use super::*;
 
@@ -212,6 +288,46 @@ mod tests {
         assert_eq!((values.get("b"), values.len()), (None, 4));
         values.retain(|name, _| name == "a");
         assert_eq!(values, numbers(&[("a", 7)]));
+    }
+
+    #[test]
+    fn defaults_are_values_until_others_are_set() {
+        static DEFAULTS: LazyLock<Values> = LazyLock::new(|| numbers(&[("a", 1), ("c", 3), ("e", 5)]));
+        let with = |own: &[(&str, i64)]| numbers(own).or(&DEFAULTS);
+        let copied = |own: &[(&str, i64)]| numbers(&[&[("a", 1), ("c", 3), ("e", 5)], own].concat());
+        for own in [&[][..], &[("a", 7)], &[("b", 2), ("c", 8)], &[("e", 9), ("f", 6)], &[("0", 0)]] {
+            let (values, copied) = (with(own), copied(own));
+            assert_eq!(values, copied);
+            assert_eq!((values.len(), values.is_empty()), (copied.len(), false));
+            assert_eq!(serde_json::to_string(&values).unwrap(), serde_json::to_string(&copied).unwrap());
+            assert!(values.clone().into_iter().eq(copied.clone()));
+            for name in ["0", "a", "b", "c", "d", "e", "f"] {
+                assert_eq!(values.get(name), copied.get(name));
+                assert_eq!(values.contains_key(name), copied.contains_key(name));
+                let change = |values: &Values, change: &dyn Fn(&mut Values) -> Option<Value>| {
+                    let mut values = values.clone();
+                    (change(&mut values), values)
+                };
+                let changes: [&dyn Fn(&mut Values) -> Option<Value>; 5] = [
+                    &|values| values.insert(name, Value::Int(4)),
+                    &|values| values.remove(name),
+                    &|values| Some(std::mem::replace(values.get_mut(name)?, Value::Null)),
+                    &|values| {
+                        values.retain(|other, _| other != name);
+                        None
+                    },
+                    &|values| {
+                        values.extend([(name, Value::Null)]);
+                        None
+                    },
+                ];
+                for all in changes {
+                    assert_eq!(change(&values, all), change(&copied, all));
+                }
+            }
+        }
+        assert_eq!((with(&[("a", 1)]).given("a"), with(&[]).given("a")), (Some(&Value::Int(1)), None));
+        assert_ne!(with(&[]), numbers(&[("a", 1), ("c", 3)]));
     }
 
     #[test]
