@@ -22,8 +22,8 @@ use super::{
     selection::{resolved, selected},
 };
 use crate::recipe::{
-    Collector, GpuCount, LONGEST, Names, Need, Problem, Recipe, Reference, Scope, Span, Spanned, Step, suggest,
-    too_long,
+    Collector, GpuCount, LONGEST, Names, Need, Problem, Recipe, Reference, Scope, Span, Spanned, Step, Template,
+    suggest, too_long,
 };
 use crate::record::{self, Deferred, Identity, Key, KeyList, Product, SeedPlan};
 
@@ -76,6 +76,9 @@ impl Jobs {
     }
 }
 
+/// The parameters that a recipe sets for a job, in the order of the task, each with the place of its value.
+type Places = Vec<(&'static Param, Span)>;
+
 /// Turns the points of a recipe into jobs.
 pub(super) struct Builder<'a> {
     /// The recipe's index.
@@ -104,10 +107,13 @@ impl Builder<'_> {
         let step = &self.recipe.steps[index];
         let mut joins: Vec<Join> = step.needs.iter().map(|need| self.join(need, &points)).collect();
         let seeds = seed_plan(step, &points);
+        let template = |param: &Param| step.with.iter().find(|(name, _)| name.value == param.name);
+        let written = |param| (param, template(param).map(|(_, template)| template));
+        let written: Vec<(&'static Param, Option<&Template>)> = step.task.params().map(written).collect();
         for point in points {
             let needs = self.needed_jobs(step, &point, &mut joins);
             let matrix: Names = point.values.iter().cloned().collect();
-            let Some((values, inputs)) = self.values(step, &point, &matrix, &needs) else { continue };
+            let Some((values, inputs)) = self.values(step, &point, &matrix, &written, &needs) else { continue };
             if self.steps[index].is_empty() {
                 lint::scripts(self.recipe, step, &point, self.problems);
             }
@@ -260,6 +266,7 @@ impl Builder<'_> {
         step: &Step,
         point: &Point,
         matrix: &Names,
+        written: &[(&'static Param, Option<&Template>)],
         needs: &[Rc<Group>],
     ) -> Option<(Values, BTreeMap<String, String>)> {
         if !self.has_room(step, point, matrix) {
@@ -271,12 +278,11 @@ impl Builder<'_> {
             value.clone()
         };
         let mut given = Values::new();
-        let mut places: HashMap<&'static str, Span> = HashMap::new();
+        let mut places = Places::new();
         let mut ok = true;
-        for param in step.task.params() {
-            let written = step.with.iter().find(|(name, _)| name.value == param.name);
-            let value = match written {
-                Some((_, template)) => {
+        for (param, template) in written {
+            let value = match template {
+                Some(template) => {
                     let value = template.resolve_with(&self.recipe.params, matrix, &result);
                     // An expression that names nothing has been reported, and what follows from it is no other mistake.
                     ok &= value.is_some();
@@ -285,19 +291,18 @@ impl Builder<'_> {
                 None => matrix.get(param.name).cloned(),
             };
             let Some(value) = value else { continue };
-            places.insert(param.name, value.span);
+            places.push((param, value.span));
             match record::check(param, &value.value) {
                 Ok(checked) => {
                     given.insert(param.name.to_owned(), checked);
                 }
                 Err(error) => {
-                    let template = written.map(|(_, template)| template);
                     // Where the author has written the parts out, the one that does not fit is marked.
                     let part = match &error {
                         ParamError::Part { part, .. } => template.and_then(|template| template.part(part)),
                         _ => None,
                     };
-                    let used_at = part.or(template).map_or(value.span, |template| template.span);
+                    let used_at = part.or(*template).map_or(value.span, |template| template.span);
                     let part = part.and_then(|part| part.resolve(&self.recipe.params, matrix));
                     self.bad_value(step, param.name, part.as_ref().unwrap_or(&value), used_at, &error);
                     ok = false;
@@ -313,8 +318,8 @@ impl Builder<'_> {
             return None;
         }
         for conflict in step.task.conflicts(&record::preview(&values)) {
-            let place = conflict.params.iter().find_map(|name| places.get(name));
-            let span = place.copied().unwrap_or(step.name.span);
+            let place = |name: &&str| places.iter().find(|(param, _)| param.name == *name).map(|(_, place)| *place);
+            let span = conflict.params.iter().find_map(place).unwrap_or(step.name.span);
             let message = format!("{}: {}", self.label(step, point), conflict.message);
             let problem = Problem::new(&self.recipe.sources, span, message, "does not go together");
             self.problems.push(span, problem.help(conflict.advice));
@@ -429,30 +434,24 @@ impl Builder<'_> {
     }
 
     /// Resolves the paths of a job's inputs against the recipe's folder and computes their digests.
-    fn inputs(
-        &mut self,
-        step: &Step,
-        values: &mut Values,
-        places: &HashMap<&'static str, Span>,
-    ) -> Option<BTreeMap<String, String>> {
+    fn inputs(&mut self, step: &Step, values: &mut Values, places: &Places) -> Option<BTreeMap<String, String>> {
         let mut inputs = BTreeMap::new();
-        for param in step.task.params() {
+        // Defaults are no files.
+        for (param, place) in places {
             let Some(value) = values.get_mut(param.name) else { continue };
             // What a needed job leaves is known by that job's key.
             for (part, written) in
                 record::input_paths(param.kind, value).into_iter().filter(|(_, path)| !record::is_open(path))
             {
-                let source = places.get(param.name).map_or(step.name.span, |place| *place).source;
-                let path = self.recipe.sources.folder(source).join(&*written);
+                let path = self.recipe.sources.folder(place.source).join(&*written);
                 match self.jobs.digests.of(&path) {
                     Ok(digest) => {
                         inputs.insert(record::digest_name(param.name, part.as_ref()), digest);
                         let absolute = std::path::absolute(&path).unwrap_or(path);
                         let Some(text) = absolute.to_str() else {
-                            let span = places.get(param.name).copied().unwrap_or(step.name.span);
                             let message = format!("the path {} is not UTF-8", absolute.display());
-                            let problem = Problem::new(&self.recipe.sources, span, message, "not UTF-8");
-                            self.problems.push(span, problem.help("rename the folder that is not UTF-8"));
+                            let problem = Problem::new(&self.recipe.sources, *place, message, "not UTF-8");
+                            self.problems.push(*place, problem.help("rename the folder that is not UTF-8"));
                             return None;
                         };
                         text.clone_into(written);
@@ -460,8 +459,7 @@ impl Builder<'_> {
                     Err(error) => {
                         let template = step.with.iter().find(|(name, _)| name.value == param.name);
                         let item = template.and_then(|(_, template)| template.part(part.as_ref()?));
-                        let span = item.map(|item| item.span).or(places.get(param.name).copied());
-                        self.no_input(step, param, &path, span.unwrap_or(step.name.span), &error);
+                        self.no_input(step, param, &path, item.map_or(*place, |item| item.span), &error);
                         return None;
                     }
                 }

@@ -273,9 +273,9 @@ impl Plan {
         let warnings = problems.take_warnings();
         problems.finish(())?;
         turns::assign(&studies, &mut jobs.all);
-        let shared = states::share(&studies, &mut jobs)?;
+        let (shared, left) = states::share(&studies, &mut jobs)?;
         jobs.digests.keep();
-        let continues = states::continues(&jobs.all)?;
+        let continues = states::continues(&jobs.all, &left)?;
         for study in &mut studies {
             let own = study.steps.iter().flatten().map(|(_, id)| (*id, jobs.rounds[id.index()]));
             study.rounds = own.filter(|(_, round)| *round > 0).collect();

@@ -134,7 +134,8 @@ impl Plan {
     /// A plan without recipes.
     fn bare(jobs: Vec<Job>, needs: Needs) -> Self {
         // What cannot be continued runs alone.
-        let continues = states::continues(&jobs).unwrap_or_else(|_| vec![None; jobs.len()]);
+        let continues = states::left_by(&jobs).and_then(|left| states::continues(&jobs, &left));
+        let continues = continues.unwrap_or_else(|_| vec![None; jobs.len()]);
         Self {
             studies: Vec::new(),
             executor: Executor::default(),

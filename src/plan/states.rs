@@ -126,8 +126,11 @@ impl Tree<'_> {
     }
 }
 
-/// Adds the jobs whose only purpose is a state that several jobs of a step share.
-pub(super) fn share(studies: &[Study], jobs: &mut Jobs) -> Result<Vec<Shared>, PlanError> {
+/// The jobs by the states that they leave: by the step and the key of a state.
+pub(super) type Left = HashMap<(u64, Key), JobId>;
+
+/// Adds the jobs whose only purpose is a state that several jobs of a step share. Answers these, and who leaves which state.
+pub(super) fn share(studies: &[Study], jobs: &mut Jobs) -> Result<(Vec<Shared>, Left), PlanError> {
     let mut shared = Vec::new();
     let mut left = left_by(&jobs.all)?;
     for study in studies {
@@ -148,7 +151,7 @@ pub(super) fn share(studies: &[Study], jobs: &mut Jobs) -> Result<Vec<Shared>, P
             }
         }
     }
-    Ok(shared)
+    Ok((shared, left))
 }
 
 /// The states that jobs have in common: the last step of each, its key, and the jobs.
@@ -206,7 +209,7 @@ fn label(points: &[(Point, JobId)], of: &[JobId], at: u64) -> String {
 }
 
 /// The jobs by the states that they leave.
-fn left_by(jobs: &[Job]) -> Result<HashMap<(u64, Key), JobId>, serde_json::Error> {
+pub(super) fn left_by(jobs: &[Job]) -> Result<Left, serde_json::Error> {
     let mut left = HashMap::new();
     for (index, job) in jobs.iter().enumerate() {
         let Some(prefixes) = Prefixes::of(job.task, &job.values) else { continue };
@@ -218,8 +221,7 @@ fn left_by(jobs: &[Job]) -> Result<HashMap<(u64, Key), JobId>, serde_json::Error
 }
 
 /// For every job, the job from whose state it continues: the one that leaves the latest state that it has, too.
-pub(super) fn continues(jobs: &[Job]) -> Result<Vec<Option<JobId>>, serde_json::Error> {
-    let left = left_by(jobs)?;
+pub(super) fn continues(jobs: &[Job], left: &Left) -> Result<Vec<Option<JobId>>, serde_json::Error> {
     let steps: BTreeSet<u64> = left.keys().map(|(step, _)| *step).collect();
     let mut found = vec![None; jobs.len()];
     for (index, job) in jobs.iter().enumerate().filter(|(_, job)| !steps.is_empty() && !job.resources.exclusive) {

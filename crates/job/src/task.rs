@@ -306,6 +306,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+    use crate::Kind;
 
     #[test]
     fn declarations_are_sound() {
@@ -315,6 +316,14 @@ mod tests {
                 assert!(names.insert(param.name), "{}: `{}` is declared twice", info.name, param.name);
                 assert!(!param.doc.is_empty(), "{}: `{}` is not documented", info.name, param.name);
                 let default = (param.default)();
+                if let (Kind::Path(built_in), Value::Text(name)) = (param.kind, &default) {
+                    assert!(
+                        built_in.contains(&name.as_str()),
+                        "{}: the default of `{}` is a file",
+                        info.name,
+                        param.name
+                    );
+                }
                 assert_eq!(param.check(&default), Ok(default), "{}: default of `{}`", info.name, param.name);
             }
             for name in info.headline {

@@ -52,7 +52,7 @@ impl Values {
     }
 
     /// The value of a parameter, unless it is a default that [`TaskInfo::complete`](crate::TaskInfo::complete) has added.
-    pub(crate) fn given(&self, name: &str) -> Option<&Value> {
+    pub fn given(&self, name: &str) -> Option<&Value> {
         found(&self.own, name)
     }
 

@@ -146,7 +146,7 @@ impl TaskSpec for Command {
 
     fn reach(values: &Values) -> Option<Reach> {
         // Not as a whole: a plan asks for it for every job.
-        let end = match values.get("until") {
+        let end = match values.given("until") {
             None | Some(Value::Null) => None,
             Some(Value::Int(until)) => Some(u64::try_from(*until).ok()?),
             Some(_) => return None,
@@ -156,7 +156,7 @@ impl TaskSpec for Command {
     }
 
     fn acts_from(values: &Values) -> BTreeMap<String, u64> {
-        if !matches!(values.get("acts_from"), Some(Value::Map(entries)) if !entries.is_empty()) {
+        if !matches!(values.given("acts_from"), Some(Value::Map(entries)) if !entries.is_empty()) {
             return BTreeMap::new();
         }
         let acts_from = Self::build(values).map(|command| command.acts_from).unwrap_or_default();
