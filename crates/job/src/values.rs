@@ -270,6 +270,9 @@ mod tests {
 
     use super::*;
 
+    /// A call of one of the methods.
+    type Change<'a> = &'a dyn Fn(&mut Values) -> Option<Value>;
+
     fn numbers(all: &[(&str, i64)]) -> Values {
         all.iter().map(|(name, value)| (*name, Value::Int(*value))).collect()
     }
@@ -304,11 +307,11 @@ mod tests {
             for name in ["0", "a", "b", "c", "d", "e", "f"] {
                 assert_eq!(values.get(name), copied.get(name));
                 assert_eq!(values.contains_key(name), copied.contains_key(name));
-                let change = |values: &Values, change: &dyn Fn(&mut Values) -> Option<Value>| {
+                let change = |values: &Values, change: Change<'_>| {
                     let mut values = values.clone();
                     (change(&mut values), values)
                 };
-                let changes: [&dyn Fn(&mut Values) -> Option<Value>; 5] = [
+                let changes: [Change<'_>; 5] = [
                     &|values| values.insert(name, Value::Int(4)),
                     &|values| values.remove(name),
                     &|values| Some(std::mem::replace(values.get_mut(name)?, Value::Null)),
