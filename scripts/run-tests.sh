@@ -4,7 +4,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 if cargo nextest --version >/dev/null 2>&1; then
     # Many tests wait: for a network that stalls, a grace period, a batch system.
-    cargo nextest run --locked --workspace --no-fail-fast --test-threads $((2 * $(nproc))) "$@"
+    cargo nextest run --locked --workspace --no-fail-fast --test-threads $((3 * $(nproc) / 2)) "$@"
 else
     # The backends' generators are one per process, so tests of the lab take turns where they share one.
     cargo test --locked --workspace --exclude sweep-lab --no-fail-fast "$@"

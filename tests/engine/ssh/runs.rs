@@ -279,7 +279,10 @@ fn who_leaves_can_come_back_or_end_the_jobs_that_stay() {
 #[test]
 fn hosts_join_and_leave_a_run() {
     let Some(sshd) = Sshd::start(3) else { return };
-    let sandbox = sandbox(&TEN.replace("[0, 10]", "[0, 24]"));
+    // On the first host, jobs wait for a file: however long the second one takes to connect, there are jobs left for it.
+    let waiting = TEN.replace("sleep 1", "until [ -e $HOME/go ]; do sleep 0.1; done; sleep 1");
+    let sandbox = sandbox(&waiting.replace("[0, 10]", "[0, 24]"));
+    fs_err::write(sshd.home("box2").join("go"), "").unwrap();
     on_hosts(&sandbox, &sshd, &HOSTS[..1], "local: false");
     let engine = begin(&sandbox);
     until("a job runs", || !starts(&sshd, &[]).is_empty());
@@ -292,6 +295,7 @@ fn hosts_join_and_leave_a_run() {
         list.contains("box2  connected") && list.contains("of 4 cores")
     });
     assert_eq!(sandbox.sweep(&["hosts", "rm", "box1"]).code, Some(0));
+    fs_err::write(sshd.home("box1").join("go"), "").unwrap();
     until("it is told, and its jobs have ended", || {
         let list = sandbox.sweep(&["hosts", "list"]).stdout;
         let first = list.lines().find(|line| line.contains("box1"));
