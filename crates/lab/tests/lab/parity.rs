@@ -200,7 +200,8 @@ fn fusion_is_on_only_where_it_is_asked_for() {
             "n_layer": 2, "n_head": 2, "d_model": 16, "block_size": 8, "batch_size": 2, "eval_batches": 1, "iters": 3,
             "dropout": 0, "fusion": fusion,
         });
-        let outcome = run_on(Backend::Wgpu, "train", given, Path::new(".")).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let outcome = run_on(Backend::Wgpu, "train", given, folder.path()).unwrap();
         let memory = outcome.metrics["memory.device.peak"].value;
         assert!(memory > 1e4 && memory <= outcome.metrics["memory.device.reserved"].value, "{memory}");
         ["fusion.operations", "fusion.kernels"].map(|name| outcome.metrics[name].value)
