@@ -5,6 +5,8 @@
 //! is summed by one thread, so the bits do not depend on the number of threads. Other processors round copies of the factors
 //! and multiply those.
 
+#[cfg(target_arch = "x86_64")]
+use super::tiles::{self, Unit};
 use super::{Into, Matrix, MatrixMut};
 use crate::training::{elementwise::PIECE, math::versions, memory::Buffer};
 use rayon::prelude::*;
@@ -19,7 +21,7 @@ pub(super) struct Right<'a> {
 enum Numbers {
     /// Packed for tiles.
     #[cfg(target_arch = "x86_64")]
-    Packed(super::tiles::Packed),
+    Packed(tiles::Right),
     /// At the places where the matrix has them.
     Copied(Buffer),
 }
@@ -28,8 +30,8 @@ impl<'a> Right<'a> {
     /// Rounds the numbers of `matrix`.
     pub(super) fn new(matrix: Matrix<'a>) -> Self {
         #[cfg(target_arch = "x86_64")]
-        if super::tiles::available() {
-            return Self { matrix, numbers: Numbers::Packed(super::tiles::right(matrix)) };
+        if let Some(unit) = Unit::all().last() {
+            return Self { matrix, numbers: Numbers::Packed(tiles::Right::new(matrix, *unit)) };
         }
         Self { matrix, numbers: Numbers::Copied(copy(matrix)) }
     }
@@ -40,7 +42,7 @@ impl<'a> Right<'a> {
         assert_eq!(shapes, (out.rows, self.matrix.rows, out.columns), "shapes of a product");
         match &self.numbers {
             #[cfg(target_arch = "x86_64")]
-            Numbers::Packed(right) => super::tiles::multiply(&super::tiles::left(left), right, out, into),
+            Numbers::Packed(right) => right.multiply(left, out, into),
             Numbers::Copied(right) => {
                 let rounded = copy(left);
                 let (left, right) = (Matrix { data: &rounded, ..left }, Matrix { data: right, ..self.matrix });
@@ -107,11 +109,22 @@ mod tests {
         sums.collect()
     }
 
+    /// The factor in every form that this processor multiplies.
+    fn forms(matrix: Matrix<'_>) -> Vec<Right<'_>> {
+        let mut forms = vec![Right { matrix, numbers: Numbers::Copied(copy(matrix)) }];
+        #[cfg(target_arch = "x86_64")]
+        forms.extend(
+            Unit::all().iter().map(|unit| Right { matrix, numbers: Numbers::Packed(tiles::Right::new(matrix, *unit)) }),
+        );
+        forms
+    }
+
     fn check(left: Matrix<'_>, right: Matrix<'_>) {
         let (rows, columns) = (left.rows, right.columns);
-        for into in [Into::Overwrite, Into::Sum] {
+        let forms = forms(right);
+        for (form, into) in forms.iter().flat_map(|form| [(form, Into::Overwrite), (form, Into::Sum)]) {
             let mut out = vec![1.5_f32; rows * columns];
-            Right::new(right).multiply(left, &mut MatrixMut::new(&mut out, rows, columns), into);
+            form.multiply(left, &mut MatrixMut::new(&mut out, rows, columns), into);
             let start = if into == Into::Sum { 1.5 } else { 0.0 };
             for (out, (sum, size)) in out.iter().zip(expected(left, right)) {
                 let bound = (size + 2.0) * f64::from(f32::EPSILON) * (left.columns as f64).sqrt().max(4.0);
@@ -164,12 +177,11 @@ mod tests {
     fn a_packed_product_has_the_same_bits_with_any_number_of_threads() {
         let (rows, inner, columns) = (140, 700, 560);
         let (left, right) = (numbers(rows * inner, 7), numbers(inner * columns, 8));
-        let product = |threads| {
+        let product = |threads, unit| {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("threads can be started");
             pool.install(|| {
                 let mut out = vec![0.0; rows * columns];
-                let right = Right::new(Matrix::new(&right, inner, columns));
-                right.multiply(
+                tiles::Right::new(Matrix::new(&right, inner, columns), unit).multiply(
                     Matrix::new(&left, rows, inner),
                     &mut MatrixMut::new(&mut out, rows, columns),
                     Into::Overwrite,
@@ -177,9 +189,8 @@ mod tests {
                 out
             })
         };
-        let packed = matches!(Right::new(Matrix::new(&right, inner, columns)).numbers, Numbers::Packed(_));
-        if packed {
-            assert_eq!(product(1), product(3));
+        for unit in Unit::all() {
+            assert_eq!(product(1, *unit), product(3, *unit), "{unit:?}");
         }
     }
 }

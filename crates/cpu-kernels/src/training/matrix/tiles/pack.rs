@@ -1,0 +1,209 @@
+//! Factors in the form that products of tiles take: bfloat16 numbers in pairs of neighbors along the inner dimension, in panels
+//! of lines.
+
+use std::arch::x86_64::{
+    __m512, __m512bh, __m512i, __mmask16, _mm512_cvtne2ps_pbh, _mm512_loadu_si512, _mm512_mask_storeu_epi32,
+    _mm512_maskz_loadu_ps, _mm512_permutexvar_epi16, _mm512_setzero_ps, _mm512_setzero_si512, _mm512_shuffle_i32x4,
+    _mm512_unpackhi_epi32, _mm512_unpackhi_epi64, _mm512_unpacklo_epi32, _mm512_unpacklo_epi64,
+};
+
+use rayon::prelude::*;
+
+use super::super::Matrix;
+use crate::training::memory::Buffer;
+
+/// Lines, and pairs, that are packed together; panels have whole blocks of pairs.
+pub(super) const BLOCK: usize = 16;
+
+/// Order of the pairs of a panel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Order {
+    /// For each place along the inner dimension, the pair of every line.
+    Pairs,
+    /// For each block of places along the inner dimension, every line's pairs.
+    Lines,
+}
+
+/// A factor in panels of rows or columns. What lies outside of the matrix is 0.
+pub(super) struct Packed {
+    numbers: Buffer,
+    /// Rows of a left factor, columns of a right one.
+    pub(super) lines: usize,
+    /// Pairs along the inner dimension, in whole blocks.
+    pub(super) pairs: usize,
+    /// Lines of a panel.
+    panel: usize,
+}
+
+impl Packed {
+    /// Packs the rows of a matrix, `panel` of them together.
+    pub(super) fn new(matrix: Matrix<'_>, panel: usize, order: Order) -> Self {
+        let (lines, pairs) = (matrix.rows, matrix.columns.div_ceil(2 * BLOCK) * BLOCK);
+        let mut numbers = Buffer::new(lines.div_ceil(panel) * panel * pairs);
+        if pairs > 0 {
+            let panels: &mut [u32] = bytemuck::cast_slice_mut(&mut numbers);
+            panels.par_chunks_exact_mut(panel * pairs).enumerate().for_each(|(index, packed)| {
+                #[expect(unsafe_code, reason = "the instructions that a processor has are known at run time only")]
+                // SAFETY: a unit, which the caller has, is only given where the processor has these instructions.
+                unsafe {
+                    pack_panel(matrix, index * panel, panel, order, packed);
+                }
+            });
+        }
+        Self { numbers, lines, pairs, panel }
+    }
+
+    /// `count` pairs of every line of a panel from `first` on, or those that there are.
+    pub(super) fn part(&self, panel: usize, first: usize, count: usize) -> &[u32] {
+        let numbers: &[u32] = bytemuck::cast_slice(&self.numbers);
+        let start = panel * self.panel * self.pairs;
+        let end = (first + count).min(self.pairs);
+        &numbers[start + first * self.panel..start + end * self.panel]
+    }
+}
+
+/// Packs the rows from `first` on.
+#[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
+fn pack_panel(matrix: Matrix<'_>, first: usize, panel: usize, order: Order, packed: &mut [u32]) {
+    for line in (0..panel).step_by(BLOCK) {
+        let count = BLOCK.min(panel - line);
+        for (block, packed) in packed.chunks_exact_mut(panel * BLOCK).enumerate() {
+            // A matrix is contiguous along one of its dimensions.
+            let (loaded, by) = if matrix.column_stride == 1 {
+                (lines_of(matrix, first + line, 2 * BLOCK * block), Order::Lines)
+            } else {
+                (pairs_of(matrix, first + line, 2 * BLOCK * block), Order::Pairs)
+            };
+            let rows = if by == order { loaded } else { transposed(&loaded) };
+            match order {
+                Order::Pairs => rows.iter().zip(packed.chunks_exact_mut(panel)).for_each(|(pairs, packed)| {
+                    store(*pairs, &mut packed[line..line + count]);
+                }),
+                Order::Lines => {
+                    let packed = packed[line * BLOCK..(line + count) * BLOCK].chunks_exact_mut(BLOCK);
+                    rows.iter().zip(packed).for_each(|(line, packed)| store(*line, packed));
+                }
+            }
+        }
+    }
+}
+
+/// The pairs of 16 rows of contiguous numbers, those of a row together, from column `column` on.
+#[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
+fn lines_of(matrix: Matrix<'_>, line: usize, column: usize) -> [__m512i; BLOCK] {
+    let width = (2 * BLOCK).min(matrix.columns - column);
+    let mut lines = [_mm512_setzero_si512(); BLOCK];
+    for (index, to) in lines.iter_mut().enumerate().take(matrix.rows.saturating_sub(line)) {
+        let start = (line + index) * matrix.row_stride + column;
+        let numbers = &matrix.data[start..start + width];
+        let (one, two) = numbers.split_at(width.min(BLOCK));
+        *to = bits(_mm512_cvtne2ps_pbh(load(two), load(one)));
+    }
+    lines
+}
+
+/// The pairs of 16 rows where neighbors in a column are contiguous, those of two columns together, from `column` on.
+#[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
+fn pairs_of(matrix: Matrix<'_>, line: usize, column: usize) -> [__m512i; BLOCK] {
+    let height = BLOCK.min(matrix.rows.saturating_sub(line));
+    let numbers = |column: usize| {
+        if column < matrix.columns && height > 0 {
+            let start = column * matrix.column_stride + line;
+            load(&matrix.data[start..start + height])
+        } else {
+            _mm512_setzero_ps()
+        }
+    };
+    let order = interleaved();
+    let mut pairs = [_mm512_setzero_si512(); BLOCK];
+    for (index, to) in pairs.iter_mut().enumerate() {
+        let column = column + 2 * index;
+        *to = _mm512_permutexvar_epi16(order, bits(_mm512_cvtne2ps_pbh(numbers(column + 1), numbers(column))));
+    }
+    pairs
+}
+
+/// The order that brings numbers of the lower half and of the upper half together.
+#[target_feature(enable = "avx512f")]
+fn interleaved() -> __m512i {
+    /// The places 0, 16, 1, 17 and so on.
+    const ORDER: [u16; 32] = {
+        let (mut order, mut place) = ([0; 32], 0);
+        while place < 16 {
+            order[2 * place as usize] = place;
+            order[2 * place as usize + 1] = place + 16;
+            place += 1;
+        }
+        order
+    };
+    #[expect(unsafe_code, reason = "the instruction takes a pointer")]
+    // SAFETY: an array of 64 bytes.
+    unsafe {
+        _mm512_loadu_si512(ORDER.as_ptr().cast())
+    }
+}
+
+/// Lines for columns of 16 × 16 pairs.
+#[target_feature(enable = "avx512f")]
+fn transposed(rows: &[__m512i; BLOCK]) -> [__m512i; BLOCK] {
+    let zero = _mm512_setzero_si512();
+    // After this, register 4 g + c has the columns c, 4 + c, 8 + c and 12 + c of the rows 4 g to 4 g + 3.
+    let mut fours = [zero; BLOCK];
+    for (to, rows) in fours.as_chunks_mut::<4>().0.iter_mut().zip(rows.as_chunks::<4>().0) {
+        let (low, high) = (_mm512_unpacklo_epi32(rows[0], rows[1]), _mm512_unpackhi_epi32(rows[0], rows[1]));
+        let (low_next, high_next) = (_mm512_unpacklo_epi32(rows[2], rows[3]), _mm512_unpackhi_epi32(rows[2], rows[3]));
+        *to = [
+            _mm512_unpacklo_epi64(low, low_next),
+            _mm512_unpackhi_epi64(low, low_next),
+            _mm512_unpacklo_epi64(high, high_next),
+            _mm512_unpackhi_epi64(high, high_next),
+        ];
+    }
+    let mut columns = [zero; BLOCK];
+    for column in 0..4 {
+        let [one, two, three, four] = [0, 4, 8, 12].map(|group| fours[group + column]);
+        let (even, odd) = (_mm512_shuffle_i32x4::<0x88>(one, two), _mm512_shuffle_i32x4::<0xdd>(one, two));
+        let (even_next, odd_next) =
+            (_mm512_shuffle_i32x4::<0x88>(three, four), _mm512_shuffle_i32x4::<0xdd>(three, four));
+        columns[column] = _mm512_shuffle_i32x4::<0x88>(even, even_next);
+        columns[column + 4] = _mm512_shuffle_i32x4::<0x88>(odd, odd_next);
+        columns[column + 8] = _mm512_shuffle_i32x4::<0xdd>(even, even_next);
+        columns[column + 12] = _mm512_shuffle_i32x4::<0xdd>(odd, odd_next);
+    }
+    columns
+}
+
+/// The first `count` of 16 numbers, or all.
+pub(super) fn mask(count: usize) -> __mmask16 {
+    if count >= 16 { !0 } else { (1 << count) - 1 }
+}
+
+/// Up to 16 numbers, then zeros.
+#[target_feature(enable = "avx512f")]
+fn load(numbers: &[f32]) -> __m512 {
+    #[expect(unsafe_code, reason = "the instruction takes a pointer")]
+    // SAFETY: the mask leaves out what is not in the slice.
+    unsafe {
+        _mm512_maskz_loadu_ps(mask(numbers.len()), numbers.as_ptr())
+    }
+}
+
+/// Writes as many pairs as there is place for.
+#[target_feature(enable = "avx512f")]
+fn store(pairs: __m512i, to: &mut [u32]) {
+    #[expect(unsafe_code, reason = "the instruction takes a pointer")]
+    // SAFETY: the mask leaves out what is not in the slice.
+    unsafe {
+        _mm512_mask_storeu_epi32(to.as_mut_ptr().cast(), mask(to.len()), pairs);
+    }
+}
+
+/// Pairs of bfloat16 numbers as bits.
+#[target_feature(enable = "avx512f")]
+fn bits(numbers: __m512bh) -> __m512i {
+    #[expect(unsafe_code, reason = "no conversion of the types is offered")]
+    // SAFETY: both are 512 bits of any value.
+    unsafe {
+        std::mem::transmute(numbers)
+    }
+}
