@@ -19,7 +19,7 @@ const DEPTH: usize = 256;
 const TASK_ROWS: usize = 128;
 /// Panels of columns that a task has at most.
 const TASK_PANELS: usize = 16;
-/// Columns of a tile of every unit.
+/// Columns of a tile of every unit, in two registers.
 const COLUMNS: usize = 32;
 
 /// A part of a processor that multiplies bfloat16 numbers.

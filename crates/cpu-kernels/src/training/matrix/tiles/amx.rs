@@ -1,19 +1,19 @@
 //! A tile of a product with Intel's AMX: an instruction multiplies 16 rows of 16 pairs of bfloat16 numbers with 16 columns.
 
-use std::{arch::asm, arch::x86_64::__cpuid_count};
+use std::{arch::asm, marker::PhantomData};
 
-use super::pack::BLOCK;
+use super::{COLUMNS, pack::BLOCK};
 
 /// Rows of a tile: two registers of 16.
 pub(super) const ROWS: usize = 32;
-/// Columns of a tile, in two registers.
-pub(super) const COLUMNS: usize = 32;
 
 /// True if this processor has the instructions and the system lets this process use them.
 ///
 /// A process asks for the registers once, because they add 8 KiB to what the system saves of a thread.
 #[cfg(target_os = "linux")]
 pub(super) fn available() -> bool {
+    use std::arch::x86_64::__cpuid_count;
+
     /// Function of `arch_prctl` that asks for a part of the processor's state.
     const ARCH_REQ_XCOMP_PERM: libc::c_long = 0x1023;
     /// The part of the state that the tiles are.
@@ -46,8 +46,8 @@ struct Configuration {
     rows: [u8; 16],
 }
 
-/// The tile registers of a thread, each of 16 rows of 64 bytes, until this is dropped.
-pub(super) struct Registers(());
+/// The tile registers of this thread, each of 16 rows of 64 bytes, until this is dropped. It stays on its thread.
+pub(super) struct Registers(PhantomData<*const ()>);
 
 impl Registers {
     /// Configures them.
@@ -67,7 +67,7 @@ impl Registers {
         unsafe {
             asm!("ldtilecfg [{}]", in(reg) &raw const ALL, options(nostack, readonly, preserves_flags));
         }
-        Self(())
+        Self(PhantomData)
     }
 
     /// Writes `left * right`, or adds it, to [`ROWS`] rows of [`COLUMNS`] numbers that begin `stride` numbers apart.

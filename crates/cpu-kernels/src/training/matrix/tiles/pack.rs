@@ -38,6 +38,7 @@ pub(super) struct Packed {
 impl Packed {
     /// Packs the rows of a matrix, `panel` of them together.
     pub(super) fn new(matrix: Matrix<'_>, panel: usize, order: Order) -> Self {
+        assert!(matrix.row_stride == 1 || matrix.column_stride == 1, "a matrix is contiguous along one dimension");
         let (lines, pairs) = (matrix.rows, matrix.columns.div_ceil(2 * BLOCK) * BLOCK);
         let mut numbers = Buffer::new(lines.div_ceil(panel) * panel * pairs);
         if pairs > 0 {
@@ -68,7 +69,6 @@ fn pack_panel(matrix: Matrix<'_>, first: usize, panel: usize, order: Order, pack
     for line in (0..panel).step_by(BLOCK) {
         let count = BLOCK.min(panel - line);
         for (block, packed) in packed.chunks_exact_mut(panel * BLOCK).enumerate() {
-            // A matrix is contiguous along one of its dimensions.
             let (loaded, by) = if matrix.column_stride == 1 {
                 (lines_of(matrix, first + line, 2 * BLOCK * block), Order::Lines)
             } else {

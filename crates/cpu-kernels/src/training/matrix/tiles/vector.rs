@@ -5,12 +5,10 @@ use std::arch::x86_64::{
     _mm512_maskz_loadu_ps, _mm512_set1_epi32, _mm512_setzero_ps,
 };
 
-use super::pack::mask;
+use super::{COLUMNS, pack::mask};
 
 /// Rows of a tile. With its columns they make 24 registers of sums, of 32 registers.
 pub(super) const ROWS: usize = 12;
-/// Columns of a tile, in two registers.
-pub(super) const COLUMNS: usize = 32;
 
 /// True if this processor has the instructions, and those that pack factors.
 pub(super) fn available() -> bool {
