@@ -8,7 +8,7 @@ use super::{
 
 /// All situations.
 pub(crate) fn situations() -> Vec<Situation> {
-    [fixed_seeds(), repeated_looks(), extensions(), marks(), baselines(), items(), levels(), drift(), power()]
+    [fixed_seeds(), repeated_looks(), extensions(), marks(), baselines(), items(), levels(), drift(), power(), ties()]
         .into_iter()
         .flatten()
         .collect()
@@ -68,6 +68,50 @@ fn repeated_looks() -> Vec<Situation> {
     let name = "until decided, 2 to 10 seeds, every look at 95 %";
     all.push(Situation::new(name, Promise::Nothing, ERROR, move |draws| first_decision(draws, 0.0, &naive)));
     all
+}
+
+/// The end of a sequence of looks for a claim that expects less than zero.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    /// The interval is below zero or above it.
+    Decided,
+    /// The interval contains zero and is within the negligible distance.
+    Tied,
+    /// The looks are over.
+    Open,
+}
+
+/// A sequence of looks that stops at the first decision or tie. `effect` and `negligible` are in standard deviations.
+fn first_end(draws: &mut Draws, effect: f64, negligible: f64, looks: &[(usize, f64)]) -> End {
+    let mut values = Vec::new();
+    for (size, level) in looks {
+        values.resize_with(*size, || effect + draws.normal());
+        let Some(sample) = Sample::new(&values) else { continue };
+        let estimate = sample.estimate_with(*level, Precision::Measured);
+        if excludes_zero(estimate) {
+            return End::Decided;
+        }
+        if estimate.low.is_some_and(|low| low >= -negligible) && estimate.high.is_some_and(|high| high <= negligible) {
+            return End::Tied;
+        }
+    }
+    End::Open
+}
+
+fn ties() -> Vec<Situation> {
+    let looks = |max: usize| at(constant_level(&(3..=max).collect::<Vec<_>>()), 3..=max);
+    let situation = |name: &str, promise, nominal, effect: f64, max: usize, event: End| {
+        let looks = looks(max);
+        let name = format!("{name}, 3 to {max} seeds");
+        Situation::new(name, promise, nominal, move |draws| first_end(draws, effect, 1.0, &looks) == event)
+    };
+    // The smallest effect that is not negligible, and no effect.
+    vec![
+        situation("an effect just beyond what is negligible (1 sd): tied", Promise::AtMost, ERROR, 1.0, 10, End::Tied),
+        situation("an effect just beyond what is negligible (1 sd): tied", Promise::AtMost, ERROR, 1.0, 30, End::Tied),
+        situation("no effect, 1 sd is negligible: decided", Promise::AtMost, ERROR, 0.0, 30, End::Decided),
+        situation("no effect, 1 sd is negligible: tied", Promise::AtLeast, 0.9, 0.0, 30, End::Tied),
+    ]
 }
 
 fn extensions() -> Vec<Situation> {

@@ -1,8 +1,9 @@
 //! Claims: the verdict of a run on a recipe's statements about metrics.
 //!
 //! A claim is decided by a 95 % confidence interval: supported if the whole interval is as expected, refuted if none of
-//! it is, undecided in between. Points that agree on every axis except those that the claim names are compared in pairs
-//! (equal seeds); a ratio is that of geometric means. Missing results and unlike conditions leave it undecided.
+//! it is, tied if it is so near a bound that the distance is negligible, undecided otherwise. Points that agree on every
+//! axis except those that the claim names are compared in pairs (equal seeds); a ratio is that of geometric means. Missing
+//! results and unlike conditions leave it undecided.
 
 mod judge;
 mod scale;
@@ -70,6 +71,8 @@ pub enum State {
     Supported,
     /// No part of the interval is as expected.
     Refuted,
+    /// The interval contains a bound, and its distance from the bound is negligible.
+    Tied,
     /// The measurements do not decide the claim.
     Undecided,
 }
@@ -117,6 +120,7 @@ impl State {
         match self {
             Self::Supported => "supported",
             Self::Refuted => "refuted",
+            Self::Tied => "tied",
             Self::Undecided => "undecided",
         }
     }
@@ -126,6 +130,7 @@ impl State {
         match self {
             Self::Supported => '✓',
             Self::Refuted => '✗',
+            Self::Tied => '=',
             Self::Undecided => '?',
         }
     }
@@ -133,20 +138,20 @@ impl State {
 
 /// The number of verdicts by state, in words; invariants apart. `None` if there is no verdict.
 pub fn tally<'a>(verdicts: impl IntoIterator<Item = &'a Verdict>) -> Option<String> {
-    let (mut claims, mut invariants) = ([0; 3], [0; 3]);
+    let (mut claims, mut invariants) = ([0; 4], [0; 4]);
     for verdict in verdicts {
         let counts = if verdict.invariant { &mut invariants } else { &mut claims };
         counts[verdict.state as usize] += 1;
     }
-    let part = |what: &str, counts: [usize; 3], words: [&str; 3]| {
+    let part = |what: &str, counts: [usize; 4], words: [&str; 4]| {
         let all: usize = counts.iter().sum();
         let states = counts.iter().zip(words).filter(|(number, _)| **number > 0);
         let states: Vec<String> = states.map(|(number, word)| format!("{number} {word}")).collect();
         (all > 0).then(|| format!("{}: {}", count(all, what), states.join(", ")))
     };
     let parts = [
-        part("claim", claims, ["supported", "refuted", "undecided"]),
-        part("invariant", invariants, ["holding", "broken", "undecided"]),
+        part("claim", claims, ["supported", "refuted", "tied", "undecided"]),
+        part("invariant", invariants, ["holding", "broken", "tied", "undecided"]),
     ];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
     (!parts.is_empty()).then(|| parts.join("; "))

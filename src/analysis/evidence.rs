@@ -402,14 +402,20 @@ impl Evidence {
         Some(self.corrected(p))
     }
 
-    /// The number of seeds with which the interval would exclude these bounds with a power of 80 %, if the number and its
-    /// spread stay as they are. `None` if other things than seeds are the units.
-    pub(super) fn seeds_needed(&self, bounds: impl Iterator<Item = f64>) -> Option<Needed> {
+    /// The number of seeds with which the interval would exclude these bounds, or both ends of one of these ties, with a
+    /// power of 80 %, if the number and its spread stay as they are. `None` if other things than seeds are the units.
+    pub(super) fn seeds_needed(
+        &self,
+        bounds: impl IntoIterator<Item = f64>,
+        ties: impl IntoIterator<Item = [f64; 2]>,
+    ) -> Option<Needed> {
         /// Most seeds that are considered.
         const MOST: usize = 1000;
         let error = self.error.filter(|error| self.growing && *error > 0.0)?;
         let scaled = |bound: f64| if self.ratio { bound.ln() } else { bound };
-        let distance = bounds.map(|bound| (self.value - scaled(bound)).abs()).fold(f64::INFINITY, f64::min);
+        let bounds = bounds.into_iter().map(|bound| (self.value - scaled(bound)).abs());
+        let ties = ties.into_iter().map(|[low, high]| (self.value - scaled(low)).min(scaled(high) - self.value));
+        let distance = ties.fold(bounds.fold(f64::INFINITY, f64::min), f64::max);
         let effect = distance / (error * (self.sample.n as f64).sqrt());
         let needed = seeds_needed(effect, WANTED, self.level.confidence, MOST);
         // What there are do not suffice.

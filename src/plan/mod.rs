@@ -167,11 +167,14 @@ pub struct Job {
 }
 
 impl Job {
+    /// True if its times count: it runs alone, or in rounds with others.
+    pub(crate) fn measures(&self) -> bool {
+        self.resources.exclusive || self.turn.is_some()
+    }
+
     /// True if other jobs may use the rest of the job's GPU. A job that measures times has its GPUs for itself.
     pub fn shares_gpu(&self) -> bool {
-        let Self { resources, turn, identity, .. } = self;
-        let measures = resources.exclusive || turn.is_some();
-        resources.shares_gpu() && !measures && identity.backend != Some(Backend::Cpu)
+        self.resources.shares_gpu() && !self.measures() && self.identity.backend != Some(Backend::Cpu)
     }
 }
 

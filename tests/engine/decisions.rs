@@ -125,6 +125,37 @@ fn a_tie_is_neither_more_nor_less() {
     assert_eq!(states(&sandbox), ["supported", "supported", "refuted", "refuted"]);
 }
 
+/// Differences around zero, which no number of seeds tells from it.
+#[test]
+fn a_difference_that_is_negligible_ends_in_a_tie() {
+    let methods = [
+        ("x", "1.000 1.100 1.200 1.300 1.400 1.500 1.600 1.700"),
+        ("y", "1.001 1.099 1.202 1.298 1.401 1.499 1.602 1.698"),
+    ];
+    let seeds = "{ min: 2, max: 8, until: decided }";
+    let of = |expect: &str, more: &str| {
+        let claims = format!("claims:\n{}", difference("less", expect, more));
+        let (sandbox, stdout) = run(&study(&methods, seeds, &claims));
+        (states(&sandbox)[0].clone(), sandbox.records().len(), stdout, sandbox)
+    };
+    assert_eq!(of("less_than: 0", "").0, "undecided");
+    let (state, records, stdout, sandbox) = of("less_than: 0, negligible: 0.02", "");
+    assert_eq!(state, "tied", "{stdout}");
+    assert!(records < 16, "seeds end with a tie: {records}");
+    insta::assert_snapshot!(stdout);
+    assert!(sandbox.read("results/reports/study/index.html").contains("1 claim: 1 tied"));
+    assert_eq!(sandbox.sweep(&["run", "recipe.yaml", "--strict"]).code, Some(0), "a tie is not refuted");
+    assert_eq!(of("at_most: 0.01, negligible: 0.02", "").0, "supported", "certain to be on one side");
+    assert_eq!(of("at_least: 0.01, negligible: 0.02", "").0, "refuted");
+    assert_eq!(of("less_than: 0, negligible: 0.0001", "").0, "undecided");
+    assert_eq!(of("within: 0.001, negligible: 0.02", "").0, "tied");
+    // A ratio of 1 within two percent.
+    let ratio = "claims: { c: { ratio: { metric: loss, of: { step: a, method: y }, to: { step: a, method: x } }, \
+                 expect: { at_least: 1.0001, negligible: 0.02 } } }";
+    let (sandbox, _) = run(&study(&methods, seeds, ratio));
+    assert_eq!(states(&sandbox), ["tied"], "{:?}", verdicts(&sandbox));
+}
+
 /// Rows that differ by five standard deviations of the noise: Tukey's test tells them apart.
 #[test]
 fn marks_tell_rows_apart() {

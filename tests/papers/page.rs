@@ -52,6 +52,7 @@ impl Verdict {
         match self.state.as_str() {
             "supported" => "✓",
             "refuted" => "✗",
+            "tied" => "=",
             _ => "?",
         }
     }
@@ -125,9 +126,10 @@ pub(crate) fn page() -> String {
          `sweeps/paper.yaml` at its plain values,\n`make papers-cpu` at the largest sizes at which two cores can judge the \
          claims, and `scripts/gpu-evidence.sh` on a GPU. This page is\ngenerated from their verdicts and from \
          `papers/rows.yaml`; `papers/checklist.yaml` lists what each paper has, line by line.\n\nA verdict applies to the \
-         listed hardware and to the sizes of its scale. An undecided claim has its reason: it is about other\nhardware or \
-         about larger sizes, there are too few samples for the noise, or results are missing. Invariants are true by\n\
-         construction and count apart.\n\n"
+         listed hardware and to the sizes of its scale. A claim is tied where the number is the bound, up to a\ndistance that \
+         its recipe calls negligible. An undecided claim has its reason: it is about other hardware or about larger\nsizes, \
+         there are too few samples for the noise, or results are missing. Invariants are true by construction and count\n\
+         apart.\n\n"
         .to_owned();
     text += &tally(&places);
     for paper in papers() {
@@ -237,6 +239,7 @@ fn tally(places: &[Place]) -> String {
     };
     count("supported", &|verdict| !verdict.invariant && verdict.state == "supported");
     count("refuted", &|verdict| !verdict.invariant && verdict.state == "refuted");
+    count("tied", &|verdict| !verdict.invariant && verdict.state == "tied");
     for (lacks, name) in REASONS {
         count(name, &|verdict| !verdict.invariant && verdict.lacks() == Some(lacks));
     }

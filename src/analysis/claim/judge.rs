@@ -88,7 +88,7 @@ impl<'a> Judge<'a> {
             if lacks.is_empty() {
                 lacks = lacking(&[&earlier, &later]);
             }
-            let needed = evidence.seeds_needed(std::iter::once(0.0));
+            let needed = evidence.seeds_needed([0.0], []);
             steps.push((format!("{} < {}", two[0], two[1]), evidence.estimate(), needed));
         }
         means.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -246,7 +246,10 @@ fn decide(evidence: &Evidence, expect: Expectation, lacking: &str, verdict: &mut
     verdict.interval = Some([low, high]);
     verdict.state = state(low, high, expect);
     verdict.open = verdict.state == State::Undecided;
-    verdict.p = chance(evidence, estimate.value, expect);
+    verdict.p = match verdict.state {
+        State::Tied => chance_of_tie(evidence, low, high, expect),
+        _ => chance(evidence, estimate.value, expect),
+    };
     verdict.certain = evidence.is_certain();
     let interval = if low == high {
         number(estimate.value)
@@ -254,9 +257,19 @@ fn decide(evidence: &Evidence, expect: Expectation, lacking: &str, verdict: &mut
         let looks = evidence.level.words().map(|looks| format!(", {looks},")).unwrap_or_default();
         format!("{} (95 % CI{looks} {} to {})", number(estimate.value), number(low), number(high))
     };
-    let bounds = [expect.low, expect.high].into_iter().flatten().map(|bound| bound.value);
-    let doubt = if verdict.open { outlook(evidence.seeds_needed(bounds)) } else { String::new() };
-    verdict.because = format!("{interval}, expected {expected}; {}{lacking}{doubt}", evidence.basis);
+    let doubt = if verdict.open {
+        let bounds = expect.bounds().map(|(bound, _)| bound.value);
+        outlook(evidence.seeds_needed(bounds, expect.ties().map(|(_, tie)| tie)))
+    } else {
+        String::new()
+    };
+    let tied = match tie(low, high, expect).filter(|_| verdict.state == State::Tied) {
+        Some([from, to]) => {
+            format!("; from {} to {} the distance from the bound is negligible", brief(from), brief(to))
+        }
+        None => String::new(),
+    };
+    verdict.because = format!("{interval}, expected {expected}{tied}; {}{lacking}{doubt}", evidence.basis);
     for note in &evidence.notes {
         let _ = write!(verdict.because, "; {note}");
     }
@@ -304,8 +317,6 @@ fn brief(value: f64) -> String {
 
 /// The probability that chance alone would decide a claim as it is decided, or more clearly; 1 if it is undecided.
 fn chance(evidence: &Evidence, value: f64, expect: Expectation) -> Option<f64> {
-    let bounds =
-        || [(expect.low, true), (expect.high, false)].into_iter().filter_map(|(bound, low)| Some((bound?, low)));
     let inside = |bound: Bound, low: bool| match (low, bound.strict) {
         (true, false) => value >= bound.value,
         (true, true) => value > bound.value,
@@ -313,15 +324,31 @@ fn chance(evidence: &Evidence, value: f64, expect: Expectation) -> Option<f64> {
         (false, true) => value < bound.value,
     };
     let p = |bound: Bound| if evidence.is_certain() { Some(0.0) } else { evidence.p_at(bound.value) };
-    if bounds().all(|(bound, low)| inside(bound, low)) {
+    if expect.bounds().all(|(bound, low)| inside(bound, low)) {
         // All bounds have to be cleared.
-        return bounds()
+        return expect
+            .bounds()
             .map(|(bound, _)| p(bound))
             .collect::<Option<Vec<f64>>>()
             .map(|all| all.into_iter().fold(0.0, f64::max));
     }
-    let missed = bounds().filter(|(bound, low)| !inside(*bound, *low));
+    let missed = expect.bounds().filter(|(bound, low)| !inside(*bound, *low));
     missed.map(|(bound, _)| p(bound)).collect::<Option<Vec<f64>>>().map(|all| all.into_iter().fold(1.0, f64::min))
+}
+
+/// The probability that chance alone would put the interval so near a bound although the number is not near it.
+fn chance_of_tie(evidence: &Evidence, low: f64, high: f64, expect: Expectation) -> Option<f64> {
+    let [from, to] = tie(low, high, expect)?;
+    if evidence.is_certain() {
+        return Some(0.0);
+    }
+    Some(evidence.p_at(from)?.max(evidence.p_at(to)?))
+}
+
+/// The numbers at a negligible distance from a bound, if the interval contains the bound and is within them.
+fn tie(low: f64, high: f64, expect: Expectation) -> Option<[f64; 2]> {
+    let near = |bound: f64, [from, to]: [f64; 2]| from <= low && low <= bound && bound <= high && high <= to;
+    expect.ties().find(|(bound, tie)| near(bound.value, *tie)).map(|(_, tie)| tie)
 }
 
 /// The state of a claim with this interval.
@@ -339,6 +366,8 @@ fn state(low: f64, high: f64, expect: Expectation) -> State {
         State::Supported
     } else if missed {
         State::Refuted
+    } else if tie(low, high, expect).is_some() {
+        State::Tied
     } else {
         State::Undecided
     }
@@ -367,8 +396,8 @@ mod tests {
     use super::*;
 
     fn expect(low: Option<(f64, bool)>, high: Option<(f64, bool)>) -> Expectation {
-        let bound = |given: Option<(f64, bool)>| given.map(|(value, strict)| Bound { value, strict });
-        Expectation { low: bound(low), high: bound(high), within: None }
+        let bound = |given: Option<(f64, bool)>| given.map(|(value, strict)| Bound { value, strict, tie: None });
+        Expectation { low: bound(low), high: bound(high), ..Expectation::default() }
     }
 
     #[test]
@@ -393,5 +422,18 @@ mod tests {
         assert_eq!(from(2.0, 2.1), State::Refuted);
         assert_eq!(from(0.5, 1.0), State::Undecided);
         assert_eq!(from(0.5, 0.9), State::Refuted);
+    }
+
+    #[test]
+    fn an_interval_near_a_bound_is_a_tie_unless_it_is_on_one_side() {
+        let bound = |value: f64| Some(Bound { value, strict: false, tie: Some([value - 0.2, value + 0.2]) });
+        let expect = Expectation { low: bound(1.0), high: bound(2.0), within: None };
+        assert_eq!(state(0.9, 1.1, expect), State::Tied);
+        assert_eq!(state(0.8, 1.2, expect), State::Tied);
+        assert_eq!(state(1.9, 2.2, expect), State::Tied);
+        assert_eq!(state(0.79, 1.1, expect), State::Undecided);
+        assert_eq!(state(0.9, 1.21, expect), State::Undecided);
+        assert_eq!(state(0.85, 0.95, expect), State::Refuted, "near, and on the wrong side");
+        assert_eq!(state(1.0, 1.1, expect), State::Supported, "near, and on the right side");
     }
 }

@@ -33,7 +33,7 @@ struct VerdictLine {
     /// The statement in words.
     #[serde(skip_serializing_if = "Option::is_none")]
     says: Option<String>,
-    /// `supported`, `refuted` or `undecided`.
+    /// `supported`, `refuted`, `tied` or `undecided`.
     state: String,
     /// The reason: the numbers, or what is missing for a decision.
     because: String,

@@ -20,6 +20,18 @@ pub struct Expectation {
     pub within: Option<f64>,
 }
 
+impl Expectation {
+    /// The bounds, each with true for the lower one.
+    pub(crate) fn bounds(self) -> impl Iterator<Item = (Bound, bool)> {
+        [(self.low, true), (self.high, false)].into_iter().filter_map(|(bound, low)| Some((bound?, low)))
+    }
+
+    /// The bounds around which a distance is negligible, each with the numbers from which to which it is.
+    pub(crate) fn ties(self) -> impl Iterator<Item = (Bound, [f64; 2])> {
+        self.bounds().filter_map(|(bound, _)| Some((bound, bound.tie?)))
+    }
+}
+
 /// A bound of a range.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bound {
@@ -27,6 +39,8 @@ pub struct Bound {
     pub value: f64,
     /// True if the bound itself is outside of the range.
     pub strict: bool,
+    /// The numbers around it whose distance from it is negligible, from the first to the second.
+    pub tie: Option<[f64; 2]>,
 }
 
 mapping! {
@@ -46,13 +60,20 @@ mapping! {
         /// For a difference, the bounds are −`within` and `within`. For a ratio they are 1/(1 + `within`) and
         /// 1 + `within`, so `0.02` means two percent.
         within: Number,
+        /// The largest distance from a bound that does not matter. An interval that contains the bound and lies within this
+        /// distance of it ends the question: the claim is tied.
+        ///
+        /// For a ratio, `0.02` means two percent: from bound/(1 + `negligible`) to bound · (1 + `negligible`). Otherwise it is
+        /// in the unit of the metric. Seeds with `until: decided` end with a tie, too.
+        negligible: Number,
     }
 }
 
 /// The schema of `expect`.
 pub(super) fn expect() -> Json {
     let mut schema = ExpectKeys::schema();
-    schema["minProperties"] = json!(1);
+    let bounds = ["at_least", "at_most", "more_than", "less_than", "within"];
+    schema["anyOf"] = json!(bounds.map(|bound| json!({ "required": [bound] })));
     let not_both = |a: &str, b: &str| json!({ "not": { "required": [a, b] } });
     let alone = ["at_least", "at_most", "more_than", "less_than"].map(|key| not_both("within", key));
     let pairs = [not_both("at_least", "more_than"), not_both("at_most", "less_than")];
@@ -61,7 +82,7 @@ pub(super) fn expect() -> Json {
 }
 
 /// Description of the accepted values of `expect`, in Markdown.
-pub(super) const EXPECTS: &str = "`{ at_least, at_most, more_than, less_than, within }`";
+pub(super) const EXPECTS: &str = "`{ at_least, at_most, more_than, less_than, within, negligible }`";
 
 /// Advice on how to write `expect`.
 pub(super) const USAGE: &str =
@@ -86,7 +107,8 @@ impl Lower<'_> {
                 self.problem(entry.key.span, message, "within what?", help);
                 return None;
             }
-            return self.within(&keys.within, kind);
+            let expected = self.within(&keys.within, kind)?;
+            return self.tied(expected, &keys.negligible, kind);
         }
         for side in [&low, &high] {
             if let [(first, _), (second, _)] = side
@@ -99,13 +121,18 @@ impl Lower<'_> {
             }
         }
         if !given {
+            if let Some(entry) = keys.negligible.entry {
+                let message = "`negligible` is a distance from a bound, and there is no bound";
+                self.problem(entry.key.span, message, "near what?", USAGE);
+                return None;
+            }
             // Unknown keys have been reported.
             if !matches!(&node.kind, NodeKind::Map(entries) if !entries.is_empty()) {
                 self.problem(node.span, "`expect` expects nothing", "empty", USAGE);
             }
             return None;
         }
-        let bound = |(value, strict): (f64, bool)| Bound { value, strict };
+        let bound = |(value, strict): (f64, bool)| Bound { value, strict, tie: None };
         let find =
             |side: [(Option<f64>, bool); 2]| side.into_iter().find_map(|(value, strict)| Some(bound((value?, strict))));
         let (low, high) = (
@@ -125,14 +152,34 @@ impl Lower<'_> {
             self.problem(node.span, message, "cannot hold", help);
             return None;
         }
-        (low.is_some() || high.is_some()).then_some(Expectation { low, high, within: None })
+        if low.is_none() && high.is_none() {
+            return None;
+        }
+        self.tied(Expectation { low, high, ..Expectation::default() }, &keys.negligible, kind)
+    }
+
+    /// Adds the numbers around each bound whose distance from it is negligible.
+    fn tied(&mut self, mut expected: Expectation, given: &Given<'_, f64>, kind: &str) -> Option<Expectation> {
+        if !given.is_there() {
+            return Some(expected);
+        }
+        let help = "write the largest distance from the bound that does not matter, for example `negligible: 0.02`";
+        let distance = self.positive(given, "negligible", "no distance", help)?;
+        for bound in [&mut expected.low, &mut expected.high].into_iter().flatten() {
+            let value = bound.value;
+            bound.tie = Some(match kind {
+                "ratio" => [value / (1.0 + distance), value * (1.0 + distance)],
+                _ => [value - distance, value + distance],
+            });
+        }
+        Some(expected)
     }
 
     fn within(&mut self, given: &Given<'_, f64>, kind: &str) -> Option<Expectation> {
         let help = "write the largest difference that counts as none, for example `within: 0.02`";
         let margin = self.positive(given, "within", "no margin", help)?;
         let (low, high) = if kind == "ratio" { (1.0 / (1.0 + margin), 1.0 + margin) } else { (-margin, margin) };
-        let bound = |value| Some(Bound { value, strict: false });
+        let bound = |value| Some(Bound { value, strict: false, tie: None });
         Some(Expectation { low: bound(low), high: bound(high), within: Some(margin) })
     }
 }

@@ -80,8 +80,12 @@ fn abstract_of(recipe: &Recipe, verdicts: &[Verdict]) -> String {
     let tally = tally(verdicts).unwrap_or_else(|| "no claims".to_owned());
     let name = recipe.scale.as_ref().map_or(String::new(), |scale| format!(" at the scale {}", clean(scale)));
     let mut sentences = vec![format!("The study makes {tally}{name}.")];
-    for (state, word) in [(State::Supported, "Supported"), (State::Refuted, "Refuted"), (State::Undecided, "Undecided")]
-    {
+    for (state, word) in [
+        (State::Supported, "Supported"),
+        (State::Refuted, "Refuted"),
+        (State::Tied, "Tied"),
+        (State::Undecided, "Undecided"),
+    ] {
         let of: Vec<&Verdict> = verdicts.iter().filter(|verdict| verdict.state == state).collect();
         if of.is_empty() {
             continue;
