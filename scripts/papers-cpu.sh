@@ -83,7 +83,10 @@ xz --compress --stdout -6 "$bundle" >"$new/$SCALE.sweep.tar.xz"
 # Records have their files. With checkpoints among them they are too large to be committed, and such recipes run again elsewhere.
 small=()
 for recipe in "${RECIPES[@]}"; do
-    "$SWEEP" --results "$RESULTS" cache export "$recipe" --scale "$SCALE" --output "$bundle"
+    if ! "$SWEEP" --results "$RESULTS" cache export "$recipe" --scale "$SCALE" --output "$bundle"; then
+        echo "papers-cpu: the records of $recipe are not kept, because their files are not all there" >&2
+        continue
+    fi
     if [ "$(stat --format %s "$bundle")" -le 20000000 ]; then
         small+=("$recipe")
     else
