@@ -3,8 +3,8 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 if cargo nextest --version >/dev/null 2>&1; then
-    # Many tests wait: for a network that stalls, a grace period, a batch system.
-    cargo nextest run --locked --workspace --no-fail-fast --test-threads $((3 * $(nproc) / 2)) "$@"
+    # .config/nextest.toml says how many of these a test takes.
+    cargo nextest run --locked --workspace --no-fail-fast --test-threads $((6 * $(nproc))) "$@"
 else
     # The backends' generators are one per process, so tests of the lab take turns where they share one.
     cargo test --locked --workspace --exclude sweep-lab --no-fail-fast "$@"

@@ -4,13 +4,18 @@
 mod git;
 
 use std::{
-    io::{self, Write as _},
+    io::{self, Seek as _, Write as _},
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
 
 use fs_err as fs;
+use object::{
+    Endianness, ReadCache, ReadRef,
+    elf::{ELF_NOTE_GNU, FileHeader64, NT_GNU_BUILD_ID},
+    read::elf::{FileHeader as _, ProgramHeader as _},
+};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -38,7 +43,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub struct RunProvenance {
     /// Version of the `sweep` program.
     pub sweep: String,
-    /// BLAKE3 digest of the program's file, in hexadecimal.
+    /// Build ID of the program, which its linker has computed from its content; BLAKE3 digest of the file of a program
+    /// without one. In hexadecimal.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub program: Option<String>,
     /// Name of the user who started the run.
@@ -83,7 +89,7 @@ impl RunProvenance {
         let (git, diff) = found.map_or((None, Vec::new()), |(git, diff)| (Some(git), diff));
         let own = Self {
             sweep: env!("CARGO_PKG_VERSION").to_owned(),
-            program: program_digest().ok(),
+            program: program_id().ok(),
             user: host::user(),
             git,
             arguments: masked(std::env::args_os().skip(1)),
@@ -124,8 +130,53 @@ pub(super) fn write(path: &Path, content: &[u8], readers: Readers) -> io::Result
     Ok(())
 }
 
-fn program_digest() -> io::Result<String> {
+/// The ID of this program. Its file is read whole only if it has no build ID.
+fn program_id() -> io::Result<String> {
+    let mut file = fs::File::open(host::program()?)?;
+    if let Some(id) = build_id(&ReadCache::new(file.file())) {
+        return Ok(hexadecimal(id));
+    }
+    file.rewind()?;
     let mut hasher = blake3::Hasher::new();
-    hasher.update_reader(fs::File::open(host::program()?)?)?;
+    hasher.update_reader(file)?;
     Ok(hasher.finalize().to_hex().to_string())
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The build ID in the notes of an ELF file; `None` if it has none, or is no such file.
+fn build_id<'data>(data: impl ReadRef<'data>) -> Option<&'data [u8]> {
+    let header = FileHeader64::<Endianness>::parse(data).ok()?;
+    let endian = header.endian().ok()?;
+    let segments = header.program_headers(endian, data).ok()?;
+    let mut notes = segments.iter().filter_map(|segment| segment.notes(endian, data).ok()?);
+    notes.find_map(|mut notes| {
+        while let Ok(Some(note)) = notes.next() {
+            if note.name() == ELF_NOTE_GNU && note.n_type(endian) == NT_GNU_BUILD_ID {
+                return Some(note.desc());
+            }
+        }
+        None
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_is_known_by_the_id_that_its_linker_gave_it() {
+        let id = program_id().unwrap();
+        assert!(id.len() >= 16 && id.bytes().all(|byte| byte.is_ascii_hexdigit()), "{id}");
+        assert_eq!(program_id().unwrap(), id);
+        let read = |bytes: &[u8]| build_id(bytes).map(hexadecimal);
+        assert_eq!(read(b"#!/bin/sh\n"), None, "no ELF file");
+        let program = fs::read(host::program().unwrap()).unwrap();
+        assert_eq!(read(&program[..64]), None, "cut after the header");
+        if let Some(found) = read(&program) {
+            assert_eq!(id, found);
+        }
+    }
 }

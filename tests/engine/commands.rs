@@ -185,7 +185,7 @@ fn the_script_of_backends_says_what_it_leaves_out() {
     if options.is_empty() {
         assert_eq!(said, "", "nothing is left out");
     } else {
-        assert_eq!(options, "--no-default-features --features cpu,remote,ui\n");
+        assert_eq!(options, "--no-default-features --features cpu,mcp,remote,ui\n");
         assert!(said.lines().count() == 1 && said.contains("CPU only"), "{said}");
     }
     // A library that only this variable shows is found.

@@ -77,7 +77,7 @@ impl Sources<'_> {
         let digest = if programs.is_empty() {
             String::new()
         } else {
-            format!(" (BLAKE3 digest of the program {})", listed(programs.iter().copied()))
+            format!(" (build {})", listed(programs.iter().copied()))
         };
         topic.say(format!("They were run by sweep {}{digest}.", listed(versions.iter().copied())));
         let systems = self.values(|conditions| {
