@@ -74,11 +74,8 @@ impl Sources<'_> {
             return topic;
         }
         let programs = self.values(|conditions| conditions.run.program.as_deref().map(digits));
-        let digest = if programs.is_empty() {
-            String::new()
-        } else {
-            format!(" (build {})", listed(programs.iter().copied()))
-        };
+        let digest =
+            if programs.is_empty() { String::new() } else { format!(" (build {})", listed(programs.iter().copied())) };
         topic.say(format!("They were run by sweep {}{digest}.", listed(versions.iter().copied())));
         let systems = self.values(|conditions| {
             let machine = &conditions.machine;
