@@ -199,7 +199,7 @@ mod tests {
         assert_eq!(schedule.due(start), Some(FIRST * SHARE_OF_MEASUREMENTS));
         // Further news of the same job do not put it off.
         schedule.hear(message(Some(News::Progress), true), start + SECOND);
-        assert_eq!(schedule.due(start + SECOND), Some(FIRST * SHARE_OF_MEASUREMENTS - SECOND));
+        assert_eq!(schedule.due(start + SECOND), Some(39 * SECOND));
         schedule.hear(message(None, false), start + SECOND);
         assert_eq!(schedule.due(start + SECOND), Some(SETTLE), "the job has ended");
         // The next job begins before the report does.

@@ -4,6 +4,7 @@
 mod git;
 
 use std::{
+    fmt::Write as _,
     io::{self, Seek as _, Write as _},
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
@@ -143,7 +144,10 @@ fn program_id() -> io::Result<String> {
 }
 
 fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
 }
 
 /// The build ID in the notes of an ELF file; `None` if it has none, or is no such file.
