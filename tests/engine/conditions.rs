@@ -185,7 +185,6 @@ fn a_report_ends_with_the_experimental_setup() {
     assert_message!(
         setup,
         r"on 1 machine: .*?\)\." => "on 1 machine: [machine].",
-        r"\(build [0-9a-f]{12}\)" => "(build [id])",
         r"system was .*?\. (The|Step|Values)" => "system was [system]. $1",
         r"[\d.]+ core-(seconds|minutes|hours)" => "[compute]",
         r"; frequency governor[^|]*|frequency governor[^|;]*" => "[governor] ",

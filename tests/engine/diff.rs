@@ -60,10 +60,7 @@ fn recipes() {
 #[test]
 fn runs_and_folders() {
     let sandbox = two();
-    let mut runs = crate::sandbox::list(&sandbox.path("results/runs"));
-    // Two runs of one second are named by their processes, and the second may have the smaller number.
-    runs.sort_by_key(|path| fs_err::metadata(path.join("plan.json")).unwrap().modified().unwrap());
-    let runs: Vec<String> = runs.iter().map(|path| path.file_name().unwrap().to_str().unwrap().to_owned()).collect();
+    let runs = sandbox.runs();
     let difference = diff(&sandbox, &[&runs[0], &runs[1], "--claims", "recipe.yaml"]);
     assert_eq!((&difference["shared"], &difference["same"]), (&8.into(), &0.into()));
     assert_eq!(difference["claims"][0]["claim"], "same");

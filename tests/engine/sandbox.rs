@@ -87,15 +87,27 @@ impl Sandbox {
         records
     }
 
+    /// The folders of all runs, the oldest first. Two runs of one second are named by their processes, and the second may
+    /// have the smaller number.
+    fn run_folders(&self) -> Vec<PathBuf> {
+        let mut runs = list(&self.path("results/runs"));
+        runs.sort_by_cached_key(|run| {
+            let name = run.file_name().unwrap().to_str().unwrap();
+            let begun = fs_err::metadata(run.join("plan.json")).and_then(|plan| plan.modified()).ok();
+            (name.chars().take("20260101T000000Z".len()).collect::<String>(), begun)
+        });
+        runs
+    }
+
     /// The names of all runs, the oldest first.
     pub(crate) fn runs(&self) -> Vec<String> {
         let name = |path: &PathBuf| path.file_name().unwrap().to_str().unwrap().to_owned();
-        list(&self.path("results/runs")).iter().map(name).collect()
+        self.run_folders().iter().map(name).collect()
     }
 
     /// The journals' lines of a kind of event, or all of them for `""`, in the order of the runs.
     pub(crate) fn journal(&self, kind: &str) -> Vec<Value> {
-        let mut lines: Vec<Value> = list(&self.path("results/runs")).iter().flat_map(|run| journal(run)).collect();
+        let mut lines: Vec<Value> = self.run_folders().iter().flat_map(|run| journal(run)).collect();
         lines.retain(|line| kind.is_empty() || !line["event"][kind].is_null());
         lines
     }
