@@ -51,7 +51,7 @@ enum News {
     State,
 }
 
-/// When a report is due.
+/// Schedule of the reports.
 #[derive(Debug)]
 struct Schedule {
     news: Option<News>,
