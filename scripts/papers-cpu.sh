@@ -84,7 +84,7 @@ xz --compress --stdout -6 "$bundle" >"$new/$SCALE.sweep.tar.xz"
 small=()
 for recipe in "${RECIPES[@]}"; do
     if ! "$SWEEP" --results "$RESULTS" cache export "$recipe" --scale "$SCALE" --output "$bundle"; then
-        echo "papers-cpu: the records of $recipe are not kept, because their files are not all there" >&2
+        echo "papers-cpu: the records of $recipe cannot be exported, so they are left out" >&2
         continue
     fi
     if [ "$(stat --format %s "$bundle")" -le 20000000 ]; then

@@ -3,7 +3,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 if cargo nextest --version >/dev/null 2>&1; then
-    # .config/nextest.toml says how many of these a test takes.
+    # .config/nextest.toml says how many of these places a test takes.
     cargo nextest run --locked --workspace --no-fail-fast --test-threads $((6 * $(nproc))) "$@"
 else
     # The backends' generators are one per process, so tests of the lab take turns where they share one.

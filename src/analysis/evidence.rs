@@ -402,8 +402,8 @@ impl Evidence {
         Some(self.corrected(p))
     }
 
-    /// The number of seeds with which the interval would exclude these bounds, or both ends of one of these ties, with a
-    /// power of 80 %, if the number and its spread stay as they are. `None` if other things than seeds are the units.
+    /// The number of seeds with which the interval would exclude these bounds, or lie within one of these ties, with a power
+    /// of 80 %, if the number and its spread stay as they are. `None` if other things than seeds are the units.
     pub(super) fn seeds_needed(
         &self,
         bounds: impl IntoIterator<Item = f64>,
@@ -413,11 +413,17 @@ impl Evidence {
         const MOST: usize = 1000;
         let error = self.error.filter(|error| self.growing && *error > 0.0)?;
         let scaled = |bound: f64| if self.ratio { bound.ln() } else { bound };
+        let seeds = |distance: f64, power: f64| {
+            let effect = distance / (error * (self.sample.n as f64).sqrt());
+            seeds_needed(effect, power, self.level.confidence, MOST)
+        };
         let bounds = bounds.into_iter().map(|bound| (self.value - scaled(bound)).abs());
+        let decided = seeds(bounds.fold(f64::INFINITY, f64::min), WANTED);
+        // The interval excludes both ends of a tie if it excludes each with half of the failures.
         let ties = ties.into_iter().map(|[low, high]| (self.value - scaled(low)).min(scaled(high) - self.value));
-        let distance = ties.fold(bounds.fold(f64::INFINITY, f64::min), f64::max);
-        let effect = distance / (error * (self.sample.n as f64).sqrt());
-        let needed = seeds_needed(effect, WANTED, self.level.confidence, MOST);
+        let tied =
+            ties.filter(|distance| *distance > 0.0).filter_map(|distance| seeds(distance, f64::midpoint(1.0, WANTED)));
+        let needed = decided.into_iter().chain(tied).min();
         // What there are do not suffice.
         Some(needed.map_or(Needed::MoreThan(MOST), |seeds| Needed::About(seeds.max(self.sample.n + 1))))
     }

@@ -60,8 +60,8 @@ mapping! {
         /// For a difference, the bounds are −`within` and `within`. For a ratio they are 1/(1 + `within`) and
         /// 1 + `within`, so `0.02` means two percent.
         within: Number,
-        /// The largest distance from a bound that does not matter. An interval that contains the bound and lies within this
-        /// distance of it ends the question: the claim is tied.
+        /// The largest distance from a bound that does not matter. If the interval contains the bound and lies within this
+        /// distance of it, the claim is tied.
         ///
         /// For a ratio, `0.02` means two percent: from bound/(1 + `negligible`) to bound · (1 + `negligible`). Otherwise it is
         /// in the unit of the metric. Seeds with `until: decided` end with a tie, too.

@@ -83,7 +83,7 @@ mapping! {
         ///
         /// See [`metrics`](#metrics).
         metrics: Custom = Custom { schema: metrics_schema, accepts: "metric to `{ better, resolution, deterministic }`" },
-        /// Statements about metrics. A run supports a claim, refutes it or leaves it undecided.
+        /// Statements about metrics. A run supports a claim, refutes it, finds a tie or leaves it undecided.
         ///
         /// `family: holm` corrects the verdicts for the number of claims. See [`claims`](#claims).
         claims: Custom = Custom { schema: || claims_schema(&reference("claim")), accepts: "name to claim" },
