@@ -77,5 +77,5 @@ test:
 lint:
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
-	$(CARGO) clippy --locked --no-default-features --all-targets -- -D warnings
+	$(CARGO) clippy --locked -p sweep -p sweep-engine --no-default-features --all-targets -- -D warnings
 	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --locked --workspace --no-deps

@@ -1,8 +1,8 @@
-//! The work of each target on its bytes; included by the targets and by `tests/corpora.rs`.
+//! The work of each target on its bytes; included by the targets and by `crates/engine/tests/corpora.rs`.
 
 use std::path::Path;
 
-use sweep::{plan::Plan, recipe::Draft, record::Record, run::listen};
+use sweep_engine::{plan::Plan, recipe::Draft, record::Record, run::listen};
 use sweep_job::{
     Backend,
     units::{parse_bytes, parse_seconds},
@@ -13,7 +13,7 @@ pub fn recipe(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let problems = match Draft::parse(Path::new("fuzz.yaml"), text.to_owned(), &[]) {
         Ok(draft) => match Plan::new(draft, Backend::Cpu) {
-            Err(sweep::plan::PlanError::Invalid(problems)) => problems,
+            Err(sweep_engine::plan::PlanError::Invalid(problems)) => problems,
             _ => return,
         },
         Err(problems) => problems,

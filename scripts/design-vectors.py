@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes tests/engine/testdata/design.json: power and seeds by statsmodels and SciPy, for tests of `sweep plan --detect`.
+"""Writes crates/engine/tests/engine/testdata/design.json: power and seeds by statsmodels and SciPy, for tests of `sweep plan --detect`.
 
 Needs numpy, scipy and statsmodels.
 """
@@ -84,5 +84,5 @@ expected["unpaired"] = answer(unpaired, 6, DIFFERENCE, 0.95, power)
 
 origin = f"scripts/design-vectors.py with statsmodels {statsmodels.__version__} and SciPy {scipy.__version__}"
 vectors = {"origin": origin, "values": VALUES, "planned": PLANNED, "expected": expected}
-path = pathlib.Path(__file__).parent.parent / "tests/engine/testdata/design.json"
+path = pathlib.Path(__file__).parent.parent / "crates/engine/tests/engine/testdata/design.json"
 path.write_text(json.dumps(vectors, indent=2, ensure_ascii=False, default=float) + "\n")

@@ -122,7 +122,7 @@ peer() {
     for mode in "eager $where f32" "compiled $where f32" "eager $where bf16" "compiled $where bf16"; do
         local speed
         # shellcheck disable=SC2086
-        speed=$(limited "$PYTHON" benches/peers/train_gpt2.py "${shape[@]}" $mode | tail -n 1) || speed="failed"
+        speed=$(limited "$PYTHON" crates/lab/benches/peers/train_gpt2.py "${shape[@]}" $mode | tail -n 1) || speed="failed"
         # shellcheck disable=SC2086
         set -- $speed
         case $speed in

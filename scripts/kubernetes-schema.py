@@ -3,7 +3,7 @@
 API's OpenAPI description:
 
     python3 -m pip install kubernetes==34.1.0
-    python3 scripts/kubernetes-schema.py >tests/engine/testdata/kubernetes-job.json
+    python3 scripts/kubernetes-schema.py >crates/engine/tests/engine/testdata/kubernetes-job.json
 
 Properties that a model does not have are rejected. Required properties are those that the models require.
 """

@@ -2,6 +2,10 @@
 # Runs every test of the workspace: with cargo-nextest where it is installed, else with cargo's own runner.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+# The interpreter itself: where `python3` is a shim of pyenv, several shells run before each of hundreds of starts.
+if interpreter=$(python3 -c 'import os, sys; print(os.path.dirname(sys.executable))' 2>/dev/null); then
+    export PATH="$interpreter:$PATH"
+fi
 if cargo nextest --version >/dev/null 2>&1; then
     # .config/nextest.toml says how many of these places a test takes.
     cargo nextest run --locked --workspace --no-fail-fast --test-threads $((6 * $(nproc))) "$@"

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Computes what the tests of `src/stats` compare with, from independent implementations, and writes it to
-`src/stats/testdata/`:
+"""Computes what the tests of `crates/engine/src/stats` compare with, from independent implementations, and writes it to
+`crates/engine/src/stats/testdata/`:
 
     pip install scipy statsmodels rliable baycomp 'pandas<3'
     python3 scripts/statistics-vectors.py [NAME ...]

@@ -1,12 +1,14 @@
-//! The command `sweep`.
+//! The command `sweep`: the engine, with the lab where it is built in.
 
 use std::process::ExitCode;
 
-/// The system's allocator, which some jobs ask how much they need.
 #[cfg(feature = "cpu")]
-#[global_allocator]
-static HEAP: sweep_lab::measure::heap::Counting = sweep_lab::measure::heap::Counting;
+mod lab;
 
 fn main() -> ExitCode {
-    sweep::cli::main()
+    #[cfg(feature = "cpu")]
+    let lab = Some(lab::LAB);
+    #[cfg(not(feature = "cpu"))]
+    let lab = None;
+    sweep_engine::cli::main(lab)
 }

@@ -8,7 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use sweep::{
+use sweep_engine::{
     plan::Plan,
     recipe::{Declaration, Draft, Key, Request, schema},
 };
@@ -22,7 +22,7 @@ fn plan(path: &Path, text: String) -> Plan {
     let draft = Draft::parse(path, text, &[]).unwrap_or_else(|problems| panic!("{}", problems.render(false, 100)));
     match Plan::new(draft, Backend::Cpu) {
         Ok(plan) => plan,
-        Err(sweep::plan::PlanError::Invalid(problems)) => panic!("{}", problems.render(false, 100)),
+        Err(sweep_engine::plan::PlanError::Invalid(problems)) => panic!("{}", problems.render(false, 100)),
         Err(error) => panic!("{error}"),
     }
 }
@@ -131,7 +131,7 @@ fn every_promise_has_its_test() {
         let path = if file.contains('/') {
             root().join(file)
         } else {
-            root().join("tests/engine").join(file).with_extension("rs")
+            root().join("crates/engine/tests/engine").join(file).with_extension("rs")
         };
         let path = if path.exists() { path } else { path.with_extension("").join("mod.rs") };
         let source = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));

@@ -6,11 +6,11 @@
 use std::{collections::BTreeSet, path::Path};
 
 use serde_json::Value;
-use sweep::recipe::schema;
+use sweep_engine::recipe::schema;
 
-/// The files of `src/` that have a word, whatever its case.
+/// The files of the engine that have a word, whatever its case.
 fn naming(word: &str) -> BTreeSet<String> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/engine/src");
     let mut found = BTreeSet::new();
     let mut open = vec![root.clone()];
     while let Some(folder) = open.pop() {

@@ -6,7 +6,7 @@ use std::{
     path::Path,
 };
 
-/// The modules of `src/`, each of which may use only those before it.
+/// The modules of `crates/engine/src/`, each of which may use only those before it.
 const ENGINE: &[&str] = &[
     "format",
     "host",
@@ -144,7 +144,7 @@ fn violations(folder: &Path, top: &str, root: &str, order: &[&str]) -> io::Resul
 
 #[test]
 fn imports_of_the_engine_go_one_way() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/engine/src");
     assert_eq!(violations(&root, "lib.rs", "crate::", ENGINE).unwrap(), Vec::<String>::new());
 }
 

@@ -13,7 +13,7 @@ use std::{
 };
 
 use serde::Deserialize;
-use sweep::{
+use sweep_engine::{
     analysis,
     plan::Plan,
     recipe::{Draft, Request},

@@ -6,6 +6,7 @@
 //! only serde below it.
 
 mod backend;
+mod lab;
 mod metric;
 mod metric_map;
 mod observed;
@@ -19,6 +20,7 @@ mod value;
 mod values;
 
 pub use backend::{Backend, BackendChoice, Device, Probe, Rejected};
+pub use lab::Lab;
 pub use metric::{MetricInfo, Precision};
 pub use metric_map::{Metrics, current_name, same_metric};
 pub use observed::{FileStamp, Observed, ObservedFile, Package, Tool};

@@ -47,7 +47,7 @@ struct Row {
 
 /// Ours and the peers', each in a process of its own, one after the other.
 fn compare(width: usize) {
-    let peer = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../benches/peers/thresholds.py");
+    let peer = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/peers/thresholds.py");
     let python = env::var("TORCH_PYTHON").unwrap_or_else(|_| "python3".into());
     let has = |module: &str| {
         let found = Command::new(&python).args(["-c", &format!("import {module}")]).output();

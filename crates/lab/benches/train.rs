@@ -129,7 +129,7 @@ impl Kind {
         let GptDims { n_layer, n_head, d_model, block_size, vocab_size, .. } = shape.dims;
         let numbers = [n_layer, n_head, d_model, block_size, vocab_size, shape.batch, number("SWEEP_BENCH_STEPS", 10)];
         let mut peer = Command::new(python);
-        peer.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../benches/peers/train_gpt2.py"));
+        peer.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/peers/train_gpt2.py"));
         peer.args(numbers.map(|number| number.to_string())).arg(self.name());
         if mixed() {
             peer.args(["cpu", "bf16"]);

@@ -1,0 +1,50 @@
+//! Rates of wrong and right decisions, simulated with the functions that decide.
+//!
+//! ```text
+//! cargo bench -p sweep-engine --bench error_rates
+//! ```
+//!
+//! Every row is a situation in which the truth is known: its nominal rate, and the simulated one with its standard
+//! error. Rows without a promise are practices that the engine avoids. Ends with status 1 if a promise is not kept.
+
+#[path = "common/races.rs"]
+mod races;
+#[path = "common/rates.rs"]
+mod rates;
+#[path = "common/situation.rs"]
+mod situation;
+
+use std::{process::ExitCode, time::Instant};
+
+use races::races;
+use rates::situations;
+use situation::Promise;
+use sweep_engine::{decide, stats};
+
+const REPLICATIONS: usize = 100_000;
+
+fn main() -> ExitCode {
+    let begun = Instant::now();
+    println!("| situation | nominal | simulated |");
+    println!("| --- | --- | --- |");
+    let mut broken = 0;
+    for situation in situations().into_iter().chain(races()) {
+        let rate = situation.simulate(REPLICATIONS);
+        let nominal = match situation.promise {
+            Promise::AtMost => format!("≤ {}", rounded(situation.nominal)),
+            Promise::AtLeast => format!("≥ {}", rounded(situation.nominal)),
+            Promise::Nothing => "none".to_owned(),
+        };
+        let is_kept = situation.is_kept(rate, REPLICATIONS);
+        broken += usize::from(!is_kept);
+        let remark = if is_kept { "" } else { " not kept" };
+        println!("| {} | {nominal} | {:.4} ± {:.4}{remark} |", situation.name, rate.share, rate.standard_error);
+    }
+    println!("\n{REPLICATIONS} replications each, {:.1} s", begun.elapsed().as_secs_f64());
+    if broken == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// A rate with four decimals at most.
+fn rounded(rate: f64) -> f64 {
+    (rate * 1e4).round() / 1e4
+}

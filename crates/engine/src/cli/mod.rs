@@ -1,0 +1,457 @@
+//! The command line; one file per command.
+
+mod best;
+mod bundle;
+mod cache;
+mod demo;
+mod design;
+mod devices;
+mod diff;
+mod doctor;
+mod exec;
+mod explain;
+mod export;
+mod home;
+mod hosts;
+mod init;
+mod ledger;
+mod log;
+mod logs;
+#[cfg(feature = "mcp")]
+mod mcp;
+mod nearby;
+mod plan;
+mod propose;
+mod query;
+mod remote;
+mod report;
+mod rerun;
+mod run;
+mod runs;
+mod saved;
+mod show;
+mod status;
+mod tasks;
+#[cfg(feature = "ui")]
+mod ui;
+mod usage;
+
+use std::{
+    ffi::OsStr,
+    io::{self, IsTerminal, Write as _},
+    mem::ManuallyDrop,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use clap::{ArgAction, Args, CommandFactory as _, Parser, Subcommand, ValueEnum, builder::PossibleValuesParser};
+use serde::{Deserialize, Serialize};
+use sweep_job::{Backend, BackendChoice, Device, Lab, Probe};
+use tracing::{debug_span, field, info_span};
+
+use crate::{
+    batches::Batches,
+    error::{Error, Exit},
+    format::{clean, count, say},
+    host,
+    plan::Plan,
+    recipe::{Draft, Executor, Request, Warning},
+    run::Standing,
+    store::Store,
+    worker,
+};
+
+/// Declarative ablations and sweeps for neural-network training.
+#[derive(Debug, Parser)]
+#[command(name = "sweep", bin_name = "sweep", version, propagate_version = true, max_term_width = 100)]
+pub struct Cli {
+    /// The folder for records, journals and reports.
+    #[arg(long, global = true, value_name = "DIR", default_value = "results", env = "SWEEP_RESULTS")]
+    results: PathBuf,
+    /// Log the stages of the command to standard error; `-vv` logs more. `SWEEP_LOG` sets levels for single stages.
+    #[arg(long, short, global = true, action = ArgAction::Count)]
+    verbose: u8,
+    /// Without a command: the recipes of this folder, the latest run, and what to do next.
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Write a recipe to begin with, or one for a script, with the parameters that the script declares.
+    #[command(alias = "init")]
+    New(init::NewArgs),
+    /// Run a small study in a folder of its own, and show what comes of it.
+    Demo(demo::DemoArgs),
+    /// List the recipes that come with the program, or copy them with their data to a folder.
+    Examples(demo::ExamplesArgs),
+    /// Run the jobs of a recipe that are not cached, then print its tables.
+    Run(run::RunArgs),
+    /// Show the jobs that would run, the reasons, and the cached jobs.
+    Plan(plan::PlanArgs),
+    /// Explain why a job will run: the difference to the nearest record, and its place in the recipe.
+    Explain(explain::ExplainArgs),
+    /// Print a recipe's tables from the existing records, without running anything.
+    Report(report::ReportArgs),
+    /// Rank the configurations of a step by the mean of a metric over seeds, the best first.
+    Best(best::BestArgs),
+    /// Find, sort and export records, of recipes or of the whole store.
+    Query(query::QueryArgs),
+    /// Compare two runs, recipes or results folders.
+    Diff(diff::DiffArgs),
+    /// Export records to another program.
+    Export(export::ExportArgs),
+    /// Judge a change to a recipe with seeds that nobody has seen, at a level that all proposals share.
+    Propose(propose::ProposeArgs),
+    /// Show every question that was asked with `sweep propose`, its level and its verdict; or verify them.
+    Ledger(ledger::LedgerArgs),
+    /// Write a study to one archive that others can verify, or verify such an archive.
+    Bundle(bundle::BundleArgs),
+    /// The older form of `sweep bundle verify`.
+    #[command(hide = true)]
+    Verify(bundle::VerifyArgs),
+    /// Show the progress or the outcome of a run, and what each waiting job waits for.
+    Status(status::StatusArgs),
+    /// Serve web pages with live runs, comparisons and reports.
+    #[cfg(feature = "ui")]
+    Ui(ui::UiArgs),
+    /// Serve tools for agents by the Model Context Protocol: recipes, plans, runs within limits, reports.
+    #[cfg(feature = "mcp")]
+    Mcp(mcp::McpArgs),
+    /// Print the output of a job's process.
+    Logs(logs::LogsArgs),
+    /// Print a job's record: parameters, metrics, files and provenance; for a failed job, the failure.
+    Show(show::ShowArgs),
+    /// Add, remove and list the hosts on which runs start jobs by SSH.
+    Hosts(hosts::HostsArgs),
+    /// List, check, remove, export, import and share records.
+    Cache(cache::CacheArgs),
+    /// List the tasks that a step can use; with a name, show the task's parameters and metrics.
+    Tasks(tasks::TasksArgs),
+    /// Print the JSON Schema of recipes or of sweep files, for editors.
+    Schema {
+        /// Kind of file.
+        #[arg(value_enum, default_value = "recipe")]
+        of: SchemaOf,
+    },
+    /// List the compute devices of this machine, and the one that `--backend auto` selects.
+    Devices,
+    /// Check the requirements of an executor, and say what to do where one is not met.
+    Doctor(doctor::DoctorArgs),
+    /// Print a completion script for a shell.
+    Completions {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
+    /// Run one job, as told by the engine on standard input.
+    #[command(hide = true)]
+    Worker {
+        /// The engine's process.
+        #[arg(long)]
+        engine: u32,
+        /// Only say what a backend has to compute on.
+        #[arg(long)]
+        probe: Option<BackendArg>,
+        /// Be another process of a job, as its environment says.
+        #[arg(long, conflicts_with = "probe")]
+        rank: bool,
+    },
+    /// Run one job of a run, in an allocation of Slurm's.
+    #[command(hide = true)]
+    ExecJob(exec::ExecJobArgs),
+    /// Run what is still to be done of a run, in an allocation of Slurm's.
+    #[command(hide = true)]
+    ExecPilot(exec::ExecPilotArgs),
+    /// Run a saved plan within limits, as told by `sweep mcp`.
+    #[cfg(feature = "mcp")]
+    #[command(hide = true)]
+    ExecBounded(mcp::ExecBoundedArgs),
+    /// Run one job that comes and goes through the remote.
+    #[command(hide = true)]
+    ExecRemote(exec::ExecRemoteArgs),
+    /// Write down what a trial job of `sweep doctor` finds on its machine.
+    #[command(hide = true)]
+    ExecTrial(exec::ExecTrialArgs),
+}
+
+/// Kind of a schema.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum SchemaOf {
+    Recipe,
+    Sweep,
+}
+
+/// Recipes, and the values to change.
+#[derive(Debug, Args)]
+struct RecipeArgs {
+    /// Recipes, or sweep files, which run recipes with other values.
+    #[arg(value_name = "RECIPE", required = true)]
+    paths: Vec<PathBuf>,
+    #[command(flatten)]
+    changes: ChangeArgs,
+}
+
+/// Changes to the files' values.
+#[derive(Debug, Clone, Args, Serialize, Deserialize)]
+struct ChangeArgs {
+    /// Run the recipes at this scale: the name of an entry of their `scales`, or `quick` for their plain values. `--set` and
+    /// `--axis` take precedence over its values.
+    #[arg(long, value_name = "NAME")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    scale: Option<String>,
+    /// Set a param of the recipe; can be repeated.
+    #[arg(long, value_name = "PARAM=VALUE")]
+    set: Vec<String>,
+    /// Replace the values of an axis, in all steps or in one; can be repeated.
+    #[arg(long = "axis", value_name = "[STEP.]AXIS=A,B,…")]
+    axes: Vec<String>,
+    /// Backend to compute on. `auto` selects CUDA, else a hardware GPU through wgpu, else the CPU.
+    #[arg(long, value_name = "BACKEND", default_value = "auto")]
+    backend: BackendArg,
+    /// Executor of the jobs: this machine, or a batch system. Default: the sweep file's executor, else `local`.
+    #[arg(long, value_name = "EXECUTOR", value_parser = PossibleValuesParser::new(Executor::words()))]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    executor: Option<String>,
+    /// Run jobs on these hosts, too, which are reached by SSH; separated by commas. Implies `--executor ssh`.
+    #[arg(long, value_name = "HOST", value_delimiter = ',')]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    hosts: Vec<String>,
+}
+
+/// Part of a recipe.
+#[derive(Debug, Args)]
+struct OnlyArgs {
+    /// Select a step, or some of its points, with their dependencies; can be repeated.
+    #[arg(long, value_name = "STEP[/AXIS=VALUE,…]")]
+    only: Vec<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum BackendArg {
+    Auto,
+    Cuda,
+    Wgpu,
+    Cpu,
+}
+
+/// A planned recipe and what it computes on.
+struct Prepared {
+    /// Left to the kernel at the end: to free each of a plan's many small values takes longer than to make a table of them.
+    plan: ManuallyDrop<Plan>,
+    /// `None` where no job needs a device, or where the device does not matter because nothing will run.
+    device: Option<(Probe, Device)>,
+    /// The recipes, to plan them again after each decision of a search.
+    batches: Batches,
+    /// The names of the files, for messages.
+    name: String,
+}
+
+/// Runs the program, which can compute the tasks of `lab`.
+pub fn main(lab: Option<&'static dyn Lab>) -> ExitCode {
+    if let Some(lab) = lab {
+        host::lab::install(lab);
+    }
+    let cli = usage::parse().unwrap_or_else(|error| error.exit());
+    let exit = match (log::start(cli.verbose), cli.command) {
+        (Err(error), _) => Err(error.into()),
+        (Ok(()), Some(Command::Worker { engine, rank: true, .. })) => return worker::rank(engine),
+        (Ok(()), Some(Command::Worker { engine, probe: Some(backend), .. })) => {
+            return match backend.choice() {
+                BackendChoice::Only(backend) => worker::probe(engine, backend),
+                BackendChoice::Auto => ExitCode::FAILURE,
+            };
+        }
+        (Ok(()), Some(Command::Worker { engine, probe: None, .. })) => return worker::main(engine),
+        (Ok(()), Some(command)) => execute(command, &cli.results),
+        (Ok(()), None) => home::home(&cli.results),
+    };
+    exit.unwrap_or_else(|error| {
+        show(&error);
+        error.exit()
+    })
+    .into()
+}
+
+/// Carries a command out.
+fn execute(command: Command, results: &Path) -> Result<Exit, Error> {
+    match command {
+        // Their own entry points answer the engine.
+        Command::Worker { .. } => Ok(Exit::Usage),
+        Command::Hosts(args) => hosts::hosts(results, &args),
+        Command::ExecJob(args) => exec::job(results, &args),
+        Command::ExecPilot(args) => exec::pilot(results, &args),
+        Command::ExecRemote(args) => exec::remote(results, &args),
+        Command::ExecTrial(args) => exec::trial(results, &args),
+        Command::New(args) => init::new(results, &args),
+        Command::Demo(args) => demo::demo(results, &args),
+        Command::Examples(args) => demo::examples(&args),
+        Command::Run(args) => run::run(results, &args),
+        Command::Plan(args) => plan::plan(results, &args),
+        Command::Explain(args) => explain::explain_job(results, &args),
+        Command::Report(args) => report::report(results, &args),
+        Command::Best(args) => best::best(results, &args),
+        Command::Query(args) => query::query(results, args),
+        Command::Diff(args) => diff::diff(results, &args),
+        Command::Export(args) => export::export(results, &args),
+        Command::Propose(args) => propose::propose(results, &args),
+        Command::Ledger(args) => ledger::ledger(results, &args),
+        Command::Bundle(args) => bundle::bundle(results, &args),
+        Command::Verify(args) => bundle::verify(&args),
+        Command::Status(args) => status::status(results, &args),
+        #[cfg(feature = "ui")]
+        Command::Ui(args) => ui::ui(results, &args),
+        #[cfg(feature = "mcp")]
+        Command::Mcp(args) => mcp::mcp(results, &args),
+        #[cfg(feature = "mcp")]
+        Command::ExecBounded(args) => mcp::bounded(results, &args),
+        Command::Logs(args) => logs::logs(results, &args),
+        Command::Show(args) => show::show(results, &args),
+        Command::Cache(args) => cache::cache(results, &args),
+        Command::Tasks(args) => tasks::tasks(&args),
+        Command::Schema { of } => {
+            let schema = match of {
+                SchemaOf::Recipe => crate::recipe::schema::recipe(),
+                SchemaOf::Sweep => crate::recipe::schema::sweep(),
+            };
+            print(&crate::recipe::schema::text(schema)).map(|()| Exit::Done)
+        }
+        Command::Devices => devices::devices(),
+        Command::Doctor(args) => doctor::doctor(results, &args),
+        Command::Completions { shell } => {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "sweep", &mut script);
+            print(&String::from_utf8_lossy(&script)).map(|()| Exit::Done)
+        }
+    }
+}
+
+/// Prints a failure: mistakes in a recipe with their places, everything else in one sentence.
+fn show(error: &Error) {
+    let color = use_color(&io::stderr());
+    if let Error::Recipe { problems, .. } = error {
+        let count = count(problems.iter().count(), "mistake");
+        say(format_args!("{}{error}: {count}; nothing was run", problems.render(color, 100)));
+    } else {
+        say(format_args!("error: {}", clean(&error.to_string())));
+    }
+}
+
+/// Says what is no mistake in the recipes, and yet may not be what their author means.
+fn warn(plan: &Plan) {
+    const MOST: usize = 20;
+    for Warning { at, message, help } in plan.warnings.iter().take(MOST) {
+        say(format_args!("warning: {at}: {message}\n  {help}"));
+    }
+    if plan.warnings.len() > MOST {
+        say(format_args!("… and {}", count(plan.warnings.len() - MOST, "more warning")));
+    }
+}
+
+/// The destination of an export, and its records: the older forms of these commands have the file first.
+fn destination<'a, T: AsRef<OsStr>>(output: Option<&'a Path>, which: &'a [T]) -> (&'a Path, &'a [T]) {
+    match (output, which) {
+        (None, [first, rest @ ..]) => (Path::new(first), rest),
+        (output, which) => (output.unwrap_or(Path::new("")), which),
+    }
+}
+
+/// Writes the result of a command to standard output. A reader that has gone away has seen enough.
+fn print(text: &str) -> Result<(), Error> {
+    match io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Error::io("cannot write the result")(error)),
+        _ => Ok(()),
+    }
+}
+
+/// Color on a terminal, unless the user does not want any (`NO_COLOR`).
+fn use_color(stream: &impl IsTerminal) -> bool {
+    stream.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}
+
+impl RecipeArgs {
+    fn prepare(&self, results: &Path, only: &[String], must_exist: bool) -> Result<Prepared, Error> {
+        self.changes.prepare(results, &self.paths, only, must_exist)
+    }
+}
+
+impl BackendArg {
+    fn choice(self) -> BackendChoice {
+        match self {
+            Self::Auto => BackendChoice::Auto,
+            Self::Cuda => BackendChoice::Only(Backend::Cuda),
+            Self::Wgpu => BackendChoice::Only(Backend::Wgpu),
+            Self::Cpu => BackendChoice::Only(Backend::Cpu),
+        }
+    }
+}
+
+impl ChangeArgs {
+    /// Reads and plans recipes. The drivers are asked only if a job needs a device and the answer matters: always for
+    /// `auto`, and for a backend given by name only if jobs are going to run (`must_exist`).
+    fn prepare(&self, results: &Path, paths: &[PathBuf], only: &[String], must_exist: bool) -> Result<Prepared, Error> {
+        let names: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
+        let name = names.join(", ");
+        let span = info_span!(target: host::log::PLAN, "plan", recipes = name, jobs = field::Empty);
+        let _planning = span.enter();
+        let request = Request { paths, set: &self.set, axes: &self.axes, scale: self.scale.as_deref(), only };
+        let reading = debug_span!(target: host::log::PLAN, "read");
+        let draft = reading.in_scope(|| Draft::load(&request));
+        let draft = draft.map_err(|error| nearby::explained(error, name.clone(), self, results))?;
+        drop(reading);
+        let prepared = self.plan(results, draft, name, must_exist)?;
+        span.record("jobs", prepared.plan.len());
+        Ok(prepared)
+    }
+
+    /// Plans recipes that have been read, as [`Self::prepare`] does.
+    fn plan(&self, results: &Path, mut draft: Draft, name: String, must_exist: bool) -> Result<Prepared, Error> {
+        if let Some(word) = &self.executor {
+            draft.executor.select(word);
+        }
+        if !self.hosts.is_empty() {
+            self.select_hosts(&mut draft.executor)?;
+        }
+        let elsewhere = draft.executor != Executor::Local;
+        let choice = self.backend.choice();
+        let needed = draft.needs_device();
+        if needed && elsewhere && choice == BackendChoice::Auto {
+            return Err(Error::BackendElsewhere);
+        }
+        let device = match choice {
+            BackendChoice::Only(_) if !must_exist || elsewhere => None,
+            _ if !needed || !host::lab::is_installed() => None,
+            choice => {
+                let probe = host::devices::probe()?;
+                let device = host::devices::choose(&probe, choice)?;
+                Some((probe, device))
+            }
+        };
+        let backend = match (&device, choice) {
+            (Some((_, device)), _) => device.backend,
+            (None, BackendChoice::Only(backend)) => backend,
+            (None, BackendChoice::Auto) => Backend::Cpu,
+        };
+        let store = Store::new(results);
+        let planned = Batches::plan(draft, backend, &store);
+        let (batches, plan) = planned.map_err(Error::search(name.clone()))?;
+        Ok(Prepared { plan: ManuallyDrop::new(plan), device, batches, name })
+    }
+}
+
+impl ChangeArgs {
+    fn select_hosts(&self, executor: &mut Executor) -> Result<(), Error> {
+        if let Some(other) = self.executor.as_ref().filter(|word| *word != Executor::OF_HOSTS) {
+            return Err(Error::HostsElsewhere(other.clone()));
+        }
+        let refused = |(name, reason)| Error::Host { name, reason };
+        executor.select_hosts(&self.hosts).map_err(refused)
+    }
+}
+
+/// Says which records cannot be relied on, so that their jobs run again.
+fn warn_of_damage(standing: &Standing) {
+    for warning in &standing.warnings {
+        say(format_args!("warning: {}", clean(warning)));
+    }
+}

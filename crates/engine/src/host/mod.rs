@@ -1,0 +1,44 @@
+//! The machine below the engine: its resources, devices, clock, program file and log, and the failures that tests inject.
+
+pub(crate) mod archive;
+pub(crate) mod ask;
+pub(crate) mod clock;
+mod counters;
+pub mod devices;
+pub(crate) mod exchange;
+pub(crate) mod failpoints;
+pub mod finding;
+pub(crate) mod folder;
+pub(crate) mod gpus;
+pub(crate) mod lab;
+pub mod log;
+pub mod machine;
+pub(crate) mod packages;
+mod program;
+mod quotas;
+pub(crate) mod sharing;
+pub(crate) mod system;
+pub(crate) mod threads;
+
+pub(crate) use self::{
+    ask::{Answer, ask},
+    program::program,
+};
+
+/// Name of the user of this process: that of the system's accounts, else that of the environment.
+pub(crate) fn user() -> Option<String> {
+    let id = rustix::process::getuid().as_raw().to_string();
+    let accounts = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let account = accounts.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let name = fields.next()?;
+        (fields.nth(1)? == id).then(|| name.to_owned())
+    });
+    let named = || ["USER", "LOGNAME"].into_iter().find_map(|name| std::env::var(name).ok());
+    account.or_else(named).filter(|name| !name.is_empty())
+}
+
+/// The machine's name.
+pub(crate) fn name() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}

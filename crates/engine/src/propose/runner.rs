@@ -1,0 +1,99 @@
+//! Runs of a plan's jobs on this machine, with progress as lines on standard error.
+
+use std::{
+    io,
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use signal_hook::{
+    consts::{SIGHUP, SIGINT, SIGTERM},
+    flag, low_level,
+};
+use sweep_job::{Backend, BackendChoice};
+
+use crate::{
+    host::{self, devices::DeviceError},
+    plan::Plan,
+    progress::Lines,
+    run::{
+        self, Arriving, Control, Disposition, History, Journal, Manifest, Observer, Options, RunFolder, RunProvenance,
+        Signals, Summary, Through, estimate::Pace,
+    },
+    store::Store,
+};
+
+/// Error of a run.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// There is no device.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    /// The disk or the system says no.
+    #[error("{what}: {source}")]
+    Io {
+        /// The failed operation.
+        what: &'static str,
+        /// Error of the system.
+        source: io::Error,
+    },
+}
+
+impl RunError {
+    fn io(what: &'static str) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::Io { what, source }
+    }
+}
+
+/// Runs the wanted jobs of a plan. `wanted` has every job, in the plan's order; `observer` is told of every event, too.
+pub fn run_jobs(
+    plan: &Plan,
+    store: &Store,
+    results: &Path,
+    backend: Backend,
+    wanted: &[Disposition],
+    observer: Option<&mut dyn Observer>,
+) -> Result<Summary, RunError> {
+    let on_device = plan.jobs().any(|(_, job)| job.identity.backend.is_some());
+    let device = if on_device && host::lab::is_installed() {
+        Some(host::devices::choose(&host::devices::probe()?, BackendChoice::Only(backend))?)
+    } else {
+        None
+    };
+    let signals = Signals::catch().map_err(RunError::io("cannot catch signals"))?;
+    store.create().map_err(RunError::io("cannot write to the store"))?;
+    let _in_use = store.hold().map_err(RunError::io("cannot write to the store"))?;
+    let (limits, gpus) = run::allocation::share(device.as_ref(), None);
+    let limits = run::allocation::with_gpu_memory(limits, &gpus, plan);
+    let history = History::default();
+    let manifest = Manifest::new(plan, wanted, &limits, Through::Local, &history);
+    let provenance = RunProvenance::determine(plan);
+    let folder = RunFolder::create(results, &manifest).map_err(RunError::io("cannot write the journal"))?;
+    let mut journal = Journal::create(folder.path(), false).map_err(RunError::io("cannot write the journal"))?;
+    let folder = folder.path().to_owned();
+    provenance.keep(&folder);
+    let (deadline, arriving, failures) = (run::DEADLINE, Arriving::default(), None);
+    let options = Options { limits, gpus, fail_fast: false, device, folder, deadline, arriving, failures };
+    let mut lines = Lines::new(io::stderr(), Pace::silent());
+    // A signal at the very end of a run would be lost, and the next stage would begin.
+    let asked = Arc::new(AtomicUsize::new(0));
+    let listen = |signal: i32| flag::register_usize(signal, Arc::clone(&asked), usize::try_from(signal).unwrap_or(1));
+    let listeners = [SIGINT, SIGTERM, SIGHUP].map(listen);
+    let mut observers: Vec<&mut dyn Observer> = vec![&mut journal, &mut lines];
+    if let Some(observer) = observer {
+        observers.push(observer);
+    }
+    let control = Control { signals: Some(signals), rounds: None };
+    let summary = run::run(plan, store, wanted, &options, &history, control, &mut observers);
+    for listener in listeners.into_iter().flatten() {
+        low_level::unregister(listener);
+    }
+    let mut summary = summary.map_err(RunError::io("the run cannot continue"))?;
+    if let Ok(signal @ 1..) = i32::try_from(asked.load(Ordering::SeqCst)) {
+        summary.interrupted.get_or_insert(signal);
+    }
+    Ok(summary)
+}

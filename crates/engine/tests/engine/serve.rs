@@ -1,0 +1,239 @@
+//! `sweep ui` for clients other than browsers: the requests that are answered, and the files that are never served.
+
+use std::{
+    io::{BufRead as _, BufReader, Read as _, Write as _},
+    net::TcpStream,
+    time::Duration,
+};
+
+use rustix::process::Signal;
+
+use crate::sandbox::{Running, Sandbox};
+
+/// A server, and its port.
+fn serve(sandbox: &Sandbox) -> (Running, u16) {
+    let mut child = sandbox.command(&["ui", "--port", "0"]).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+    let port = line.trim().strip_prefix("http://127.0.0.1:").and_then(|rest| rest.strip_suffix('/')).unwrap();
+    (Running::from(child), port.parse().unwrap())
+}
+
+/// Asks, and answers the whole answer.
+fn ask(port: u16, method: &str, path: &str, host: &str) -> String {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    write!(stream, "{method} {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).unwrap();
+    String::from_utf8_lossy(&answer).into_owned()
+}
+
+fn code(answer: &str) -> u16 {
+    answer.split(' ').nth(1).unwrap().parse().unwrap()
+}
+
+fn study() -> Sandbox {
+    let sandbox = Sandbox::with(
+        "name: served\nsteps: { a: { uses: mock, matrix: { seed: [0, 1] } } }\ntables: { t: { from: a, cells: [value] } }\n",
+    );
+    assert_eq!(sandbox.sweep(&["run", "recipe.yaml"]).code, Some(0));
+    sandbox
+}
+
+#[test]
+fn only_this_machine_is_answered_and_nothing_can_be_changed() {
+    let sandbox = study();
+    let (_server, port) = serve(&sandbox);
+    let own = format!("127.0.0.1:{port}");
+    let answer = ask(port, "GET", "/", &own);
+    assert_eq!(code(&answer), 200);
+    for header in
+        ["x-content-type-options: nosniff", "x-frame-options: DENY", "cross-origin-resource-policy: same-origin"]
+    {
+        assert!(answer.contains(header), "{header}: {answer}");
+    }
+    assert!(answer.contains("default-src 'none'") && answer.contains("\"recipe\":\"served\""));
+    for host in ["localhost:1", "[::1]"] {
+        assert_eq!(code(&ask(port, "GET", "/", host)), 200, "{host}");
+    }
+    // A page from elsewhere whose name leads here.
+    for host in ["evil.example", &format!("evil.example:{port}"), "127.0.0.1.evil.example", "10.0.0.1", ""] {
+        for path in ["/", "/events", "/reports/served/index.html"] {
+            assert_eq!(code(&ask(port, "GET", path, host)), 421, "{host}{path}");
+        }
+    }
+    for method in ["POST", "PUT", "DELETE", "PATCH", "OPTIONS"] {
+        assert_eq!(code(&ask(port, method, "/", &own)), 405, "{method}");
+    }
+}
+
+#[test]
+fn reports_are_given_and_nothing_else() {
+    let sandbox = study();
+    sandbox.write("secret.html", "secret");
+    std::os::unix::fs::symlink(sandbox.path("secret.html"), sandbox.path("results/reports/served/link.html")).unwrap();
+    std::os::unix::fs::symlink(sandbox.path("."), sandbox.path("results/reports/up")).unwrap();
+    let (_server, port) = serve(&sandbox);
+    let get = |path: &str| ask(port, "GET", path, "localhost");
+    let report = sandbox.read("results/reports/served/index.html");
+    assert!(get("/reports/served/index.html").ends_with(&report));
+    assert!(get("/reports/served/tables/t.csv").contains("text/csv"));
+    assert!(get("/reports/served").to_lowercase().contains("location: /reports/served/index.html"));
+    for path in [
+        "/reports/../secret.html",
+        "/reports/%2e%2e/%2e%2e/secret.html",
+        "/reports/..%2f..%2fsecret.html",
+        "/reports//etc/hostname.html",
+        "/reports/%2fetc%2fpasswd.html",
+        "/reports/served/link.html",
+        "/reports/up/secret.html",
+        "/reports/up/results/store/index.jsonl.html",
+        "/reports/served/index.html%00.html",
+        "/reports/../store/index.jsonl",
+        "/runs/../store",
+        "/runs/%2e%2e",
+        "/runs/%2e%2e%2fstore/jobs/000000000000",
+        "/recipe.yaml",
+    ] {
+        let answer = get(path);
+        assert!([400, 404].contains(&code(&answer)) && !answer.contains("secret\n"), "{path}: {answer}");
+        assert!(!answer.ends_with("secret"), "{path}");
+    }
+    // A run that is not there is said to be so, whatever its name is.
+    for path in ["/runs/x", "/runs/<script>", "/compare?a=x&b=%3Cscript%3E", "/compare"] {
+        let answer = get(path);
+        assert!(code(&answer) >= 400 && !answer.contains("<script>"), "{path}: {answer}");
+    }
+}
+
+#[test]
+fn a_run_is_told_as_it_goes_and_the_server_ends_at_once() {
+    let sandbox = Sandbox::with("name: told\nsteps: { a: { uses: mock, with: { seconds: 600, steps: 600 } } }\n");
+    let run = sandbox.start(&["run", "recipe.yaml"]);
+    crate::sandbox::until("the job runs", || !sandbox.journal("started").is_empty());
+    let (server, port) = serve(&sandbox);
+    let name = fs_err::read_dir(sandbox.path("results/runs")).unwrap().next().unwrap().unwrap().file_name();
+    let page = ask(port, "GET", &format!("/runs/{}", name.to_string_lossy()), "localhost");
+    assert!(page.contains("<dt>Run by</dt>") && page.contains("<dt>Version</dt>"), "{page}");
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    stream.set_read_timeout(Some(Duration::from_mins(1))).unwrap();
+    write!(stream, "GET /runs/{}/events HTTP/1.1\r\nHost: localhost\r\n\r\n", name.to_string_lossy()).unwrap();
+    let mut lines = BufReader::new(&stream).lines().map_while(Result::ok);
+    assert!(lines.any(|line| line.contains("content-type: text/event-stream")));
+    assert!(lines.any(|line| line.starts_with("data: {") && line.contains("\"state\":\"live\"")));
+    run.signal(Signal::KILL);
+    assert!(lines.any(|line| line.starts_with("data: {") && line.contains("\"state\":\"killed\"")));
+    server.signal(Signal::INT);
+    assert_eq!(server.wait().code, Some(0));
+}
+
+#[test]
+fn a_port_that_is_taken_is_one_sentence() {
+    let sandbox = Sandbox::new();
+    let (_server, port) = serve(&sandbox);
+    let ended = sandbox.sweep(&["ui", "--port", &port.to_string()]);
+    assert_eq!(ended.code, Some(1));
+    assert_message!(ended.stderr);
+}
+
+/// A run of many jobs that were cached, which has ended.
+fn large_run(sandbox: &Sandbox, jobs: usize) {
+    let jobs: Vec<serde_json::Value> = (0..jobs)
+        .map(|job| {
+            serde_json::json!({
+                "label": format!("step/value={job},note=a point of a step with more than one axis"),
+                "key": format!("{job:064x}"),
+                "wanted": "cached",
+                "demand": { "cpus": 1, "gpus": 0, "memory": 0, "exclusive": false },
+            })
+        })
+        .collect();
+    let manifest = serde_json::json!({
+        "format": 1, "recipe": "large", "at": "2026-01-01T00:00:00Z", "pid": 1, "host": "here",
+        "limits": { "cpus": 2, "gpus": 0, "memory": 0, "jobs": 2 }, "jobs": jobs,
+    });
+    sandbox.write("results/runs/20260101T000000Z-1/plan.json", &manifest.to_string());
+    sandbox.write("results/runs/20260101T000000Z-1/journal.jsonl", "");
+}
+
+/// A process's resident memory, in MiB.
+fn resident(server: &Running) -> u64 {
+    let status = fs_err::read_to_string(format!("/proc/{}/status", server.pid())).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.trim().strip_suffix(" kB").unwrap().trim().parse::<u64>().unwrap() / 1024
+}
+
+/// Asks for the events of the large run; how many jobs' lines came, and whether the stream said that it ends.
+fn events_of_large_run(port: u16) -> (usize, bool) {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    stream.set_read_timeout(Some(Duration::from_mins(1))).unwrap();
+    write!(stream, "GET /runs/20260101T000000Z-1/events HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        .unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).unwrap();
+    let answer = String::from_utf8_lossy(&answer);
+    (answer.matches("a point of a step").count(), answer.contains("event: end"))
+}
+
+#[test]
+fn many_pages_of_an_ended_run_take_as_much_as_one() {
+    const JOBS: usize = 4000;
+    let sandbox = Sandbox::new();
+    large_run(&sandbox, JOBS);
+    let (server, port) = serve(&sandbox);
+    assert_eq!(events_of_large_run(port), (JOBS, true));
+    let one = resident(&server);
+    let most = std::thread::scope(|scope| {
+        let pages: Vec<_> = (0..200).map(|_| scope.spawn(move || events_of_large_run(port))).collect();
+        let mut most = 0;
+        while !pages.iter().all(std::thread::ScopedJoinHandle::is_finished) {
+            most = most.max(resident(&server));
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        assert!(pages.into_iter().all(|page| page.join().unwrap() == (JOBS, true)));
+        most
+    });
+    assert!(most < one + 100, "{most} MiB with 200 pages, {one} MiB with one");
+    // Once told, it is not looked at again.
+    let stat = || fs_err::read_to_string(format!("/proc/{}/stat", server.pid())).unwrap();
+    let ticks = || {
+        stat().rsplit(") ").next().unwrap().split(' ').skip(11).take(2).map(|n| n.parse::<u64>().unwrap()).sum::<u64>()
+    };
+    let before = ticks();
+    std::thread::sleep(Duration::from_secs(2));
+    assert!(ticks() - before < 20, "the server is busy with nothing");
+    server.signal(Signal::INT);
+    assert_eq!(server.wait().code, Some(0));
+}
+
+#[test]
+fn whoever_never_finishes_a_request_is_cut_and_others_are_answered() {
+    let sandbox = study();
+    let mut command = std::process::Command::new("sh");
+    // So few files that the half requests would take all of them.
+    command.args(["-c", "ulimit -n 64; exec \"$0\" ui --port 0", env!("CARGO_BIN_EXE_sweep-engine")]);
+    command.current_dir(sandbox.path(".")).env_remove("SWEEP_RESULTS").stdout(std::process::Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+    let port: u16 = line.trim().rsplit(':').next().unwrap().trim_end_matches('/').parse().unwrap();
+    let server = Running::from(child);
+    let half: Vec<TcpStream> = (0..100)
+        .map(|_| {
+            let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+            stream.set_read_timeout(Some(Duration::from_mins(1))).unwrap();
+            stream.write_all(b"GET / HTTP/1.1\r\nHost: local").unwrap();
+            stream
+        })
+        .collect();
+    assert_eq!(code(&ask(port, "GET", "/", "localhost")), 200, "after those before it were cut");
+    for mut stream in half {
+        let mut rest = Vec::new();
+        let ended = stream.read_to_end(&mut rest);
+        let late = ended
+            .is_err_and(|error| matches!(error.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut));
+        assert!(!late, "a half request is cut");
+    }
+    server.signal(Signal::INT);
+    assert_eq!(server.code(), Some(0));
+}
