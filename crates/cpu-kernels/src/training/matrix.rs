@@ -28,6 +28,12 @@ impl<'a> Matrix<'a> {
         Self { data, rows, columns, row_stride: stride, column_stride: 1 }
     }
 
+    /// Some of the rows, all of which exist.
+    fn rows(self, rows: std::ops::Range<usize>) -> Self {
+        let data = self.data.get(rows.start * self.row_stride..).unwrap_or_default();
+        Self { data, rows: rows.len(), ..self }
+    }
+
     /// Columns for rows.
     pub fn transposed(self) -> Self {
         let Self { data, rows, columns, row_stride, column_stride } = self;

@@ -6,7 +6,7 @@ use rayon::prelude::*;
 
 use super::{Into, Matrix, MatrixMut};
 use amx::Registers;
-use pack::{Order, Packed};
+use pack::{Order, Packed, Threads};
 
 mod amx;
 mod pack;
@@ -19,6 +19,9 @@ const DEPTH: usize = 256;
 const TASK_ROWS: usize = 128;
 /// Panels of columns that a task has at most.
 const TASK_PANELS: usize = 16;
+/// Tasks for each thread from which on a task has all columns of its rows. It packs these rows itself, so that they stay in its
+/// processor's caches.
+const TASKS: usize = 4;
 /// Columns of a tile of every unit, in two registers.
 const COLUMNS: usize = 32;
 
@@ -60,38 +63,45 @@ pub(super) struct Right {
 impl Right {
     /// Packs `matrix` for one of [`Unit::all`].
     pub(super) fn new(matrix: Matrix<'_>, unit: Unit) -> Self {
-        Self { unit, packed: Packed::new(matrix.transposed(), COLUMNS, Order::Pairs) }
+        Self { unit, packed: Packed::new(matrix.transposed(), COLUMNS, Order::Pairs, Threads::All) }
     }
 
     /// Writes `left` times this factor to `out`, on all threads of the pool.
     pub(super) fn multiply(&self, left: Matrix<'_>, out: &mut MatrixMut<'_>, into: Into) {
         let order = if self.unit == Unit::Amx { Order::Lines } else { Order::Pairs };
-        let (left, right) = (&Packed::new(left, self.unit.rows(), order), &self.packed);
-        assert!(
-            (left.lines, right.lines) == (out.rows, out.columns) && left.pairs == right.pairs,
-            "shapes of a product"
-        );
+        let height = self.unit.rows();
+        let packed = |left, threads| Packed::new(left, height, order, threads);
+        let right = &self.packed;
+        let pairs = left.columns.div_ceil(2 * pack::BLOCK) * pack::BLOCK;
+        assert!((left.rows, right.lines) == (out.rows, out.columns) && pairs == right.pairs, "shapes of a product");
         let product = Product {
             unit: self.unit,
-            left,
             right,
             out: out.data,
+            rows: out.rows,
             row_stride: out.row_stride,
             add: into == Into::Sum,
             borrowed: PhantomData,
         };
-        let rows = left.lines.div_ceil(self.unit.rows());
-        let columns = right.lines.div_ceil(COLUMNS);
-        let [down, across] = [rows.div_ceil(TASK_ROWS / self.unit.rows()), columns.div_ceil(TASK_PANELS)];
+        // As equal parts as there can be, so that threads end at the same time.
+        let share = |panels: usize, part: usize, parts: usize| panels * part / parts..panels * (part + 1) / parts;
+        let (rows, columns) = (left.rows.div_ceil(height), right.lines.div_ceil(COLUMNS));
+        let down = rows.div_ceil(TASK_ROWS / height);
+        let whole = (down < TASKS * rayon::current_num_threads()).then(|| packed(left, Threads::All));
+        let across = if whole.is_some() { columns.div_ceil(TASK_PANELS) } else { 1 };
         (0..down * across).into_par_iter().for_each(|task| {
-            // As equal parts as there can be, so that threads end at the same time.
-            let share = |panels: usize, part: usize, parts: usize| panels * part / parts..panels * (part + 1) / parts;
             let panels = [share(rows, task / across, down), share(columns, task % across, across)];
+            let own = whole.is_none().then(|| {
+                let end = (panels[0].end * height).min(left.rows);
+                packed(left.rows(panels[0].start * height..end), Threads::This)
+            });
+            let (left, first) = own.as_ref().map_or((whole.as_ref(), 0), |own| (Some(own), panels[0].start));
+            let Some(left) = left else { return };
             #[expect(unsafe_code, reason = "instructions at places that no other task has")]
             // SAFETY: the panels are those of `out`, whose size was compared with the factors', and no other task has any of
             // these tiles.
             unsafe {
-                product.compute(panels);
+                product.compute(left, first, panels);
             }
         });
     }
@@ -100,9 +110,10 @@ impl Right {
 /// A product that tasks write, each its own tiles.
 struct Product<'a> {
     unit: Unit,
-    left: &'a Packed,
     right: &'a Packed,
     out: *mut f32,
+    /// Rows of the result.
+    rows: usize,
     row_stride: usize,
     /// Adds to what is there.
     add: bool,
@@ -114,12 +125,12 @@ struct Product<'a> {
 unsafe impl Sync for Product<'_> {}
 
 impl Product<'_> {
-    /// Computes all tiles of some panels of rows and of columns.
+    /// Computes all tiles of some panels of rows and of columns. `left` has the rows' panels from `begin` on.
     ///
     /// # Safety
     /// The panels exist, and nothing else reads or writes these tiles meanwhile.
     #[expect(unsafe_code, reason = "instructions that take pointers")]
-    unsafe fn compute(&self, [rows, columns]: [Range<usize>; 2]) {
+    unsafe fn compute(&self, left: &Packed, begin: usize, [rows, columns]: [Range<usize>; 2]) {
         // SAFETY: the unit is one of those that this processor has.
         let registers = (self.unit == Unit::Amx).then(|| unsafe { Registers::configure() });
         let height = self.unit.rows();
@@ -130,8 +141,8 @@ impl Product<'_> {
                 let right = self.right.part(column, first, DEPTH);
                 let width = COLUMNS.min(self.right.lines - column * COLUMNS);
                 for row in rows.clone() {
-                    let left = self.left.part(row, first, DEPTH);
-                    let height_here = height.min(self.left.lines - row * height);
+                    let left = left.part(row - begin, first, DEPTH);
+                    let height_here = height.min(self.rows - row * height);
                     // The place of a row; it may lie outside where nothing is read or written.
                     let place =
                         |line: usize| self.out.wrapping_add((row * height + line) * self.row_stride + column * COLUMNS);

@@ -1,10 +1,14 @@
 //! Factors in the form that products of tiles take: bfloat16 numbers in pairs of neighbors along the inner dimension, in panels
 //! of lines.
 
-use std::arch::x86_64::{
-    __m512, __m512bh, __m512i, __mmask16, _mm512_cvtne2ps_pbh, _mm512_loadu_si512, _mm512_mask_storeu_epi32,
-    _mm512_maskz_loadu_ps, _mm512_permutexvar_epi16, _mm512_setzero_ps, _mm512_setzero_si512, _mm512_shuffle_i32x4,
-    _mm512_unpackhi_epi32, _mm512_unpackhi_epi64, _mm512_unpacklo_epi32, _mm512_unpacklo_epi64,
+use std::{
+    arch::x86_64::{
+        __m512, __m512bh, __m512i, __mmask16, _MM_HINT_T0, _mm_prefetch, _mm512_cvtne2ps_pbh, _mm512_loadu_si512,
+        _mm512_mask_storeu_epi32, _mm512_maskz_loadu_ps, _mm512_permutexvar_epi16, _mm512_setzero_ps,
+        _mm512_setzero_si512, _mm512_shuffle_i32x4, _mm512_unpackhi_epi32, _mm512_unpackhi_epi64,
+        _mm512_unpacklo_epi32, _mm512_unpacklo_epi64,
+    },
+    ops::Range,
 };
 
 use rayon::prelude::*;
@@ -15,6 +19,12 @@ use crate::training::memory::Buffer;
 /// Lines, and pairs, that are packed together; panels have whole blocks of pairs.
 pub(super) const BLOCK: usize = 16;
 
+/// Groups of panels for each thread that packs.
+const GROUPS: usize = 2;
+
+/// Numbers of a row that are asked for before they are packed.
+const AHEAD: usize = 256;
+
 /// Order of the pairs of a panel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Order {
@@ -22,6 +32,15 @@ pub(super) enum Order {
     Pairs,
     /// For each block of places along the inner dimension, every line's pairs.
     Lines,
+}
+
+/// Threads that pack a factor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Threads {
+    /// All of the pool.
+    All,
+    /// The one that asks.
+    This,
 }
 
 /// A factor in panels of rows or columns. What lies outside of the matrix is 0.
@@ -36,20 +55,30 @@ pub(super) struct Packed {
 }
 
 impl Packed {
-    /// Packs the rows of a matrix, `panel` of them together.
-    pub(super) fn new(matrix: Matrix<'_>, panel: usize, order: Order) -> Self {
+    /// Packs the rows of a matrix, `panel` of them together, on all threads of the pool or on this one.
+    pub(super) fn new(matrix: Matrix<'_>, panel: usize, order: Order, threads: Threads) -> Self {
         assert!(matrix.row_stride == 1 || matrix.column_stride == 1, "a matrix is contiguous along one dimension");
         let (lines, pairs) = (matrix.rows, matrix.columns.div_ceil(2 * BLOCK) * BLOCK);
         let mut numbers = Buffer::new(lines.div_ceil(panel) * panel * pairs);
-        if pairs > 0 {
-            let panels: &mut [u32] = bytemuck::cast_slice_mut(&mut numbers);
-            panels.par_chunks_exact_mut(panel * pairs).enumerate().for_each(|(index, packed)| {
-                #[expect(unsafe_code, reason = "the instructions that a processor has are known at run time only")]
-                // SAFETY: a unit, which the caller has, is only given where the processor has these instructions.
-                unsafe {
-                    pack_panel(matrix, index * panel, panel, order, packed);
-                }
-            });
+        let panels = lines.div_ceil(panel);
+        // As few groups as keep all threads at work: a group reads longer parts of rows.
+        let group = match threads {
+            Threads::All => panels.div_ceil(GROUPS * rayon::current_num_threads()),
+            Threads::This => panels,
+        };
+        let pack = |(index, packed): (usize, &mut [u32])| {
+            #[expect(unsafe_code, reason = "the instructions that a processor has are known at run time only")]
+            // SAFETY: a unit, which the caller has, is only given where the processor has these instructions.
+            unsafe {
+                pack_panels(matrix, index * group * panel, panel, order, packed);
+            }
+        };
+        if pairs > 0 && panels > 0 {
+            let all: &mut [u32] = bytemuck::cast_slice_mut(&mut numbers);
+            match threads {
+                Threads::All => all.par_chunks_mut(group * panel * pairs).enumerate().for_each(pack),
+                Threads::This => pack((0, all)),
+            }
         }
         Self { numbers, lines, pairs, panel }
     }
@@ -63,39 +92,62 @@ impl Packed {
     }
 }
 
-/// Packs the rows from `first` on.
+/// Packs the rows from `first` on to panels, in the order in which the matrix lies in memory.
 #[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
-fn pack_panel(matrix: Matrix<'_>, first: usize, panel: usize, order: Order, packed: &mut [u32]) {
-    for line in (0..panel).step_by(BLOCK) {
-        let count = BLOCK.min(panel - line);
-        for (block, packed) in packed.chunks_exact_mut(panel * BLOCK).enumerate() {
-            let (loaded, by) = if matrix.column_stride == 1 {
-                (lines_of(matrix, first + line, 2 * BLOCK * block), Order::Lines)
-            } else {
-                (pairs_of(matrix, first + line, 2 * BLOCK * block), Order::Pairs)
-            };
-            let rows = if by == order { loaded } else { transposed(&loaded) };
-            match order {
-                Order::Pairs => rows.iter().zip(packed.chunks_exact_mut(panel)).for_each(|(pairs, packed)| {
-                    store(*pairs, &mut packed[line..line + count]);
-                }),
-                Order::Lines => {
-                    let packed = packed[line * BLOCK..(line + count) * BLOCK].chunks_exact_mut(BLOCK);
-                    rows.iter().zip(packed).for_each(|(line, packed)| store(*line, packed));
-                }
+fn pack_panels(matrix: Matrix<'_>, first: usize, panel: usize, order: Order, packed: &mut [u32]) {
+    let blocks = matrix.columns.div_ceil(2 * BLOCK);
+    let panels = packed.chunks_exact_mut(blocks * BLOCK * panel).zip((first..).step_by(panel));
+    if matrix.column_stride == 1 {
+        for (packed, first) in panels {
+            for (block, packed) in packed.chunks_exact_mut(panel * BLOCK).enumerate() {
+                pack_block(matrix, first, block, order, packed);
+            }
+        }
+    } else {
+        let mut panels: Vec<_> = panels.collect();
+        for block in 0..blocks {
+            for (packed, first) in &mut panels {
+                pack_block(matrix, *first, block, order, &mut packed[block * panel * BLOCK..][..panel * BLOCK]);
             }
         }
     }
 }
 
-/// The pairs of 16 rows of contiguous numbers, those of a row together, from column `column` on.
+/// Packs a block of the rows from `first` on.
 #[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
-fn lines_of(matrix: Matrix<'_>, line: usize, column: usize) -> [__m512i; BLOCK] {
+fn pack_block(matrix: Matrix<'_>, first: usize, block: usize, order: Order, packed: &mut [u32]) {
+    let panel = packed.len() / BLOCK;
+    for line in (0..panel).step_by(BLOCK) {
+        let count = BLOCK.min(panel - line);
+        let (loaded, by) = if matrix.column_stride == 1 {
+            (lines_of(matrix, first + line..first + line + count, 2 * BLOCK * block), Order::Lines)
+        } else {
+            (pairs_of(matrix, first + line, 2 * BLOCK * block), Order::Pairs)
+        };
+        let rows = if by == order { loaded } else { transposed(&loaded) };
+        match order {
+            Order::Pairs => rows.iter().zip(packed.chunks_exact_mut(panel)).for_each(|(pairs, packed)| {
+                store(*pairs, &mut packed[line..line + count]);
+            }),
+            Order::Lines => {
+                let packed = packed[line * BLOCK..(line + count) * BLOCK].chunks_exact_mut(BLOCK);
+                rows.iter().zip(packed).for_each(|(line, packed)| store(*line, packed));
+            }
+        }
+    }
+}
+
+/// The pairs of up to 16 rows of contiguous numbers, those of a row together, from column `column` on.
+#[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
+fn lines_of(matrix: Matrix<'_>, rows: Range<usize>, column: usize) -> [__m512i; BLOCK] {
     let width = (2 * BLOCK).min(matrix.columns - column);
     let mut lines = [_mm512_setzero_si512(); BLOCK];
-    for (index, to) in lines.iter_mut().enumerate().take(matrix.rows.saturating_sub(line)) {
-        let start = (line + index) * matrix.row_stride + column;
+    for (row, to) in (rows.start..rows.end.min(matrix.rows)).zip(&mut lines) {
+        let start = row * matrix.row_stride + column;
         let numbers = &matrix.data[start..start + width];
+        // What this row has some blocks later.
+        prefetch(matrix.data, start + AHEAD);
+        prefetch(matrix.data, start + AHEAD + BLOCK);
         let (one, two) = numbers.split_at(width.min(BLOCK));
         *to = bits(_mm512_cvtne2ps_pbh(load(two), load(one)));
     }
@@ -109,6 +161,8 @@ fn pairs_of(matrix: Matrix<'_>, line: usize, column: usize) -> [__m512i; BLOCK] 
     let numbers = |column: usize| {
         if column < matrix.columns && height > 0 {
             let start = column * matrix.column_stride + line;
+            // The same place of the next block.
+            prefetch(matrix.data, start + 2 * BLOCK * matrix.column_stride);
             load(&matrix.data[start..start + height])
         } else {
             _mm512_setzero_ps()
@@ -176,6 +230,14 @@ fn transposed(rows: &[__m512i; BLOCK]) -> [__m512i; BLOCK] {
 /// The first `count` of 16 numbers, or all.
 pub(super) fn mask(count: usize) -> __mmask16 {
     if count >= 16 { !0 } else { (1 << count) - 1 }
+}
+
+/// Asks for the memory of a number, if there is one.
+#[target_feature(enable = "avx512f")]
+fn prefetch(numbers: &[f32], index: usize) {
+    if let Some(number) = numbers.get(index) {
+        _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(number).cast());
+    }
 }
 
 /// Up to 16 numbers, then zeros.
