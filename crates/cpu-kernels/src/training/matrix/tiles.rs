@@ -91,12 +91,18 @@ impl Right {
         let across = if whole.is_some() { columns.div_ceil(TASK_PANELS) } else { 1 };
         (0..down * across).into_par_iter().for_each(|task| {
             let panels = [share(rows, task / across, down), share(columns, task % across, across)];
-            let own = whole.is_none().then(|| {
-                let end = (panels[0].end * height).min(left.rows);
-                packed(left.rows(panels[0].start * height..end), Threads::This)
-            });
-            let (left, first) = own.as_ref().map_or((whole.as_ref(), 0), |own| (Some(own), panels[0].start));
-            let Some(left) = left else { return };
+            let (first, own);
+            let left = match &whole {
+                Some(whole) => {
+                    first = 0;
+                    whole
+                }
+                None => {
+                    first = panels[0].start;
+                    own = packed(left.rows(first * height..(panels[0].end * height).min(left.rows)), Threads::This);
+                    &own
+                }
+            };
             #[expect(unsafe_code, reason = "instructions at places that no other task has")]
             // SAFETY: the panels are those of `out`, whose size was compared with the factors', and no other task has any of
             // these tiles.

@@ -59,8 +59,8 @@ impl Packed {
     pub(super) fn new(matrix: Matrix<'_>, panel: usize, order: Order, threads: Threads) -> Self {
         assert!(matrix.row_stride == 1 || matrix.column_stride == 1, "a matrix is contiguous along one dimension");
         let (lines, pairs) = (matrix.rows, matrix.columns.div_ceil(2 * BLOCK) * BLOCK);
-        let mut numbers = Buffer::new(lines.div_ceil(panel) * panel * pairs);
         let panels = lines.div_ceil(panel);
+        let mut numbers = Buffer::new(panels * panel * pairs);
         // As few groups as keep all threads at work: a group reads longer parts of rows.
         let group = match threads {
             Threads::All => panels.div_ceil(GROUPS * rayon::current_num_threads()),
