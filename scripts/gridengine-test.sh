@@ -83,21 +83,17 @@ start() { # NAME COMMAND…: in a session of its own, so that nothing that is se
     shift
     SGE_ND=1 setsid -- "$@" </dev/null >>"$dir/log/$name.out" 2>&1 &
     echo $! >"$dir/run/$name.pid"
+    disown
 }
 
 # Whether the process with this number is still one of this folder's.
 is_ours() { tr '\0' '\n' 2>/dev/null <"/proc/$1/environ" | grep -qxF "SGE_ROOT=$SGE_ROOT"; }
 
+# What it has written is thrown away. Asked to end, the master spins in several threads for seconds.
 stop() { # NAME
     local pid
-    pid=$(cat "$dir/run/$1.pid" 2>/dev/null) && rm -f "$dir/run/$1.pid" && is_ours "$pid" || return 0
-    kill -CONT "$pid" 2>/dev/null
-    kill -TERM "$pid" 2>/dev/null
-    for _ in $(seq 30); do
-        is_ours "$pid" || return 0
-        sleep 0.1
-    done
-    kill -KILL "$pid" 2>/dev/null
+    pid=$(cat "$dir/run/$1.pid" 2>/dev/null) && rm -f "$dir/run/$1.pid" && is_ours "$pid" && kill -KILL "$pid" 2>/dev/null
+    return 0
 }
 
 # What jobs have started: it has this cell's root and a job's number in its environment.

@@ -14,6 +14,19 @@ without() {
     exit 0
 }
 
+# Whether the environment in $1 can import what $2 does. Importing takes seconds, so that it could is kept beside it; later it is
+# enough that the modules are there.
+works() {
+    local modules
+    [ -x "$1/bin/python" ] || return
+    if [ "$(cat "$1/works" 2>/dev/null)" = "$2" ]; then
+        modules=${2#import } modules=${modules%%;*}
+        "$1/bin/python" -c 'import importlib.util as u, sys; sys.exit(not all(map(u.find_spec, sys.argv[1:])))' ${modules//,/} 2>/dev/null
+    else
+        "$1/bin/python" -c "$2" 2>/dev/null && printf '%s' "$2" >"$1/works"
+    fi
+}
+
 # Makes a virtual environment in $1 with the packages $3 …; $2 is what tells whether it works. `$alone` is a package that is
 # installed without what it asks for. Made beside and renamed, so that a half-made one is never found.
 environment() {
@@ -31,40 +44,40 @@ environment() {
     fi
     rm -rf "$folder"
     mv "$folder.new" "$folder"
-    "$folder/bin/python" -c "$works" || without "$* do not start"
+    works "$folder" "$works" || without "$* do not start"
 }
 
 readers="${SWEEP_PYTHON_EXPORTS:-$HOME/.cache/sweep/exports}"
-if ! { [ -x "$readers/bin/python" ] && "$readers/bin/python" -c 'import mlflow, tensorboard' 2>/dev/null; }; then
+if ! works "$readers" 'import mlflow, tensorboard'; then
     # In a shell of its own, because transformers may be there all the same.
     (what='MLflow and TensorBoard' options=() && environment "$readers" 'import mlflow, tensorboard' 'mlflow==3.17.2' 'tensorboard==2.21.0')
 fi
 
 module="${SWEEP_PYTHON_MODULE:-$HOME/.cache/sweep/module}"
 works='import numpy, pandas, polars, pyarrow, wandb, mypy, ruff'
-if ! { [ -x "$module/bin/python" ] && "$module/bin/python" -c "$works" 2>/dev/null; }; then
+if ! works "$module" "$works"; then
     (what='pandas, polars and wandb' options=() && environment "$module" "$works" 'numpy==2.4.6' 'pandas==3.1.1' \
         'polars==2.1.0' 'pyarrow==26.0.1' 'wandb==0.31.0' 'mypy==2.4.1' 'ruff==0.17.6')
 fi
 
 parsers="${SWEEP_PYTHON_PARSERS:-$HOME/.cache/sweep/parsers}"
-if ! { [ -x "$parsers/bin/python" ] && "$parsers/bin/python" -c 'import click, hydra, tyro, typer' 2>/dev/null; }; then
+if ! works "$parsers" 'import click, hydra, tyro, typer'; then
     (what='click, Hydra, tyro and typer' options=() && environment "$parsers" 'import click, hydra, tyro, typer' \
         'click==8.5.1' 'hydra-core==1.3.8' 'tyro==1.0.17' 'typer==0.29.2')
 fi
 
 optuna="${SWEEP_PYTHON_OPTUNA:-$HOME/.cache/sweep/optuna}"
-if ! { [ -x "$optuna/bin/python" ] && "$optuna/bin/python" -c 'import optuna, cmaes' 2>/dev/null; }; then
+if ! works "$optuna" 'import optuna, cmaes'; then
     (what='Optuna' options=() && environment "$optuna" 'import optuna, cmaes' 'optuna==5.0.0' 'cmaes==0.13.1')
 fi
 
 agents="${SWEEP_PYTHON_MCP:-$HOME/.cache/sweep/mcp}"
-if ! { [ -x "$agents/bin/python" ] && "$agents/bin/python" -c 'import mcp' 2>/dev/null; }; then
+if ! works "$agents" 'import mcp'; then
     (what='the SDK of the Model Context Protocol' options=() && environment "$agents" 'import mcp' 'mcp==2.3.0')
 fi
 
 ray="${SWEEP_PYTHON_RAY:-$HOME/.cache/sweep/ray}"
-if ! { [ -x "$ray/bin/python" ] && "$ray/bin/python" -c 'import ray, aiohttp' 2>/dev/null; }; then
+if ! works "$ray" 'import ray, aiohttp'; then
     (what='Ray' options=() && environment "$ray" 'import ray, aiohttp' 'ray[default]==2.60.0')
 fi
 
@@ -76,7 +89,7 @@ packages=('transformers==4.44.2' 'accelerate==0.33.0' 'torchmetrics==1.5.2' 'lig
 alone='lightning==2.2.5'
 works='import torch, transformers, accelerate, lightning; lightning.LightningModule()'
 
-if [ -x "$folder/bin/python" ] && "$folder/bin/python" -c "$works" 2>/dev/null; then
+if works "$folder" "$works"; then
     exit 0
 fi
 if ! /usr/bin/python3 -c 'import torch, ensurepip' 2>/dev/null; then

@@ -27,7 +27,7 @@ fn without_packages() {
 
 #[test]
 fn with_frames_and_wandb() {
-    if let Some(python) = installed("SWEEP_PYTHON_MODULE", "module", "import pandas, polars, pyarrow, wandb") {
+    if let Some(python) = installed("SWEEP_PYTHON_MODULE", "module", &["pandas", "polars", "pyarrow", "wandb"]) {
         unittest(&python, &["test_wandb", "test_results", "test_program"]);
         unittest(&python, &["test_report.Reports.test_numpy_scalars_and_arrays_of_one"]);
     }
@@ -35,28 +35,28 @@ fn with_frames_and_wandb() {
 
 #[test]
 fn with_torch() {
-    if let Some(python) = installed("SWEEP_PYTHON", "transformers", "import torch") {
+    if let Some(python) = installed("SWEEP_PYTHON", "transformers", &["torch"]) {
         unittest(&python, &["test_torch"]);
     }
 }
 
 #[test]
 fn with_transformers() {
-    if let Some(python) = installed("SWEEP_PYTHON", "transformers", "import transformers, accelerate") {
+    if let Some(python) = installed("SWEEP_PYTHON", "transformers", &["transformers", "accelerate"]) {
         unittest(&python, &["test_huggingface"]);
     }
 }
 
 #[test]
 fn with_lightning() {
-    if let Some(python) = installed("SWEEP_PYTHON", "transformers", "import lightning") {
+    if let Some(python) = installed("SWEEP_PYTHON", "transformers", &["lightning"]) {
         unittest(&python, &["test_lightning"]);
     }
 }
 
 #[test]
 fn types_and_style() {
-    let Some(python) = installed("SWEEP_PYTHON_MODULE", "module", "import mypy, ruff") else { return };
+    let Some(python) = installed("SWEEP_PYTHON_MODULE", "module", &["mypy", "ruff"]) else { return };
     for arguments in [
         &["-m", "ruff", "check", "--no-cache", "python"][..],
         &["-m", "mypy", "--config-file", "python/mypy.ini", "--cache-dir", "/dev/null"],
@@ -79,15 +79,17 @@ fn unittest(python: &Path, tests: &[&str]) {
 
 /// The Python with packages that `scripts/python-deps.sh` installs, or that of the folder in a variable; says so where there
 /// is none.
-fn installed(variable: &str, name: &str, works: &str) -> Option<PathBuf> {
+fn installed(variable: &str, name: &str, packages: &[&str]) -> Option<PathBuf> {
     let made = || std::env::home_dir().map(|home| home.join(".cache/sweep").join(name));
     let folder = std::env::var_os(variable).map(PathBuf::from).or_else(made)?;
     let python = folder.join("bin/python");
-    match Command::new(&python).args(["-c", works]).output() {
-        Ok(output) if output.status.success() => return Some(python),
+    // Importing them would take seconds of processor time.
+    let missing = "import importlib.util as u, sys; print(*[name for name in sys.argv[1:] if not u.find_spec(name)])";
+    match Command::new(&python).args(["-c", missing]).args(packages).output() {
+        Ok(output) if output.stdout.trim_ascii().is_empty() && output.status.success() => return Some(python),
         Ok(output) => {
-            let why = String::from_utf8_lossy(&output.stderr);
-            eprintln!("not tested, because `{works}` fails: {}", why.lines().last().unwrap_or_default());
+            let missing = String::from_utf8_lossy(&output.stdout);
+            eprintln!("not tested, because {} lacks {}", python.display(), missing.trim());
         }
         Err(error) => eprintln!("not tested, because {} cannot be started: {error}", python.display()),
     }

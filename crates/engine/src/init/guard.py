@@ -15,14 +15,14 @@ own = os.path.realpath(os.environ.get("TMPDIR") or "/nonexistent") + os.sep
 
 
 def allowed(path):
-    """True for devices and for the folder for temporary files, which is removed."""
+    """True for devices, among which `/dev/shm` is a folder of files, and for the folder for temporary files, which is removed."""
     if isinstance(path, int):
         return True
     try:
         path = os.path.realpath(os.fsdecode(path))
     except Exception:
         return False
-    return (path + os.sep).startswith(own) or path.startswith("/dev/")
+    return (path + os.sep).startswith(own) or (path.startswith("/dev/") and not path.startswith("/dev/shm/"))
 
 
 def guard(event, args):

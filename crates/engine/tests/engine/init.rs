@@ -241,6 +241,7 @@ fn scripts_without_parameters_get_a_recipe_with_a_comment() {
         ("import os; os._exit(0)", "it ended before it read any"),
         ("import os, signal; signal.raise_signal(9)", "its process ended without an answer"),
         ("x = 1\nopen('marker', 'w').write('x')", "in line 2 it begins to work before it reads any"),
+        ("open('/dev/shm/marker-of-sweep-new', 'w')", "in line 1 it begins to work before it reads any"),
         ("import subprocess; subprocess.run(['touch', 'marker'])", "in line 1 it begins to work"),
         ("import socket; socket.create_connection(('127.0.0.1', 9))", "in line 1 it begins to work"),
         ("1 / 0", "in line 1 it fails before it reads any: ZeroDivisionError"),

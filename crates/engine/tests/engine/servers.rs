@@ -1,6 +1,6 @@
-//! Scripts that have servers running for tests: Slurm, Grid Engine, OpenSSH.
+//! Scripts that have servers running for tests: Slurm, Grid Engine, OpenSSH, Ray.
 //!
-//! A script prints `ready`, does what its standard input says, one command a line, and answers each with `done`. It takes all of it
+//! A script prints `ready`, and what else there is to know of them, does what its standard input says, one command a line, and answers each with `done`. It takes all of it
 //! down when its standard input ends, which is so however this process ends. Its exit code is 3 where the servers are not installed.
 
 use std::{
@@ -10,11 +10,15 @@ use std::{
     sync::{Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
 };
 
+use tempfile::TempDir;
+
 /// A script whose servers run.
 pub(crate) struct Script(Mutex<Process>);
 
 struct Process {
     child: Child,
+    /// What was said with `ready`.
+    said: String,
     commands: Option<ChildStdin>,
     answers: BufReader<ChildStdout>,
 }
@@ -25,12 +29,20 @@ impl Script {
         let script = crate::sandbox::repository().join("scripts").join(name);
         let mut child = Command::new(script).args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let answers = BufReader::new(child.stdout.take().unwrap());
-        let mut process = Process { commands: child.stdin.take(), answers, child };
-        if process.answer() == "ready" {
-            Ok(Self(Mutex::new(process)))
-        } else {
-            Err(process.child.wait().unwrap().code())
+        let mut process = Process { commands: child.stdin.take(), answers, child, said: String::new() };
+        let answer = process.answer();
+        match answer.strip_prefix("ready") {
+            Some(said) => {
+                said.trim().clone_into(&mut process.said);
+                Ok(Self(Mutex::new(process)))
+            }
+            None => Err(process.child.wait().unwrap().code()),
         }
+    }
+
+    /// What the script said with `ready`.
+    pub(crate) fn said(&self) -> String {
+        self.0.lock().unwrap().said.clone()
     }
 
     /// Has the script do something to the servers.
@@ -57,6 +69,13 @@ impl Drop for Process {
     }
 }
 
+/// A folder for servers. Its name is short, because their sockets have names of a hundred characters at most.
+pub(crate) fn folder(prefix: &str) -> TempDir {
+    let usual = std::env::temp_dir();
+    let place = if usual.as_os_str().len() <= 20 { usual } else { "/tmp".into() };
+    tempfile::Builder::new().prefix(prefix).tempdir_in(place).unwrap()
+}
+
 /// Starts servers; `None`, and the reason on standard error, where they are not installed. A port may be taken between its choice and
 /// its use, so there is a second try.
 pub(crate) fn start<T>(system: &str, start: impl Fn() -> Result<T, Option<i32>>) -> Option<T> {
@@ -64,7 +83,9 @@ pub(crate) fn start<T>(system: &str, start: impl Fn() -> Result<T, Option<i32>>)
         match start() {
             Ok(servers) => return Some(servers),
             Err(Some(3)) => {
-                eprintln!("not run: {system} was not found; scripts/test-deps.sh installs it");
+                eprintln!(
+                    "not run: {system} was not found; scripts/test-deps.sh and scripts/python-deps.sh install what tests need"
+                );
                 return None;
             }
             Err(_) => {}

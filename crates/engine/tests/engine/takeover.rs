@@ -90,9 +90,7 @@ fn slurm_finishes_what_grid_engine_has_begun_and_the_other_way_round() {
 }
 
 #[cfg(feature = "remote")]
-#[test]
-fn slurm_and_this_machine_finish_what_ray_has_begun() {
-    let Some(ray) = crate::ray::cluster::cluster() else { return };
+pub(crate) fn slurm_and_this_machine_finish_what_ray_has_begun(ray: &crate::ray::cluster::Cluster) {
     let by_ray = ["run", "recipe.yaml", "--executor", "ray", "--poll", "0.2"];
     let sandbox = Sandbox::with(RECIPE);
     kill_in_the_middle(&sandbox, ray.start_sweep(&sandbox, &by_ray));

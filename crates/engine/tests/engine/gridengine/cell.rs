@@ -32,7 +32,7 @@ pub(crate) fn alone() -> Option<(&'static Cell, RwLockWriteGuard<'static, ()>)> 
 
 impl Cell {
     fn start() -> Result<Self, Option<i32>> {
-        let folder = tempfile::Builder::new().prefix("sge").tempdir_in("/tmp").unwrap();
+        let folder = servers::folder("sge");
         let root = folder.path();
         let script = Script::start("gridengine-test.sh", &[root.as_os_str()])?;
         let settings = fs_err::read_to_string(root.join("settings.sh")).unwrap();

@@ -8,7 +8,7 @@ use rustix::process::Signal;
 
 use self::cell::{alone, shared};
 use crate::{
-    forty::{assert_as_locally, assert_once, recipe, states},
+    forty::{Size, assert_as_locally, assert_once, recipe, states},
     messages::Transcript,
     sandbox::{Sandbox, until},
     slurm::starts,
@@ -30,9 +30,9 @@ fn with_settings(recipe: &str, settings: &str) -> Sandbox {
 #[test]
 fn forty_jobs_end_as_they_do_on_one_machine() {
     let Some((cell, _quiet)) = shared() else { return };
-    let sandbox = sandbox(&recipe());
+    let sandbox = sandbox(&recipe(Size::Forty));
     let ended = cell.sweep(&sandbox, &RUN);
-    assert_as_locally(&sandbox, &ended);
+    assert_as_locally(&sandbox, Size::Forty, &ended);
     let starts = starts(&sandbox);
     assert_eq!((starts["again"], starts.get("after"), starts.values().sum::<usize>()), (2, None, 39), "{starts:?}");
     cell.until_nothing_is_left(&sandbox);
@@ -136,7 +136,7 @@ fn a_job_that_somebody_deletes_fails_and_one_that_is_lost_is_submitted_again() {
         "
 steps:
   deleted: { uses: mock, with: { seconds: 60, seed: 1 } }
-  lost: { uses: mock, with: { seconds: 4, seed: 2 } }
+  lost: { uses: mock, with: { seconds: 8, seed: 2 } }
 ",
     );
     let engine = cell.start_sweep(&sandbox, &RUN);

@@ -1,50 +1,34 @@
-//! One Ray cluster for all tests of a process, in a network of its own.
+//! A Ray cluster, in a network of its own.
 
 use std::{
     ffi::OsStr,
-    io::{BufRead as _, BufReader},
-    process::{Child, Command, Stdio},
-    sync::OnceLock,
+    process::{Command, Stdio},
 };
 
 use serde_json::Value;
 
-use crate::sandbox::{Ended, Running, Sandbox, until};
+use crate::{
+    sandbox::{Ended, Running, Sandbox, until},
+    servers::{self, Script},
+};
 
-/// A cluster. Its script takes it down when this process is gone, however that ends: its standard input ends then.
+/// A cluster.
 pub(crate) struct Cluster {
+    /// Before the folder, which the script still needs when it is dropped.
+    _script: Script,
     _folder: tempfile::TempDir,
-    _script: Child,
     /// A process in its network.
     inside: String,
 }
 
-/// The cluster; `None`, and the reason on standard error, where there is no Ray.
-pub(crate) fn cluster() -> Option<&'static Cluster> {
-    static CLUSTER: OnceLock<Option<Cluster>> = OnceLock::new();
-    let cluster = CLUSTER.get_or_init(Cluster::start).as_ref();
-    if cluster.is_none() {
-        eprintln!("not run: Ray was not found; scripts/python-deps.sh installs it");
-    }
-    cluster
-}
-
 impl Cluster {
-    fn start() -> Option<Self> {
-        // Short: sockets have short names.
-        let folder = tempfile::Builder::new().prefix("ray").tempdir_in("/tmp").unwrap();
-        let script = crate::sandbox::repository().join("scripts/ray-test.sh");
-        let mut process =
-            Command::new(script).arg(folder.path()).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        let mut line = String::new();
-        BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        match line.trim().split_once(' ') {
-            Some(("ready", inside)) => Some(Self { _folder: folder, inside: inside.to_owned(), _script: process }),
-            _ => {
-                assert_eq!(process.wait().unwrap().code(), Some(3), "Ray is installed, and does not start");
-                None
-            }
-        }
+    /// Starts it; `None`, and the reason on standard error, where there is no Ray.
+    pub(crate) fn start() -> Option<Self> {
+        servers::start("Ray", || {
+            let folder = servers::folder("ray");
+            let script = Script::start("ray-test.sh", &[folder.path().as_os_str()])?;
+            Ok(Self { inside: script.said(), _script: script, _folder: folder })
+        })
     }
 
     /// A program in the cluster's network, not started yet.

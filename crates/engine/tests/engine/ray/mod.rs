@@ -4,30 +4,34 @@ pub(crate) mod cluster;
 
 use rustix::process::Signal;
 
-use self::cluster::cluster;
+use self::cluster::Cluster;
 use crate::{
-    forty::{assert_as_locally, assert_once, recipe, states},
+    forty::{Size, assert_as_locally, assert_once, recipe, states},
     sandbox::{Sandbox, until},
     slurm::starts,
 };
 
 const RUN: [&str; 6] = ["run", "recipe.yaml", "--executor", "ray", "--poll", "0.2"];
 
-/// Slow: Ray takes a second of processor time to start a job.
+/// One test, because a cluster takes nine seconds of processor time to start. Slow: a job takes another one.
 #[test]
-fn slow_forty_jobs_end_as_they_do_on_one_machine() {
-    let Some(cluster) = cluster() else { return };
-    let sandbox = Sandbox::with(&recipe());
+fn slow_a_cluster_runs_jobs_as_one_machine_does_and_hands_them_over() {
+    let Some(cluster) = Cluster::start() else { return };
+    jobs_end_as_they_do_on_one_machine(&cluster);
+    a_killed_submitter_is_followed_and_what_runs_can_be_stopped(&cluster);
+    crate::takeover::slurm_and_this_machine_finish_what_ray_has_begun(&cluster);
+}
+
+fn jobs_end_as_they_do_on_one_machine(cluster: &Cluster) {
+    let sandbox = Sandbox::with(&recipe(Size::Sixteen));
     let ended = cluster.sweep(&sandbox, &RUN);
-    assert_as_locally(&sandbox, &ended);
+    assert_as_locally(&sandbox, Size::Sixteen, &ended);
     let starts = starts(&sandbox);
-    assert_eq!((starts["again"], starts.get("after"), starts.values().sum::<usize>()), (2, None, 39), "{starts:?}");
+    assert_eq!((starts["again"], starts.get("after"), starts.values().sum::<usize>()), (2, None, 15), "{starts:?}");
     cluster.until_nothing_is_left(&sandbox);
 }
 
-#[test]
-fn a_killed_submitter_is_followed_and_what_runs_can_be_stopped() {
-    let Some(cluster) = cluster() else { return };
+fn a_killed_submitter_is_followed_and_what_runs_can_be_stopped(cluster: &Cluster) {
     let sandbox = Sandbox::with(
         "
 steps:

@@ -31,8 +31,7 @@ pub(crate) fn alone() -> Option<(&'static Cluster, RwLockWriteGuard<'static, ()>
 
 impl Cluster {
     fn start() -> Result<Self, Option<i32>> {
-        // Short: sockets have short names.
-        let folder = tempfile::Builder::new().prefix("slurm").tempdir_in("/tmp").unwrap();
+        let folder = servers::folder("slurm");
         let script = Script::start("slurm-test.sh", &[folder.path().as_os_str()])?;
         Ok(Self { script, folder })
     }

@@ -15,7 +15,7 @@ impl Sshd {
     /// Starts them; `None`, and the reason on standard error, where there is no OpenSSH.
     pub(crate) fn start(hosts: usize) -> Option<Self> {
         servers::start("OpenSSH", || {
-            let folder = tempfile::Builder::new().prefix("sshd").tempdir_in("/tmp").unwrap();
+            let folder = servers::folder("sshd");
             let count = hosts.to_string();
             let script = Script::start("sshd-test.sh", &[folder.path().as_os_str(), OsStr::new(&count)])?;
             Ok(Self { script, folder })
