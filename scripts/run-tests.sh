@@ -19,7 +19,7 @@ if [ -z "${TMPDIR:-}" ] && memory=$(mktemp -d /dev/shm/sweep.XXXX 2>/dev/null); 
 fi
 if cargo nextest --version >/dev/null 2>&1; then
     # .config/nextest.toml says how many of these places a test takes.
-    cargo nextest run --locked --workspace --no-fail-fast --test-threads $((7 * $(nproc))) "$@"
+    cargo nextest run --locked --workspace --no-fail-fast --test-threads $((9 * $(nproc))) "$@"
 else
     # The backends' generators are one per process, so tests of the lab take turns where they share one.
     cargo test --locked --workspace --exclude sweep-lab --no-fail-fast "$@"

@@ -13,7 +13,8 @@ use crate::{
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Size {
     Forty,
-    /// For systems that take a second of processor time to start a job.
+    /// For Ray, which takes a second of processor time to start a job.
+    #[cfg(feature = "remote")]
     Sixteen,
 }
 
@@ -22,6 +23,7 @@ impl Size {
     pub(crate) fn done(self) -> u64 {
         match self {
             Self::Forty => 36,
+            #[cfg(feature = "remote")]
             Self::Sixteen => 12,
         }
     }
@@ -36,6 +38,7 @@ pub(crate) fn recipe(size: Size) -> String {
     let whole = FORTY.replace(again, reads);
     match size {
         Size::Forty => whole,
+        #[cfg(feature = "remote")]
         Size::Sixteen => whole.replace("[0, 8]", "[0, 2]").replace("[0, 10]", "[0, 4]"),
     }
 }

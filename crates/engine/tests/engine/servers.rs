@@ -41,6 +41,7 @@ impl Script {
     }
 
     /// What the script said with `ready`.
+    #[cfg_attr(not(feature = "remote"), expect(dead_code, reason = "only the script of Ray says something"))]
     pub(crate) fn said(&self) -> String {
         self.0.lock().unwrap().said.clone()
     }
