@@ -14,8 +14,8 @@ without() {
     exit 0
 }
 
-# Whether the environment in $1 can import what $2 does. Importing takes seconds, so that it could is kept beside it; later it is
-# enough that the modules are there.
+# Succeeds if the environment in $1 can import what $2 does. Importing takes seconds, so a file there keeps that it could; later it
+# is enough that the modules are there.
 works() {
     local modules
     [ -x "$1/bin/python" ] || return
@@ -32,7 +32,7 @@ works() {
 environment() {
     local folder=$1 works=$2
     shift 2
-    rm -rf "$folder.new"
+    rm -rf "$folder" "$folder.new"
     mkdir -p "$(dirname "$folder")"
     /usr/bin/python3 -m venv "${options[@]}" "$folder.new" || without 'no virtual environment can be made'
     "$folder.new/bin/python" -m pip install -q --disable-pip-version-check "$@" || without "$* cannot be installed"
@@ -42,9 +42,8 @@ environment() {
         sed -i 's/if _IS_WINDOWS or not torch.distributed.is_available():/if True:/' \
             "$folder.new"/lib/python3*/site-packages/lightning/pytorch/core/module.py
     fi
-    rm -rf "$folder"
+    works "$folder.new" "$works" || without "$* do not start"
     mv "$folder.new" "$folder"
-    works "$folder" "$works" || without "$* do not start"
 }
 
 readers="${SWEEP_PYTHON_EXPORTS:-$HOME/.cache/sweep/exports}"

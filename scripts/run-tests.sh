@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 if interpreter=$(python3 -c 'import os, sys; print(os.path.dirname(sys.executable))' 2>/dev/null); then
     export PATH="$interpreter:$PATH"
 fi
-# Tests make and remove some hundred thousand files: in memory, if there is room for them. They have taken 0.7 GiB at once.
+# Tests make and remove very many files: in memory, if there is room for them. They have taken 0.7 GiB at once.
 room() { # KIB: that much memory, and as much in its file system, in which programs may be started
     [ "$(awk '/^MemAvailable:/ { print $2 }' /proc/meminfo)" -ge "$1" ] &&
         [ "$(df --output=avail --block-size=1K "$memory" | tail -1)" -ge "$1" ] &&

@@ -30,7 +30,10 @@ fn python() -> Result<PathBuf, String> {
         .output()
         .map_err(|error| error.to_string())?;
     let missing = String::from_utf8_lossy(&output.stdout);
-    if !output.status.success() || !missing.trim().is_empty() {
+    if !output.status.success() {
+        return Err(format!("{}: {}", python.display(), String::from_utf8_lossy(&output.stderr).trim()));
+    }
+    if !missing.trim().is_empty() {
         return Err(format!("{} lacks {}", python.display(), missing.trim()));
     }
     Ok(python.parent().unwrap_or(Path::new("/")).to_owned())
