@@ -19,22 +19,51 @@ pub fn forward(table: &[f32], ids: &[usize], d: usize) -> Buffer {
     out
 }
 
-/// The gradient with respect to a table of `rows` rows: of every row the sum of the gradients of its uses.
+/// Adds to every row of `d_table` the sum of the gradients `[ids, d]` of its uses.
 ///
-/// Every task goes through all uses and adds those of its own rows, so that a row's sum is always in the order of its
-/// uses.
-pub fn backward(rows: usize, ids: &[usize], gradient: &[f32], d: usize) -> Buffer {
-    let mut d_table = Buffer::new(rows * d);
+/// The uses of a row are summed in their order before they are added, whichever thread does it.
+///
+/// # Panics
+///
+/// If an id has no row.
+pub fn backward(d_table: &mut [f32], ids: &[usize], gradient: &[f32], d: usize) {
+    let rows = d_table.len() / d;
+    let mut uses: Vec<(usize, usize)> = ids.iter().copied().zip(0..).collect();
+    uses.sort_unstable();
+    assert!(uses.last().is_none_or(|(row, _)| *row < rows), "an id without a row");
     let per_task = rows.div_ceil(4 * rayon::current_num_threads()).max(1);
     d_table.par_chunks_mut(per_task * d).enumerate().for_each(|(task, d_rows)| {
-        d_rows.fill(0.0);
-        let own = task * per_task..task * per_task + d_rows.len() / d;
-        for (id, gradient) in ids.iter().zip(gradient.chunks_exact(d)) {
-            if own.contains(id) {
-                let first = (id - own.start) * d;
-                add_to_row(&mut d_rows[first..first + d], gradient);
+        let begin = task * per_task;
+        let place = |row: usize| uses.partition_point(|(used, _)| *used < row);
+        let mut sum = vec![0.0; d];
+        for uses in uses[place(begin)..place(begin + d_rows.len() / d)].chunk_by(|one, next| one.0 == next.0) {
+            sum.fill(0.0);
+            for (_, index) in uses {
+                add_to_row(&mut sum, &gradient[index * d..(index + 1) * d]);
             }
+            let first = (uses[0].0 - begin) * d;
+            add_to_row(&mut d_rows[first..first + d], &sum);
         }
     });
-    d_table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_gets_the_sum_of_its_uses() {
+        let (rows, d) = (100, 3);
+        let ids: Vec<usize> = (0..64).map(|index| index * index % 37).chain([99]).collect();
+        let gradient: Vec<f32> = (0..ids.len() * d).map(|index| (index as f32).sin()).collect();
+        let before: Vec<f32> = (0..rows * d).map(|index| (index as f32).cos()).collect();
+        let mut expected = vec![0.0; rows * d];
+        for (id, gradient) in ids.iter().zip(gradient.chunks_exact(d)) {
+            add_to_row(&mut expected[id * d..(id + 1) * d], gradient);
+        }
+        add_to_row(&mut expected, &before);
+        let mut found = before;
+        backward(&mut found, &ids, &gradient, d);
+        assert_eq!(found, expected);
+    }
 }

@@ -145,9 +145,17 @@ impl Kernels<Flex> for Cpu {
         out.into_tensor([size(ids, 0), size(ids, 1), d])
     }
 
-    fn embedding_backward(&self, rows: usize, ids: &FlexTensor, gradient: &FlexTensor) -> FlexTensor {
+    fn embedding_backward(
+        &self,
+        rows: usize,
+        ids: &FlexTensor,
+        gradient: &FlexTensor,
+        others: Option<FlexTensor>,
+    ) -> FlexTensor {
         let d = size(gradient, 2);
-        embedding::backward(rows, &indices(ids, rows), numbers(&dense(gradient)), d).into_tensor([rows, d])
+        let mut d_table = others.map_or_else(|| Buffer::zeros(rows * d).into_tensor([rows, d]), writable);
+        embedding::backward(numbers_mut(&mut d_table), &indices(ids, rows), numbers(&dense(gradient)), d);
+        d_table
     }
 
     fn tied_cross_entropy(

@@ -89,8 +89,14 @@ pub trait Kernels<B: BurnBackend>: Debug + Sync {
     /// Rows of a table.
     fn embedding(&self, table: &FloatTensor<B>, ids: &IntTensor<B>) -> FloatTensor<B>;
 
-    /// The gradient with respect to a table of `rows` rows.
-    fn embedding_backward(&self, rows: usize, ids: &IntTensor<B>, gradient: &FloatTensor<B>) -> FloatTensor<B>;
+    /// The gradient with respect to a table of `rows` rows, added to `others` if it has others.
+    fn embedding_backward(
+        &self,
+        rows: usize,
+        ids: &IntTensor<B>,
+        gradient: &FloatTensor<B>,
+        others: Option<FloatTensor<B>>,
+    ) -> FloatTensor<B>;
 
     /// The loss `[1]`.
     fn tied_cross_entropy(

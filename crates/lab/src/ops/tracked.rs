@@ -3,11 +3,16 @@
 //! Kept values are the tensors themselves, which share their memory with the network's activations, and every operation
 //! counts as one that is not recomputed. They therefore behave the same under every checkpointing strategy.
 
+use std::sync::Arc;
+
 use burn::{
     backend::{
         Autodiff,
         autodiff::{
-            checkpoint::{base::Checkpointer, strategy::CheckpointStrategy},
+            checkpoint::{
+                base::Checkpointer,
+                strategy::{CheckpointStrategy, NoCheckpointing},
+            },
             grads::Gradients,
             ops::{Backward, Ops as Step, OpsKind},
         },
@@ -162,9 +167,24 @@ pub(super) fn causal_attention<B: Backend, C: CheckpointStrategy>(
     record!(AttentionBackward(kernels), [qkv], out, kept)
 }
 
-backward!(EmbeddingBackward, 1, (usize, IntTensor<B>), |kernels, (rows, ids), gradient, _| {
-    [Some(kernels.embedding_backward(rows, &ids, &gradient))]
-});
+/// The backward pass of [`embedding`].
+#[derive(Debug)]
+struct EmbeddingBackward<B: Backend>(&'static dyn Kernels<B>);
+
+impl<B: Backend> Backward<B, 1> for EmbeddingBackward<B> {
+    type State = (usize, IntTensor<B>);
+
+    /// A token table that also makes the logits has a gradient by now. A second one of its size, most of which is 0, would
+    /// be the most memory of a step.
+    fn backward(self, step: Step<Self::State, 1>, gradients: &mut Gradients, _: &mut Checkpointer) {
+        let gradient = gradients.consume::<B>(&step.node);
+        let ((rows, ids), [Some(node)]) = (step.state, step.parents) else { return };
+        let id = node.id;
+        let table = Tracked::<B, NoCheckpointing> { primitive: gradient.clone(), node, rc: Arc::new(id) };
+        let others = gradients.remove::<B>(&table);
+        gradients.register::<B>(id, self.0.embedding_backward(rows, &ids, &gradient, others));
+    }
+}
 
 /// See [`Ops::embedding`](super::Ops::embedding).
 pub(super) fn embedding<B: Backend, C: CheckpointStrategy>(
