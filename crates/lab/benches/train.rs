@@ -29,7 +29,7 @@ use sweep_job::tasks::{Ablation, Activation, Architecture, Model, Optimizer};
 use sweep_lab::{
     model::{self, Gpt, GptDims, Network},
     ops::{self, autocast},
-    optim::{self, AdamW},
+    optim::{self, AdamW, StepContext},
     rng,
 };
 
@@ -240,8 +240,9 @@ fn measure(shape: &str, kernels: bool) {
         let mut gradients = loss.backward();
         let gradients = model::gradients(&network, &mut gradients);
         let derived = Instant::now();
-        let gradients = optim::clip_global_norm(gradients, 1.0);
-        network = optimizer.step::<Train, _>(network, gradients, 1e-4);
+        let gradient_factor = optim::global_norm(&gradients).and_then(|norm| optim::clip_factor(norm, 1.0));
+        let around = StepContext { gradient_factor, ..StepContext::default() };
+        network = optimizer.step_with::<Train, _>(network, gradients, 1e-4, around);
         let end = Instant::now();
         // The first steps fill caches and find memory.
         if step >= 2 {

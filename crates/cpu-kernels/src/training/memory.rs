@@ -1,13 +1,16 @@
 //! Memory that is kept for the next tensor of the same size.
 //!
 //! A training step allocates tensors of the same sizes repeatedly. Returning their memory to the system in between
-//! would cost a page fault for every 4 KiB at the next step, so freed buffers are kept for reuse, up to a limit.
+//! would cost a page fault for every 4 KiB at the next step, so freed buffers are kept for reuse, up to a limit: a number, or
+//! what has been in use at once.
 
 use std::{
-    collections::HashMap,
+    collections::BTreeMap,
     mem::{MaybeUninit, take},
     sync::{Mutex, PoisonError},
 };
+
+use bytemuck::{Pod, Zeroable};
 
 use burn::{
     backend::flex::{FlexTensor, Layout},
@@ -15,40 +18,77 @@ use burn::{
 };
 use burn_std::{AllocationController, AllocationProperty, Bytes};
 
-/// Numbers below which memory is not kept: the allocator is fast for them.
-const LEAST: usize = 16 * 1024;
-/// Numbers that may wait, 512 MiB of them.
-const MOST_IDLE: usize = 128 << 20;
+/// Lines below which memory is not kept: the allocator is fast for them.
+const LEAST: usize = (64 << 10) / size_of::<Line>();
+/// Lines that may wait in any case, 512 MiB of them.
+const MOST_IDLE: usize = (512 << 20) / size_of::<Line>();
+/// Lines from which on there are whole large pages in a buffer, 4 MiB of them.
+const LARGE: usize = (4 << 20) / size_of::<Line>();
+
+/// The numbers of a line of a processor's caches, which is also its longest vector.
+#[derive(Debug, Clone, Copy, Pod, Zeroable)]
+#[repr(C, align(64))]
+struct Line([f32; 16]);
 
 /// Frees unused buffers, so that measurements of memory begin without any.
 pub fn release_idle() {
-    *IDLE.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    let mut pool = POOL.lock().unwrap_or_else(PoisonError::into_inner);
+    *pool = Pool { used: pool.used, most_used: pool.used, ..Pool::EMPTY };
 }
 
-/// Free buffers, by length.
-#[derive(Default)]
-struct Idle {
-    buffers: HashMap<usize, Vec<Vec<f32>>>,
-    numbers: usize,
+/// Memory of at least [`LEAST`] lines.
+struct Pool {
+    /// Free memory, by length.
+    idle: BTreeMap<usize, Vec<Vec<Line>>>,
+    /// Lines that are free.
+    waiting: usize,
+    /// Lines in use.
+    used: usize,
+    /// The most lines in use at once.
+    most_used: usize,
 }
 
-static IDLE: Mutex<Option<Idle>> = Mutex::new(None);
+impl Pool {
+    const EMPTY: Self = Self { idle: BTreeMap::new(), waiting: 0, used: 0, most_used: 0 };
+
+    /// Notes that `length` lines are in use, and gives free ones if there are as many together.
+    fn take(&mut self, length: usize) -> Option<Vec<Line>> {
+        self.used += length;
+        self.most_used = self.most_used.max(self.used);
+        let lines = self.idle.get_mut(&length)?.pop()?;
+        self.waiting -= length;
+        Some(lines)
+    }
+
+    /// Keeps lines that are no longer in use, or gives them back if too many wait.
+    fn put(&mut self, lines: Vec<Line>) -> Option<Vec<Line>> {
+        let length = lines.len();
+        self.used = self.used.saturating_sub(length);
+        let waiting = self.waiting + length;
+        if waiting > MOST_IDLE.max(self.most_used - self.used) {
+            return Some(lines);
+        }
+        self.waiting = waiting;
+        self.idle.entry(length).or_default().push(lines);
+        None
+    }
+}
+
+static POOL: Mutex<Pool> = Mutex::new(Pool::EMPTY);
 
 /// Numbers for a tensor, or for a computation: uninitialized values, so the caller writes each of them.
-pub struct Buffer(Vec<f32>);
+pub struct Buffer {
+    lines: Vec<Line>,
+    /// Numbers, of which the last line may have more.
+    length: usize,
+}
 
 impl Buffer {
     /// `length` numbers of any value.
     pub fn new(length: usize) -> Self {
-        if length >= LEAST {
-            let mut idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner);
-            let idle = idle.get_or_insert_default();
-            if let Some(buffer) = idle.buffers.get_mut(&length).and_then(Vec::pop) {
-                idle.numbers -= length;
-                return Self(buffer);
-            }
-        }
-        Self(vec![0.0; length])
+        let count = length.div_ceil(size_of::<Line>() / size_of::<f32>());
+        let kept = if count >= LEAST { POOL.lock().unwrap_or_else(PoisonError::into_inner).take(count) } else { None };
+        Self { lines: kept.unwrap_or_else(|| zero_lines(count)), length }
     }
 
     /// `length` zeros.
@@ -60,7 +100,7 @@ impl Buffer {
 
     /// A tensor of this shape with these numbers.
     pub fn into_tensor<const D: usize>(self, shape: [usize; D]) -> FlexTensor {
-        let bytes = self.0.len() * size_of::<f32>();
+        let bytes = self.length * size_of::<f32>();
         // SAFETY: all bytes of the vector are initialized, and `memory` gives exactly those.
         #[expect(unsafe_code, reason = "memory that returns to the pool needs a controller of its own")]
         let bytes = unsafe { Bytes::from_controller(Box::new(self), bytes) };
@@ -68,39 +108,62 @@ impl Buffer {
     }
 }
 
+/// New lines, on pages of 2 MiB where there are whole ones: a network has more of the usual pages than a processor keeps the
+/// addresses of.
+fn zero_lines(count: usize) -> Vec<Line> {
+    let mut lines = Vec::with_capacity(count);
+    if count >= LARGE {
+        large_pages(&mut lines);
+    }
+    lines.resize(count, Line::zeroed());
+    lines
+}
+
+/// Asks for large pages for the capacity of a vector. Where there are none, only time is lost.
+#[cfg(target_os = "linux")]
+fn large_pages(lines: &mut Vec<Line>) {
+    const PAGE: usize = 4096;
+    let start = lines.as_mut_ptr();
+    let end = (start.addr() + lines.capacity() * size_of::<Line>()) / PAGE * PAGE;
+    let start = start.map_addr(|start| start.next_multiple_of(PAGE));
+    #[expect(unsafe_code, reason = "a system call")]
+    // SAFETY: pages that the vector has alone; the advice does not change what is in them.
+    unsafe {
+        libc::madvise(start.cast(), end - start.addr(), libc::MADV_HUGEPAGE);
+    }
+}
+
+/// Other systems decide alone.
+#[cfg(not(target_os = "linux"))]
+fn large_pages(_: &mut Vec<Line>) {}
+
 impl std::ops::Deref for Buffer {
     type Target = [f32];
 
     fn deref(&self) -> &[f32] {
-        &self.0
+        &bytemuck::cast_slice(&self.lines)[..self.length]
     }
 }
 
 impl std::ops::DerefMut for Buffer {
     fn deref_mut(&mut self) -> &mut [f32] {
-        &mut self.0
+        &mut bytemuck::cast_slice_mut(&mut self.lines)[..self.length]
     }
 }
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        let buffer = take(&mut self.0);
-        let length = buffer.len();
-        if length < LEAST {
-            return;
-        }
-        let mut idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner);
-        let idle = idle.get_or_insert_default();
-        if idle.numbers + length <= MOST_IDLE {
-            idle.numbers += length;
-            idle.buffers.entry(length).or_default().push(buffer);
+        let lines = take(&mut self.lines);
+        if lines.len() >= LEAST {
+            // What is given back is freed after the lock.
+            let _freed = POOL.lock().unwrap_or_else(PoisonError::into_inner).put(lines);
         }
     }
 }
 
 impl AllocationController for Buffer {
     fn alloc_align(&self) -> usize {
-        align_of::<f32>()
+        align_of::<Line>()
     }
 
     fn property(&self) -> AllocationProperty {
@@ -109,14 +172,14 @@ impl AllocationController for Buffer {
 
     #[expect(unsafe_code, reason = "the trait's method is, and gives bytes this type")]
     unsafe fn memory_mut(&mut self) -> &mut [MaybeUninit<u8>] {
-        let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut self.0);
+        let bytes: &mut [u8] = bytemuck::cast_slice_mut(self);
         let (pointer, length) = (bytes.as_mut_ptr().cast(), bytes.len());
         // SAFETY: the same bytes, borrowed as long; the caller promises to write only initialized ones.
         unsafe { std::slice::from_raw_parts_mut(pointer, length) }
     }
 
     fn memory(&self) -> &[MaybeUninit<u8>] {
-        let bytes: &[u8] = bytemuck::cast_slice(&self.0);
+        let bytes: &[u8] = bytemuck::cast_slice(self);
         // SAFETY: the same bytes, borrowed as long; initialized ones may be read as if they might not be.
         #[expect(unsafe_code, reason = "the trait gives bytes this type")]
         unsafe {
@@ -131,18 +194,36 @@ mod tests {
 
     #[test]
     fn tensors_of_pooled_memory_are_tensors() {
-        let length = LEAST + 1;
+        let length = LEAST * 16 + 1;
         let mut buffer = Buffer::new(length);
+        assert!(buffer.as_ptr().addr().is_multiple_of(64));
         for (index, number) in buffer.iter_mut().enumerate() {
             *number = index as f32;
         }
         let tensor = buffer.into_tensor([length, 1]);
-        assert_eq!(tensor.as_slice::<f32>().unwrap()[length - 1], LEAST as f32);
+        assert_eq!(tensor.as_slice::<f32>().unwrap()[length - 1], length as f32 - 1.0);
         let mut copy = tensor.clone();
         copy.storage_mut::<f32>()[0] = 5.0;
         assert_eq!(tensor.as_slice::<f32>().unwrap()[0], 0.0, "a write copies what is shared");
         assert_eq!(copy.into_data().into_vec::<f32>().unwrap()[..2], [5.0, 1.0]);
         drop(tensor);
         assert!(Buffer::zeros(length).iter().all(|number| *number == 0.0), "memory that was used before");
+    }
+
+    #[test]
+    fn a_pool_keeps_a_fixed_size_or_what_was_in_use_at_once() {
+        let mut pool = Pool::EMPTY;
+        let lines = |count| vec![Line::zeroed(); count];
+        // As if there were many more.
+        pool.used = 3 * MOST_IDLE;
+        assert!(pool.take(1000).is_none());
+        assert_eq!((pool.used, pool.most_used), (3 * MOST_IDLE + 1000, 3 * MOST_IDLE + 1000));
+        (pool.used, pool.waiting) = (2 * MOST_IDLE + 1000, MOST_IDLE);
+        assert!(pool.put(lines(1000)).is_none(), "as many as that were in use");
+        assert_eq!(pool.take(1000).map(|lines| lines.len()), Some(1000));
+        (pool.used, pool.waiting) = (3 * MOST_IDLE, MOST_IDLE);
+        assert_eq!(pool.put(lines(1000)).map(|lines| lines.len()), Some(1000), "more than were in use at once");
+        (pool.used, pool.waiting) = (3 * MOST_IDLE, 0);
+        assert!(pool.put(lines(1000)).is_none(), "few in any case");
     }
 }

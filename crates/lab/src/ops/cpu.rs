@@ -263,7 +263,8 @@ impl Kernels<Flex> for Cpu {
         let length = numbers(&gradient).len();
         let zeros = || Buffer::zeros(length).into_tensor([length]);
         let taken = |tensor: Tensor<Flex, 1>| writable(float(tensor));
-        let mut weights = taken(weights);
+        // The first step moves the weights to memory with large pages.
+        let mut weights = if state.is_some() { taken(weights) } else { copied(&float(weights)) };
         let (mut moment_1, mut moment_2, max) = match state {
             None => (zeros(), zeros(), None),
             Some(state) => (taken(state.moment_1), taken(state.moment_2), state.max_moment_2.map(taken)),
@@ -329,10 +330,12 @@ fn reusable(tensor: &FlexTensor) -> bool {
 
 /// The tensor with memory of its own: itself, or a copy.
 fn writable(tensor: FlexTensor) -> FlexTensor {
-    if reusable(&tensor) {
-        return tensor;
-    }
-    let tensor = dense(&tensor);
+    if reusable(&tensor) { tensor } else { copied(&tensor) }
+}
+
+/// A copy of the tensor in memory of the pool.
+fn copied(tensor: &FlexTensor) -> FlexTensor {
+    let tensor = dense(tensor);
     let mut copy = Buffer::new(numbers(&tensor).len());
     copy.copy_from_slice(numbers(&tensor));
     let layout = burn::backend::flex::Layout::contiguous(tensor.layout().shape().clone());
