@@ -10,8 +10,14 @@ use super::{
 
 /// Logits that are there at the same time, if there are rows enough: 16 MiB of them.
 const LOGITS: usize = 4 << 20;
-/// Rows that are there at least: the table is read, and its gradient is read and written, once for them.
-const LEAST_ROWS: usize = 128;
+/// Rows that are there at least: the table is read, and its gradient is read and written, once for them. In bfloat16 the products
+/// take less time, and the memory of the table is more of it.
+fn least_rows(products: Products) -> usize {
+    match products {
+        Products::Single => 128,
+        Products::Short => 256,
+    }
+}
 
 /// The mean cross-entropy of `hidden` `[rows, d] * table^T` `[d, vocab]` against `targets`, in nats.
 pub fn cross_entropy(hidden: &[f32], table: &[f32], targets: &[usize], d: usize, products: Products) -> f32 {
@@ -41,9 +47,10 @@ fn in_chunks(
 ) -> f32 {
     let (rows, vocab) = (targets.len(), table.len() / d);
     let table = Matrix::new(table, vocab, d);
-    let chunk = (LOGITS / vocab).max(LEAST_ROWS).min(rows);
-    let columns = Right::new(table.transposed(), products);
-    let lines = gradients.is_some().then(|| Right::new(table, products));
+    let chunk = (LOGITS / vocab).max(least_rows(products)).min(rows);
+    let chunks = rows.div_ceil(chunk.max(1));
+    let columns = Right::new(table.transposed(), products, chunks);
+    let lines = gradients.is_some().then(|| Right::new(table, products, chunks));
     let mut logits = Buffer::new(chunk * vocab);
     let mut losses = vec![0.0_f32; rows];
     let weight = gradients.is_some().then_some(1.0 / rows as f32);
@@ -58,7 +65,7 @@ fn in_chunks(
             let d_logits = Matrix::new(logits, count, vocab);
             let mut d_states = MatrixMut::new(&mut d_hidden[first * d..(first + count) * d], count, d);
             lines.multiply(d_logits, &mut d_states, Into::Overwrite);
-            let into = if first == 0 { Into::Overwrite } else { Into::Sum };
+            let into = if first == 0 { Into::Memory } else { Into::Sum };
             products.multiply(d_logits.transposed(), states, &mut MatrixMut::new(d_table, vocab, d), into);
         }
     }

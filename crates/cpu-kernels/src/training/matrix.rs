@@ -114,6 +114,8 @@ impl<'a> Shared<'a> {
 pub enum Into {
     /// They are replaced.
     Overwrite,
+    /// They are replaced, and nothing reads them soon: they need not be in a cache.
+    Memory,
     /// The product is added to them.
     Sum,
 }
@@ -130,11 +132,11 @@ pub enum Products {
 impl Products {
     /// Writes `left * right` to `out`, on all threads of the pool.
     pub fn multiply(self, left: Matrix<'_>, right: Matrix<'_>, out: &mut MatrixMut<'_>, into: Into) {
-        Right::new(right, self).multiply(left, out, into);
+        Right::new(right, self, 1).multiply(left, out, into);
     }
 }
 
-/// The right factor of several products, which is rounded once.
+/// The right factor of several products.
 pub(super) struct Right<'a>(Factor<'a>);
 
 enum Factor<'a> {
@@ -143,11 +145,12 @@ enum Factor<'a> {
 }
 
 impl<'a> Right<'a> {
-    /// `matrix`, in the format of `products`.
-    pub(super) fn new(matrix: Matrix<'a>, products: Products) -> Self {
+    /// `matrix`, in the format of `products`, of which there will be `count`. For more than two it is rounded once; else that
+    /// takes more memory than it saves time.
+    pub(super) fn new(matrix: Matrix<'a>, products: Products, count: usize) -> Self {
         Self(match products {
             Products::Single => Factor::Single(matrix),
-            Products::Short => Factor::Short(short::Right::new(matrix)),
+            Products::Short => Factor::Short(short::Right::new(matrix, count > 2)),
         })
     }
 

@@ -53,7 +53,7 @@ impl Kernels<Flex> for Cpu {
             let mut d_weight = Buffer::new(inputs * outputs);
             let x = Matrix::new(numbers(&x), rows, inputs);
             let mut out = MatrixMut::new(&mut d_weight, inputs, outputs);
-            products.multiply(x.transposed(), upstream, &mut out, Into::Overwrite);
+            products.multiply(x.transposed(), upstream, &mut out, Into::Memory);
             d_weight.into_tensor([inputs, outputs])
         };
         let d_bias = || elementwise::column_sums(numbers(&gradient), outputs).into_tensor([outputs]);

@@ -12,40 +12,32 @@ use crate::training::{elementwise::PIECE, math::versions, memory::Buffer};
 use rayon::prelude::*;
 
 /// The right factor of products, in the form that they take.
-pub(super) struct Right<'a> {
-    matrix: Matrix<'a>,
-    numbers: Numbers,
-}
-
-/// Rounded numbers.
-enum Numbers {
-    /// Packed for tiles.
+pub(super) enum Right<'a> {
+    /// For products of tiles.
     #[cfg(target_arch = "x86_64")]
-    Packed(tiles::Right),
-    /// At the places where the matrix has them.
-    Copied(Buffer),
+    Tiles(tiles::Right<'a>),
+    /// Rounded numbers at the places where the matrix has them.
+    Copied(Matrix<'a>, Buffer),
 }
 
 impl<'a> Right<'a> {
-    /// Rounds the numbers of `matrix`.
-    pub(super) fn new(matrix: Matrix<'a>) -> Self {
+    /// A factor of one product or few, or of as many that it is `kept` in a packed form.
+    pub(super) fn new(matrix: Matrix<'a>, kept: bool) -> Self {
         #[cfg(target_arch = "x86_64")]
         if let Some(unit) = Unit::all().last() {
-            return Self { matrix, numbers: Numbers::Packed(tiles::Right::new(matrix, *unit)) };
+            return Self::Tiles(tiles::Right::new(matrix, *unit, kept));
         }
-        Self { matrix, numbers: Numbers::Copied(copy(matrix)) }
+        Self::Copied(matrix, copy(matrix))
     }
 
     /// Writes `left`, rounded, times the matrix to `out`, on all threads of the pool.
     pub(super) fn multiply(&self, left: Matrix<'_>, out: &mut MatrixMut<'_>, into: Into) {
-        let shapes = (left.rows, left.columns, self.matrix.columns);
-        assert_eq!(shapes, (out.rows, self.matrix.rows, out.columns), "shapes of a product");
-        match &self.numbers {
+        match self {
             #[cfg(target_arch = "x86_64")]
-            Numbers::Packed(right) => right.multiply(left, out, into),
-            Numbers::Copied(right) => {
+            Self::Tiles(right) => right.multiply(left, out, into),
+            Self::Copied(matrix, right) => {
                 let rounded = copy(left);
-                let (left, right) = (Matrix { data: &rounded, ..left }, Matrix { data: right, ..self.matrix });
+                let (left, right) = (Matrix { data: &rounded, ..left }, Matrix { data: right, ..*matrix });
                 super::multiply_on_all(left, right, out, into);
             }
         }
@@ -111,11 +103,11 @@ mod tests {
 
     /// The factor in every form that this processor multiplies.
     fn forms(matrix: Matrix<'_>) -> Vec<Right<'_>> {
-        let mut forms = vec![Right { matrix, numbers: Numbers::Copied(copy(matrix)) }];
+        let mut forms = vec![Right::Copied(matrix, copy(matrix))];
         #[cfg(target_arch = "x86_64")]
-        forms.extend(
-            Unit::all().iter().map(|unit| Right { matrix, numbers: Numbers::Packed(tiles::Right::new(matrix, *unit)) }),
-        );
+        for (unit, kept) in Unit::all().iter().flat_map(|unit| [(*unit, false), (*unit, true)]) {
+            forms.push(Right::Tiles(tiles::Right::new(matrix, unit, kept)));
+        }
         forms
     }
 
@@ -175,27 +167,30 @@ mod tests {
     #[cfg(target_arch = "x86_64")]
     #[test]
     fn a_packed_product_has_the_same_bits_with_any_number_of_threads() {
-        // One thread packs the rows of each of these tasks for itself; three pack all of them before.
-        let (rows, inner, columns) = (1_210, 550, 90);
-        let (left, right) = (numbers(rows * inner, 7), numbers(inner * columns, 8));
-        let lefts = [Matrix::new(&left, rows, inner), Matrix::new(&left, inner, rows).transposed()];
-        let product = |threads, left, unit| {
-            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("threads can be started");
-            pool.install(|| {
-                let mut out = vec![0.0; rows * columns];
-                tiles::Right::new(Matrix::new(&right, inner, columns), unit).multiply(
-                    left,
-                    &mut MatrixMut::new(&mut out, rows, columns),
-                    Into::Overwrite,
-                );
-                out
-            })
-        };
-        if Unit::all().is_empty() {
-            eprintln!("not compared: this processor has no instructions for packed products");
-        }
-        for (unit, left) in Unit::all().iter().flat_map(|unit| lefts.map(|left| (*unit, left))) {
-            assert_eq!(product(1, left, unit), product(3, left, unit), "{unit:?}");
+        // One thread packs the rows, or the columns, of each of these tasks for itself; three pack all of them before.
+        let [few, many, inner] = [90, 1_210, 550];
+        for [rows, inner, columns] in [[many, inner, few], [few, inner, many], [few, 2 * 4096 + 70, few]] {
+            let (left, right) = (numbers(rows * inner, 7), numbers(inner * columns, 8));
+            let lefts = [Matrix::new(&left, rows, inner), Matrix::new(&left, inner, rows).transposed()];
+            let product = |threads, left, unit, kept| {
+                let pool =
+                    rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("threads can be started");
+                pool.install(|| {
+                    let mut out = vec![0.0; rows * columns];
+                    let right = tiles::Right::new(Matrix::new(&right, inner, columns), unit, kept);
+                    right.multiply(left, &mut MatrixMut::new(&mut out, rows, columns), Into::Overwrite);
+                    out
+                })
+            };
+            if Unit::all().is_empty() {
+                eprintln!("not compared: this processor has no instructions for packed products");
+            }
+            for (unit, left) in Unit::all().iter().flat_map(|unit| lefts.map(|left| (*unit, left))) {
+                let expected = product(1, left, unit, true);
+                for (threads, kept) in [(3, true), (1, false), (3, false)] {
+                    assert_eq!(product(threads, left, unit, kept), expected, "{unit:?}, {threads} threads");
+                }
+            }
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Products of bfloat16 numbers with instructions for them: both factors are packed, and the result is computed in tiles.
 
-use std::{marker::PhantomData, ops::Range, sync::LazyLock};
+use std::{arch::x86_64::_mm_sfence, marker::PhantomData, ops::Range, sync::LazyLock};
 
 use rayon::prelude::*;
 
@@ -19,9 +19,12 @@ const DEPTH: usize = 256;
 const TASK_ROWS: usize = 128;
 /// Panels of columns that a task has at most.
 const TASK_PANELS: usize = 16;
-/// Tasks for each thread from which on a task has all columns of its rows. It packs these rows itself, so that they stay in its
-/// processor's caches.
+/// Tasks for each thread from which on a task has all columns of its rows, or all rows of its columns.
 const TASKS: usize = 4;
+/// Pairs of the right factor that a task packs for itself at most: 384 KiB of them.
+const OWN_PAIRS: usize = 96 << 10;
+/// Numbers along the inner dimension that are packed together, where packed factors are not kept. A multiple of twice the depth.
+const INNER: usize = 4096;
 /// Columns of a tile of every unit, in two registers.
 const COLUMNS: usize = 32;
 
@@ -54,75 +57,133 @@ impl Unit {
     }
 }
 
-/// The right factor of products, packed for a unit.
-pub(super) struct Right {
+/// The right factor of products.
+pub(super) struct Right<'a> {
     unit: Unit,
-    packed: Packed,
+    matrix: Matrix<'a>,
+    /// All of it, packed for the unit, if it is kept for several products.
+    kept: Option<Packed>,
 }
 
-impl Right {
-    /// Packs `matrix` for one of [`Unit::all`].
-    pub(super) fn new(matrix: Matrix<'_>, unit: Unit) -> Self {
-        Self { unit, packed: Packed::new(matrix.transposed(), COLUMNS, Order::Pairs, Threads::All) }
+impl<'a> Right<'a> {
+    /// A factor that is packed here, or by each product.
+    pub(super) fn new(matrix: Matrix<'a>, unit: Unit, kept: bool) -> Self {
+        Self { unit, matrix, kept: kept.then(|| pack_right(matrix, Threads::All)) }
     }
 
     /// Writes `left` times this factor to `out`, on all threads of the pool.
     pub(super) fn multiply(&self, left: Matrix<'_>, out: &mut MatrixMut<'_>, into: Into) {
+        let inner = left.columns;
+        let shapes = (left.rows, inner, self.matrix.columns);
+        assert_eq!(shapes, (out.rows, self.matrix.rows, out.columns), "shapes of a product");
+        if self.kept.is_some() || inner <= INNER {
+            return self.multiply_part(left, self.matrix, out, into);
+        }
+        let mut into = into;
+        for first in (0..inner).step_by(INNER) {
+            let part = first..(first + INNER).min(inner);
+            let left = left.transposed().rows(part.clone()).transposed();
+            self.multiply_part(left, self.matrix.rows(part), out, into);
+            into = Into::Sum;
+        }
+    }
+
+    /// The same, for `right`, which is this factor or those of its rows that `left` has columns for.
+    fn multiply_part(&self, left: Matrix<'_>, right: Matrix<'_>, out: &mut MatrixMut<'_>, into: Into) {
         let order = if self.unit == Unit::Amx { Order::Lines } else { Order::Pairs };
         let height = self.unit.rows();
-        let packed = |left, threads| Packed::new(left, height, order, threads);
-        let right = &self.packed;
-        let pairs = left.columns.div_ceil(2 * pack::BLOCK) * pack::BLOCK;
-        assert!((left.rows, right.lines) == (out.rows, out.columns) && pairs == right.pairs, "shapes of a product");
+        let pack_left = |left, threads| Packed::new(left, height, order, threads);
+        let pairs = pack::pairs(left.columns);
         let product = Product {
             unit: self.unit,
-            right,
+            pairs,
             out: out.data,
-            rows: out.rows,
+            shape: [out.rows, out.columns],
             row_stride: out.row_stride,
-            add: into == Into::Sum,
+            into,
             borrowed: PhantomData,
+        };
+        let (rows, columns) = (left.rows.div_ceil(height), right.columns.div_ceil(COLUMNS));
+        let down = rows.div_ceil(TASK_ROWS / height);
+        let enough = TASKS * rayon::current_num_threads();
+        let narrow = columns.div_ceil((OWN_PAIRS / (COLUMNS * pairs.max(1))).clamp(1, TASK_PANELS));
+        // The factor of which each task packs its own part, so that the part stays in its processor's caches.
+        let (own_rows, own_columns) = (down >= enough, down < enough && self.kept.is_none() && narrow >= enough);
+        let [down, across] = match (own_rows, own_columns) {
+            (true, _) => [down, 1],
+            (_, true) => [1, narrow],
+            _ => [down, columns.div_ceil(TASK_PANELS)],
+        };
+        let whole_left = (!own_rows).then(|| pack_left(left, Threads::All));
+        let packed;
+        let whole_right = match &self.kept {
+            None if own_columns => None,
+            None => {
+                packed = pack_right(right, Threads::All);
+                Some(&packed)
+            }
+            kept => kept.as_ref(),
         };
         // As equal parts as there can be, so that threads end at the same time.
         let share = |panels: usize, part: usize, parts: usize| panels * part / parts..panels * (part + 1) / parts;
-        let (rows, columns) = (left.rows.div_ceil(height), right.lines.div_ceil(COLUMNS));
-        let down = rows.div_ceil(TASK_ROWS / height);
-        let whole = (down < TASKS * rayon::current_num_threads()).then(|| packed(left, Threads::All));
-        let across = if whole.is_some() { columns.div_ceil(TASK_PANELS) } else { 1 };
         (0..down * across).into_par_iter().for_each(|task| {
             let panels = [share(rows, task / across, down), share(columns, task % across, across)];
-            let (first, own);
-            let left = match &whole {
-                Some(whole) => {
-                    first = 0;
-                    whole
-                }
+            let (own_left, own_right);
+            let left = match &whole_left {
+                Some(whole) => Part { packed: whole, first: 0 },
                 None => {
-                    first = panels[0].start;
-                    own = packed(left.rows(first * height..(panels[0].end * height).min(left.rows)), Threads::This);
-                    &own
+                    let lines = panels[0].start * height..(panels[0].end * height).min(left.rows);
+                    own_left = pack_left(left.rows(lines), Threads::This);
+                    Part { packed: &own_left, first: panels[0].start }
+                }
+            };
+            let right = match whole_right {
+                Some(whole) => Part { packed: whole, first: 0 },
+                None => {
+                    let lines = panels[1].start * COLUMNS..(panels[1].end * COLUMNS).min(right.columns);
+                    own_right = pack_right(right.transposed().rows(lines).transposed(), Threads::This);
+                    Part { packed: &own_right, first: panels[1].start }
                 }
             };
             #[expect(unsafe_code, reason = "instructions at places that no other task has")]
             // SAFETY: the panels are those of `out`, whose size was compared with the factors', and no other task has any of
             // these tiles.
             unsafe {
-                product.compute(left, first, panels);
+                product.compute(left, right, panels);
             }
         });
+    }
+}
+
+/// Packs the columns of a right factor.
+fn pack_right(right: Matrix<'_>, threads: Threads) -> Packed {
+    Packed::new(right.transposed(), COLUMNS, Order::Pairs, threads)
+}
+
+/// A packed factor, or the panels of one from `first` on.
+#[derive(Clone, Copy)]
+struct Part<'a> {
+    packed: &'a Packed,
+    first: usize,
+}
+
+impl<'a> Part<'a> {
+    /// Some of the pairs of a panel of the whole factor, from `first` on.
+    fn pairs(self, panel: usize, first: usize) -> &'a [u32] {
+        self.packed.part(panel - self.first, first, DEPTH)
     }
 }
 
 /// A product that tasks write, each its own tiles.
 struct Product<'a> {
     unit: Unit,
-    right: &'a Packed,
+    /// Pairs along the inner dimension, in whole blocks.
+    pairs: usize,
     out: *mut f32,
-    /// Rows of the result.
-    rows: usize,
+    /// Rows and columns of the result.
+    shape: [usize; 2],
     row_stride: usize,
-    /// Adds to what is there.
-    add: bool,
+    into: Into,
     borrowed: PhantomData<&'a mut [f32]>,
 }
 
@@ -131,24 +192,30 @@ struct Product<'a> {
 unsafe impl Sync for Product<'_> {}
 
 impl Product<'_> {
-    /// Computes all tiles of some panels of rows and of columns. `left` has the rows' panels from `begin` on.
+    /// Computes all tiles of some panels of rows and of columns.
     ///
     /// # Safety
     /// The panels exist, and nothing else reads or writes these tiles meanwhile.
     #[expect(unsafe_code, reason = "instructions that take pointers")]
-    unsafe fn compute(&self, left: &Packed, begin: usize, [rows, columns]: [Range<usize>; 2]) {
+    unsafe fn compute(&self, left: Part<'_>, right: Part<'_>, [rows, columns]: [Range<usize>; 2]) {
         // SAFETY: the unit is one of those that this processor has.
         let registers = (self.unit == Unit::Amx).then(|| unsafe { Registers::configure() });
         let height = self.unit.rows();
         // A product of no terms is 0, which a pass over none of them writes.
-        for first in (0..self.right.pairs.max(1)).step_by(DEPTH) {
-            let add = first > 0 || self.add;
+        for first in (0..self.pairs.max(1)).step_by(DEPTH) {
+            // What further passes add to is better kept.
+            let into = match self.into {
+                _ if first > 0 => Into::Sum,
+                Into::Memory if self.pairs > DEPTH => Into::Overwrite,
+                into => into,
+            };
+            let add = into == Into::Sum;
             for column in columns.clone() {
-                let right = self.right.part(column, first, DEPTH);
-                let width = COLUMNS.min(self.right.lines - column * COLUMNS);
+                let right = right.pairs(column, first);
+                let width = COLUMNS.min(self.shape[1] - column * COLUMNS);
                 for row in rows.clone() {
-                    let left = left.part(row - begin, first, DEPTH);
-                    let height_here = height.min(self.rows - row * height);
+                    let left = left.pairs(row, first);
+                    let height_here = height.min(self.shape[0] - row * height);
                     // The place of a row; it may lie outside where nothing is read or written.
                     let place =
                         |line: usize| self.out.wrapping_add((row * height + line) * self.row_stride + column * COLUMNS);
@@ -156,7 +223,7 @@ impl Product<'_> {
                     // SAFETY: these rows and columns lie inside `out`, and nothing else reads or writes them.
                     unsafe {
                         match &registers {
-                            None => vector::tile(left, right, place, shape, add),
+                            None => vector::tile(left, right, place, shape, into),
                             Some(registers) if shape == [amx::ROWS, COLUMNS] => {
                                 registers.tile(left, right, place(0), self.row_stride, add);
                             }
@@ -171,6 +238,11 @@ impl Product<'_> {
                     }
                 }
             }
+        }
+        if self.unit == Unit::Vector && self.into == Into::Memory {
+            // What was written past the caches is there before this task is done.
+            // SAFETY: every processor of the architecture has the instruction.
+            unsafe { _mm_sfence() };
         }
     }
 }

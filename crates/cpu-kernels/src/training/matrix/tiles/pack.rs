@@ -43,13 +43,16 @@ pub(super) enum Threads {
     This,
 }
 
+/// Pairs along an inner dimension of `numbers` numbers, in whole blocks.
+pub(super) fn pairs(numbers: usize) -> usize {
+    numbers.div_ceil(2 * BLOCK) * BLOCK
+}
+
 /// A factor in panels of rows or columns. What lies outside of the matrix is 0.
 pub(super) struct Packed {
     numbers: Buffer,
-    /// Rows of a left factor, columns of a right one.
-    pub(super) lines: usize,
     /// Pairs along the inner dimension, in whole blocks.
-    pub(super) pairs: usize,
+    pairs: usize,
     /// Lines of a panel.
     panel: usize,
 }
@@ -58,8 +61,8 @@ impl Packed {
     /// Packs the rows of a matrix, `panel` of them together, on all threads of the pool or on this one.
     pub(super) fn new(matrix: Matrix<'_>, panel: usize, order: Order, threads: Threads) -> Self {
         assert!(matrix.row_stride == 1 || matrix.column_stride == 1, "a matrix is contiguous along one dimension");
-        let (lines, pairs) = (matrix.rows, matrix.columns.div_ceil(2 * BLOCK) * BLOCK);
-        let panels = lines.div_ceil(panel);
+        let pairs = pairs(matrix.columns);
+        let panels = matrix.rows.div_ceil(panel);
         let mut numbers = Buffer::new(panels * panel * pairs);
         // As few groups as keep all threads at work: a group reads longer parts of rows.
         let group = match threads {
@@ -80,7 +83,7 @@ impl Packed {
                 Threads::This => pack((0, all)),
             }
         }
-        Self { numbers, lines, pairs, panel }
+        Self { numbers, pairs, panel }
     }
 
     /// `count` pairs of every line of a panel from `first` on, or those that there are.

@@ -2,10 +2,10 @@
 
 use std::arch::x86_64::{
     __m512, __m512bh, __m512i, _mm512_add_ps, _mm512_dpbf16_ps, _mm512_loadu_si512, _mm512_mask_storeu_ps,
-    _mm512_maskz_loadu_ps, _mm512_set1_epi32, _mm512_setzero_ps,
+    _mm512_maskz_loadu_ps, _mm512_set1_epi32, _mm512_setzero_ps, _mm512_stream_ps,
 };
 
-use super::{COLUMNS, pack::mask};
+use super::{super::Into, COLUMNS, pack::mask};
 
 /// Rows of a tile. With its columns they make 24 registers of sums, of 32 registers.
 pub(super) const ROWS: usize = 12;
@@ -28,7 +28,7 @@ pub(super) unsafe fn tile(
     right: &[u32],
     place: impl Fn(usize) -> *mut f32,
     [rows, columns]: [usize; 2],
-    add: bool,
+    into: Into,
 ) {
     let (left, right) = (left.as_chunks::<ROWS>().0, right.as_chunks::<COLUMNS>().0);
     let mut sums: [[__m512; 2]; ROWS] = [[_mm512_setzero_ps(); 2]; ROWS];
@@ -47,9 +47,15 @@ pub(super) unsafe fn tile(
     for (line, sums) in sums.iter().enumerate().take(rows) {
         for ((half, sum), mask) in sums.iter().enumerate().zip(masks) {
             let place = place(line).wrapping_add(16 * half);
+            if into == Into::Memory && mask == !0 && place.addr().is_multiple_of(64) {
+                // SAFETY: a whole register's numbers, aligned. The caller orders these writes before what comes after them.
+                unsafe { _mm512_stream_ps(place, *sum) };
+                continue;
+            }
             // SAFETY: the mask leaves out what is not in the tile.
             unsafe {
-                let sum = if add { _mm512_add_ps(_mm512_maskz_loadu_ps(mask, place), *sum) } else { *sum };
+                let sum =
+                    if into == Into::Sum { _mm512_add_ps(_mm512_maskz_loadu_ps(mask, place), *sum) } else { *sum };
                 _mm512_mask_storeu_ps(place, mask, sum);
             }
         }
