@@ -10,14 +10,11 @@ use super::{
 
 /// Logits that are there at the same time, if there are rows enough: 16 MiB of them.
 const LOGITS: usize = 4 << 20;
-/// Rows that are there at least: the table is read, and its gradient is read and written, once for them. In bfloat16 the products
-/// take less time, and the memory of the table is more of it.
-fn least_rows(products: Products) -> usize {
-    match products {
-        Products::Single => 128,
-        Products::Short => 256,
-    }
-}
+/// Rows at least over which the gradient of the table is summed before it is added: it is read and written once for them.
+const LEAST_ROWS: usize = 128;
+/// Rows that are there at least in bfloat16: the table is read once for them, and that takes more of the time than there is of it
+/// in single precision.
+const LEAST_SHORT_ROWS: usize = 256;
 
 /// The mean cross-entropy of `hidden` `[rows, d] * table^T` `[d, vocab]` against `targets`, in nats.
 pub fn cross_entropy(hidden: &[f32], table: &[f32], targets: &[usize], d: usize, products: Products) -> f32 {
@@ -47,7 +44,12 @@ fn in_chunks(
 ) -> f32 {
     let (rows, vocab) = (targets.len(), table.len() / d);
     let table = Matrix::new(table, vocab, d);
-    let chunk = (LOGITS / vocab).max(least_rows(products)).min(rows);
+    let summed = (LOGITS / vocab).max(LEAST_ROWS).min(rows);
+    // The order of sums, and so their bits, do not depend on this.
+    let chunk = match products {
+        Products::Single => summed,
+        Products::Short => (summed * (LEAST_SHORT_ROWS / summed.max(1)).max(1)).min(rows),
+    };
     let chunks = rows.div_ceil(chunk.max(1));
     let columns = Right::new(table.transposed(), products, chunks);
     let lines = gradients.is_some().then(|| Right::new(table, products, chunks));
@@ -65,8 +67,13 @@ fn in_chunks(
             let d_logits = Matrix::new(logits, count, vocab);
             let mut d_states = MatrixMut::new(&mut d_hidden[first * d..(first + count) * d], count, d);
             lines.multiply(d_logits, &mut d_states, Into::Overwrite);
-            let into = if first == 0 { Into::Memory } else { Into::Sum };
-            products.multiply(d_logits.transposed(), states, &mut MatrixMut::new(d_table, vocab, d), into);
+            for begin in (0..count).step_by(summed) {
+                let count = summed.min(count - begin);
+                let d_logits = Matrix::new(&logits[begin * vocab..], count, vocab);
+                let states = Matrix::new(&hidden[(first + begin) * d..], count, d);
+                let into = if first + begin == 0 { Into::Memory } else { Into::Sum };
+                products.multiply(d_logits.transposed(), states, &mut MatrixMut::new(d_table, vocab, d), into);
+            }
         }
     }
     let sum: f64 = losses.into_iter().map(f64::from).sum();
