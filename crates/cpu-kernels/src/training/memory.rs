@@ -162,8 +162,9 @@ impl Drop for Buffer {
 }
 
 impl AllocationController for Buffer {
+    /// What copies need, which may not ask for as much as a line.
     fn alloc_align(&self) -> usize {
-        align_of::<Line>()
+        align_of::<f32>()
     }
 
     fn property(&self) -> AllocationProperty {
