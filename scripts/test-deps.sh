@@ -6,12 +6,14 @@
 # The packages need apt and the right to install; where either is missing it says so, and so do the tests that cannot run.
 set -euo pipefail
 
-# Programs from crates.io, built once and kept, for tests that do not wait for them: keep NAME VERSION PURPOSE OPTION…
+# Programs from crates.io, built once and kept: keep NAME VERSION PURPOSE OPTION…
+# With little optimization: they are built for longer than they run.
 keep() {
     local name=$1 version=$2 purpose=$3 root=$HOME/.cache/sweep/$1
     shift 3
     [ -x "$root/bin/$name" ] && return
-    CARGO_PROFILE_RELEASE_OPT_LEVEL=1 CARGO_TARGET_DIR=$root/target cargo install --quiet --locked "$name" --version "$version" --root "$root" "$@" ||
+    CARGO_PROFILE_RELEASE_OPT_LEVEL=1 CARGO_TARGET_DIR=$root/target \
+        cargo install --quiet --locked "$name" --version "$version" --root "$root" "$@" ||
         echo "test-deps: $name cannot be built here; $purpose need it" >&2
     rm -rf "$root/target"
 }
