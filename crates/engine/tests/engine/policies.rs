@@ -115,7 +115,8 @@ steps:
 fn a_devices_memory_is_told_from_other_failures() {
     let (sandbox, stderr) = failure("with: { end: device-memory }");
     assert_eq!(sandbox.failure("a")["kind"], "memory");
-    assert_message!(stderr);
+    // A worker that ends at once is rarely measured, but on a slow machine it is.
+    assert_message!(stderr, r" \(main memory at its peak: [\d.]+ [KMG]iB\)" => "");
 }
 
 #[test]

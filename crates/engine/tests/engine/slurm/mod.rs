@@ -430,13 +430,14 @@ steps:
     );
     sandbox.write("sweep.yaml", "recipe: recipe.yaml\nexecutor: { slurm: { partition: frail } }\n");
     let engine = cluster.start_sweep(&sandbox, &["run", "sweep.yaml", "--poll", "0.2"]);
-    until("the jobs run", || sandbox.events().iter().filter(|(_, kind)| kind == "started").count() == 4);
+    // More than four have started if a node did not answer for the five seconds after which Slurm gives its jobs to the other.
+    until("the jobs run", || sandbox.events().iter().filter(|(_, kind)| kind == "started").count() >= 4);
     cluster.send("kill n3");
     let ended = engine.wait();
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     assert_eq!(sandbox.tally(), [("done", 5)]);
     let starts: usize = starts(&sandbox).values().sum();
-    assert_eq!(starts, 7, "two jobs were on the node, and began once more");
+    assert!(starts >= 7, "two jobs were on the node, and began once more: {starts}");
     assert_eq!(sandbox.sweep(&["cache", "verify"]).code, Some(0));
 }
 
