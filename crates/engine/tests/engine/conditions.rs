@@ -81,8 +81,8 @@ fn other_jobs_attempts_and_a_busy_machine_are_recorded() {
     done(&sandbox, &["--jobs", "2"]);
     let records = sandbox.records();
     let of = |label: &str| &records[label]["provenance"]["conditions"];
-    // Where twenty other processes compute, its share of two processors is small. Without its children it is a thousandth of that.
-    assert!(of("busy")["own"].as_f64() > Some(0.02), "its children count: {}", of("busy"));
+    // A job that only sleeps has 0.01. On a machine where other tests compute, this one has had less than 0.2.
+    assert!(of("busy")["own"].as_f64() > Some(0.05), "its children count: {}", of("busy"));
     assert_eq!(of("again")["attempts"], json!(2));
     let usable = of("idle")["machine"]["usable"].as_u64();
     if usable > Some(1) {
