@@ -25,7 +25,7 @@ pub use metric::{MetricInfo, Precision};
 pub use metric_map::{Metrics, current_name, same_metric};
 pub use observed::{FileStamp, Observed, ObservedFile, Package, Tool};
 pub use outcome::{Curve, Metric, Outcome, Unit};
-pub use params::{Bounds, Group, Inside, Kind, Param, ParamError, ParamType, Part, Path, Scalar, Variable};
+pub use params::{Bounds, Folder, Group, Inside, Kind, Param, ParamError, ParamType, Part, Path, Scalar, Variable};
 pub use protocol::{Failure, FailureKind, Job, LIVE_SERIES, Live, Message, PROTOCOL, Progress, Report, Speeds};
 pub use task::{Conflict, NEVER, Reach, Task, TaskInfo, TaskSpec};
 pub use value::Value;

@@ -10,7 +10,7 @@ use crate::{
     value::{self, Value},
 };
 
-pub use typed::{Group, Inside, ParamType, Path, Scalar, Variable};
+pub use typed::{Folder, Group, Inside, ParamType, Path, Scalar, Variable};
 pub(crate) use typed::{choice, first, params};
 
 /// One declared parameter.
@@ -49,6 +49,8 @@ pub enum Kind {
     Choice(&'static [&'static str]),
     /// An input file or folder, whose content is part of the key, or one of these names of built-in inputs.
     Path(&'static [&'static str]),
+    /// A folder, whose content is not part of the key.
+    Folder,
     /// Text, a number, `true` or `false`, converted to text that can be passed to a program.
     Scalar,
     /// The same, or `{ from: NAME }` for the value of an environment variable when the job runs.
@@ -152,7 +154,7 @@ impl Kind {
             (Self::Float, Value::Int(int)) => Value::Float(*int as f64),
             // `+ 0.0` turns -0.0 into 0.0.
             (Self::Float, Value::Float(float)) if float.is_finite() => Value::Float(float + 0.0),
-            (Self::Text | Self::Path(_), Value::Text(text)) if !text.is_empty() => value.clone(),
+            (Self::Text | Self::Path(_) | Self::Folder, Value::Text(text)) if !text.is_empty() => value.clone(),
             (Self::Choice(allowed), Value::Text(text)) => chosen(allowed, text.clone())?,
             // YAML reads some words as numbers.
             (Self::Choice(allowed), Value::Int(int)) if allowed.iter().any(|word| is_number(word)) => {
@@ -317,6 +319,7 @@ impl fmt::Display for Kind {
             Self::Choice(allowed) => write!(f, "one of {}", quoted(allowed)),
             Self::Path([]) => f.write_str("a path"),
             Self::Path(built_in) => write!(f, "a path or {}", quoted(built_in)),
+            Self::Folder => f.write_str("the path of a folder"),
             Self::Scalar => f.write_str("text or a number"),
             Self::Variable => f.write_str("text, a number or `{ from: NAME }`"),
             Self::Inside => f.write_str("a path inside the job's folder"),

@@ -177,6 +177,7 @@ impl ParamJson {
             Kind::Text => ("text", &[]),
             Kind::Choice(words) => ("choice", words),
             Kind::Path(words) => ("path", words),
+            Kind::Folder => ("folder", &[]),
             Kind::Scalar => ("scalar", &[]),
             Kind::Variable => ("variable", &[]),
             Kind::Inside => ("relative path", &[]),

@@ -439,6 +439,17 @@ impl Builder<'_> {
         // Defaults are no files.
         for (param, place) in places {
             let Some(value) = values.get_mut(param.name) else { continue };
+            if let (Kind::Folder, Value::Text(written)) = (param.kind, &mut *value) {
+                let path = self.recipe.sources.folder(place.source).join(&*written);
+                match real_folder(&path) {
+                    Ok(real) => *written = real,
+                    Err(error) => {
+                        self.no_input(step, param, &path, *place, &error);
+                        return None;
+                    }
+                }
+                continue;
+            }
             // What a needed job leaves is known by that job's key.
             for (part, written) in
                 record::input_paths(param.kind, value).into_iter().filter(|(_, path)| !record::is_open(path))
@@ -491,4 +502,13 @@ impl Builder<'_> {
     pub(super) fn label(&self, step: &Step, point: &Point) -> Label {
         Label { recipe: self.prefix.clone(), step: step.name.value.as_str().into(), point: point.to_string().into() }
     }
+}
+
+/// The path of a folder, absolute and without links.
+fn real_folder(path: &Path) -> io::Result<String> {
+    let real = fs_err::canonicalize(path)?;
+    if !real.is_dir() {
+        return Err(io::Error::other("it is not a folder"));
+    }
+    real.into_os_string().into_string().map_err(|_| io::Error::other("its path is not UTF-8"))
 }

@@ -54,6 +54,12 @@ impl Identity {
     ) -> Self {
         let mut params = task.identity(values);
         params.retain(|name, _| !inputs.contains_key(name.as_str()));
+        for param in task.params().filter(|param| param.kind == Kind::Folder) {
+            // Where the folder is makes no difference.
+            if let Some(folder) = params.get_mut(param.name).filter(|value| **value != Value::Null) {
+                *folder = Value::Bool(true);
+            }
+        }
         for param in task.params().filter(|param| matches!(param.kind, Kind::List(Kind::Path(_)))) {
             // A program finds the inputs of a list by name, and where they come from makes no difference to it.
             if let Some(Value::List(paths)) = params.get_mut(param.name) {

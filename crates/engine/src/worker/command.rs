@@ -3,6 +3,7 @@
 mod contract;
 mod folder;
 mod launcher;
+mod place;
 mod program;
 mod ranks;
 mod reads;
@@ -34,6 +35,7 @@ use self::{
     contract::Contract,
     folder::Folder,
     launcher::Launcher,
+    place::Place,
     program::Ended,
     ranks::Ranks,
     report::{Following, Gathered},
@@ -48,9 +50,11 @@ use super::{Channel, Run};
 impl Run for Command {
     fn run(&self, job: &Job, channel: &mut Channel) -> Result<Outcome, Failure> {
         let folder = Folder::open(&job.dir).map_err(disk("the job's folder cannot be used"))?;
-        let result = attempt(self, job, &folder, channel);
+        let place = Place::open(self, job, channel)?;
+        let result = attempt(self, job, &folder, &place, channel);
+        // What cannot be removed here, the engine tries again.
+        let _ = place.clear();
         if result.is_err() {
-            // Nothing of it will be kept; what cannot be removed here, the engine tries again.
             let _ = folder.keep(&[]);
             contract::leave(&job.scratch);
         }
@@ -71,16 +75,24 @@ fn link_inputs(command: &Command, folder: &Folder) -> Result<(), Failure> {
     Ok(())
 }
 
-fn attempt(command: &Command, job: &Job, folder: &Folder, channel: &mut Channel) -> Result<Outcome, Failure> {
-    link_inputs(command, folder)?;
+fn attempt(
+    command: &Command,
+    job: &Job,
+    folder: &Folder,
+    place: &Place,
+    channel: &mut Channel,
+) -> Result<Outcome, Failure> {
+    if !place.is_project() {
+        link_inputs(command, folder)?;
+    }
     let stop = program::follow_engine().map_err(disk("the worker cannot watch the engine"))?;
     let mut found = BTreeMap::new();
     let file = command.metrics.as_ref().and_then(MetricsFrom::file);
     let from_lines = file.is_none();
     let mut contract = Contract::open(command, job).map_err(disk("the job's scratch folder cannot be used"))?;
-    let (sources, patterns, keeper) = contract.sources(command, job);
+    let (sources, patterns, keeper) = contract.sources(command, job, place.written());
     let launcher = Launcher::of(command, job)?;
-    let mut programs = prepare(command, job, &contract, &keeper, launcher.as_ref())?;
+    let mut programs = prepare(command, job, place, (&contract, &keeper), launcher.as_ref())?;
     let following = Following::start(sources, contract.state(), command.until, keeper, channel.clone())
         .map_err(disk("the reports cannot be followed"))?;
     let spoke = following.spoke();
@@ -98,9 +110,10 @@ fn attempt(command: &Command, job: &Job, folder: &Folder, channel: &mut Channel)
         programs = programs.iter().map(|program| launcher.wrap(program)).collect();
         launcher.clear();
     }
+    place.apply(&mut programs);
     let usage = Usage::start().map_err(disk("the program cannot be observed"))?;
     let ended = program::run(programs, launcher.as_ref(), move |line| patterns.hear(line), &mut on_word)
-        .map_err(|error| not_started(command, folder.path(), &error))?;
+        .map_err(|error| not_started(command, place, &error))?;
     if let Some(launcher) = launcher.as_ref().filter(|_| !ended.status.success()) {
         launcher.clear();
     }
@@ -121,19 +134,16 @@ fn attempt(command: &Command, job: &Job, folder: &Folder, channel: &mut Channel)
         return Err(failure);
     }
     if let Some(path) = file {
-        found = words::read_json(&folder.path().join(&path.0)).map_err(|reason| Failure {
+        found = words::read_json(&place.written().join(&path.0)).map_err(|reason| Failure {
             kind: FailureKind::Experiment,
             message: format!("the metrics file `{}` {reason}", path.0),
         })?;
     }
     if let Some(tracking) = tracking {
-        tracking.end(folder.path(), channel)?;
+        tracking.end(place.written(), channel)?;
     }
     let outputs: Vec<&str> = command.outputs.iter().map(|output| output.0.as_str()).collect();
-    for output in &outputs {
-        folder.check(output, &outputs)?;
-    }
-    folder.keep(&outputs).map_err(disk("the job's folder cannot be cleaned up"))?;
+    place.keep(&outputs, folder)?;
 
     let mut outcome = Outcome::default();
     keeper.add_to(&mut outcome, ended.seconds);
@@ -172,8 +182,8 @@ fn reported(command: &Command, gathered: &Gathered, outcome: &mut Outcome, chann
 fn prepare(
     command: &Command,
     job: &Job,
-    contract: &Contract,
-    keeper: &Keeper,
+    place: &Place,
+    (contract, keeper): (&Contract, &Keeper),
     launcher: Option<&Launcher>,
 ) -> Result<Vec<process::Command>, Failure> {
     // A launcher starts all processes, and sets their variables.
@@ -182,7 +192,7 @@ fn prepare(
         command.launch.filter(|_| launcher.is_none()).map(|launch| Ranks::new(launch, count, job.threads)).transpose();
     let ranks = ranks.map_err(disk("there is no free port for the processes"))?;
     let program = |rank| -> Result<process::Command, Failure> {
-        let mut program = prepare_one(command, job, contract)?;
+        let mut program = prepare_one(command, job, place, contract)?;
         keeper.describe(&mut program);
         if let Some(ranks) = &ranks {
             ranks.describe(rank, &mut program);
@@ -193,15 +203,15 @@ fn prepare(
 }
 
 /// The program with its arguments and its environment. Fails if a variable is not set whose value it is to get.
-fn prepare_one(command: &Command, job: &Job, contract: &Contract) -> Result<process::Command, Failure> {
+fn prepare_one(command: &Command, job: &Job, place: &Place, contract: &Contract) -> Result<process::Command, Failure> {
     let argv = match &command.run {
         Some(script) => ["sh", "-eu", "-c", script, "run"].map(str::to_owned).into(),
         None => command.arguments(),
     };
     let (name, arguments) = argv.split_first().map_or(("", [].as_slice()), |(name, rest)| (name.as_str(), rest));
-    let mut program = process::Command::new(location(name, &job.dir));
+    let mut program = process::Command::new(location(name, place.working()));
     std::os::unix::process::CommandExt::arg0(&mut program, name);
-    program.args(arguments).current_dir(&job.dir).env("PWD", &job.dir);
+    program.args(arguments).current_dir(place.working()).env("PWD", place.working());
     let threads = job.threads.to_string();
     if std::env::var_os("OMP_NUM_THREADS").is_none() {
         program.env("OMP_NUM_THREADS", &threads);
@@ -227,16 +237,19 @@ fn prepare_one(command: &Command, job: &Job, contract: &Contract) -> Result<proc
     Ok(program)
 }
 
-/// A path starts from the job's folder; a name is looked for on the `PATH`.
+/// A path starts from the program's folder; a name is looked for on the `PATH`.
 fn location(name: &str, folder: &Path) -> PathBuf {
     if name.contains('/') { folder.join(name) } else { PathBuf::from(name) }
 }
 
-fn not_started(command: &Command, folder: &Path, error: &io::Error) -> Failure {
+fn not_started(command: &Command, place: &Place, error: &io::Error) -> Failure {
     let name = command.argv.first().map_or("sh", |name| name.0.as_str());
-    let missing = error.kind() == io::ErrorKind::NotFound && !location(name, folder).exists();
+    let missing = error.kind() == io::ErrorKind::NotFound && !location(name, place.working()).exists();
     let message = match (missing, name.contains('/')) {
         (true, false) => format!("there is no program `{name}` on the PATH"),
+        (true, true) if place.is_project() => {
+            format!("there is no program `{name}` in `{}`, in which the program is to run", place.working().display())
+        }
         (true, true) => {
             format!("there is no program `{name}`: paths start from the job's folder, which contains its inputs")
         }

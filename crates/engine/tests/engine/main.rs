@@ -49,6 +49,7 @@ mod programs;
 mod programs_ranks;
 mod programs_reads;
 mod programs_stop;
+mod projects;
 mod propose;
 mod protocol;
 #[cfg(feature = "remote")]

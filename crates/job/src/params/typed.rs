@@ -109,6 +109,22 @@ impl ParamType for Path {
     }
 }
 
+/// A path to a folder, whose content is not part of the key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Folder(pub std::path::PathBuf);
+
+impl ParamType for Folder {
+    const KIND: Kind = Kind::Folder;
+
+    fn to_value(&self) -> Value {
+        Value::Text(self.0.to_string_lossy().into_owned())
+    }
+
+    fn from_value(value: &Value) -> Option<Self> {
+        value.as_text().map(|text| Self(text.into()))
+    }
+}
+
 impl ParamType for String {
     const KIND: Kind = Kind::Text;
 

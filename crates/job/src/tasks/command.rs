@@ -10,7 +10,7 @@ use std::{collections::BTreeMap, path::Path};
 use crate::{
     Conflict, Group, Inside, MetricInfo, Param, Scalar, TaskSpec, Value, Values, Variable,
     metric::metrics,
-    params::{self, LONGEST, Path as Input, choice, params},
+    params::{self, Folder, LONGEST, Path as Input, choice, params},
     task::Reach,
 };
 
@@ -43,8 +43,12 @@ params! {
         /// Environment variables, in addition to those of `sweep` itself. `{ from: NAME }` passes on the value of
         /// `NAME` where the job runs; the value is not recorded.
         env: BTreeMap<String, Variable> = BTreeMap::new();
-        /// Files and folders that the program reads, including its code. Their content is part of the key. Each is
-        /// linked into the job's folder under its file name (`../data/a.txt` becomes `a.txt`).
+        /// The folder that the program runs in, as by hand, usually `.`: it sees the project around it at the usual paths. What
+        /// it writes there is its own, and is not in the project: `outputs` are kept, the rest is removed. The files that it
+        /// was observed to read decide whether a record is valid. Without it, the program runs in an empty folder with `inputs`.
+        project: Option<Folder> = None;
+        /// Files and folders that the program reads, including its code. Their content is part of the key. Without `project`,
+        /// each is linked into the job's folder under its file name (`../data/a.txt` becomes `a.txt`).
         inputs: Vec<Input> = Vec::new();
         /// Files and folders that the program writes and that are kept. All other files in the job's folder are
         /// removed.
@@ -180,6 +184,7 @@ impl TaskSpec for Command {
         command.check_names(&mut conflicts);
         command.check_reads(&mut conflicts);
         command.check_launch(&mut conflicts);
+        command.check_project(&mut conflicts);
         conflicts
     }
 }
@@ -242,10 +247,25 @@ impl Command {
         }
     }
 
+    fn check_project(&self, conflicts: &mut Vec<Conflict>) {
+        let both = |param: &'static str, advice: &str| Conflict {
+            params: vec![param, "project"],
+            message: format!("`{param}` and `project` are mutually exclusive"),
+            advice: advice.into(),
+        };
+        if self.project.is_some() && self.launch.is_some() {
+            conflicts.push(both("launch", "list the program's files in `inputs`, and remove `project`"));
+        }
+        if self.project.is_some() && self.depfile.is_some() {
+            conflicts.push(both("depfile", "remove `depfile`: what a program reads in its project is observed"));
+        }
+    }
+
     /// Checks that the files in the job's folder have distinct, valid names.
     fn check_names(&self, conflicts: &mut Vec<Conflict>) {
         let mut names = Vec::new();
-        for input in &self.inputs {
+        // In a project, inputs stay where they are.
+        for input in self.inputs.iter().filter(|_| self.project.is_none()) {
             let (message, advice) = match input_name(&input.0) {
                 None => (
                     format!("the input `{}` has no file name", input.0.display()),

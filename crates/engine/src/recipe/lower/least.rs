@@ -64,7 +64,7 @@ impl Lower<'_> {
             let metric = step.task.metric(&name.value).is_some();
             let (of, wanted) = match (param.map(|param| param.kind), metric) {
                 (Some(Kind::Int | Kind::Float), _) => ("parameter", Some(false)),
-                (Some(Kind::Bool | Kind::Text | Kind::Choice(_) | Kind::Path(_) | Kind::Inside), _) => {
+                (Some(Kind::Bool | Kind::Text | Kind::Choice(_) | Kind::Path(_) | Kind::Folder | Kind::Inside), _) => {
                     ("parameter", Some(true))
                 }
                 (Some(_), _) => ("parameter", None),

@@ -79,7 +79,7 @@ fn kind(kind: Kind, nullable: bool) -> Value {
         Kind::Bool => typed("boolean"),
         Kind::Int => typed("integer"),
         Kind::Float => typed("number"),
-        Kind::Text | Kind::Path(_) | Kind::Inside => {
+        Kind::Text | Kind::Path(_) | Kind::Folder | Kind::Inside => {
             json!({ "type": types(&["string"]), "minLength": 1, "pattern": text_pattern(Reach::Everywhere) })
         }
         Kind::Scalar => {

@@ -50,15 +50,15 @@ impl Contract {
     }
 
     /// The sources of curves and metrics, the part of them that hears standard output, and the keeper of the attempt's
-    /// checkpoints.
-    pub(super) fn sources(&mut self, command: &Command, job: &Job) -> (Vec<Source>, Patterns, Keeper) {
+    /// checkpoints. Paths of files that the program writes start from `written`.
+    pub(super) fn sources(&mut self, command: &Command, job: &Job, written: &Path) -> (Vec<Source>, Patterns, Keeper) {
         let mut series = self.earlier.take(report::REPORT);
         let keeper = Keeper::begin(&job.scratch, series.checkpoints());
         if let Some(step) = keeper.began_after() {
             series.return_to(step);
         }
         let follower = Box::new(ReportFile::new(self.report()));
-        let (others, patterns) = reads::sources(command, &job.dir, &mut self.earlier);
+        let (others, patterns) = reads::sources(command, written, &mut self.earlier);
         let mut sources = vec![Source { name: report::REPORT.to_owned(), follower, series }];
         sources.extend(others);
         (sources, patterns, keeper)

@@ -1,0 +1,189 @@
+//! The place that a program runs in: an empty folder with its inputs, or its project.
+
+use std::{
+    fs::Permissions,
+    io,
+    os::unix::fs::{FileTypeExt as _, PermissionsExt as _},
+    path::{Path, PathBuf},
+    process,
+    sync::OnceLock,
+};
+
+use fs_err as fs;
+use sweep_job::{Failure, FailureKind, Job, Report, tasks::Command};
+use sweep_observer::View;
+
+use super::{disk, folder::Folder};
+use crate::store::TRACKING;
+
+/// Name of the folder of a view, beside what else is removed with the job.
+const VIEW: &str = "view";
+
+/// Reason why this machine has no private views; `None` if it has.
+static REFUSED: OnceLock<Option<String>> = OnceLock::new();
+
+/// The place that a program runs in.
+pub(super) struct Place {
+    /// The folder that the program starts in.
+    working: PathBuf,
+    /// The folder that has what the program writes to its working folder.
+    written: PathBuf,
+    /// The private view of the project.
+    view: Option<View>,
+    /// The folder of the view, which is removed with it.
+    folder: PathBuf,
+    in_project: bool,
+}
+
+impl Place {
+    /// The place of a job's program. Says if its writes cannot be kept apart from the project.
+    pub(super) fn open(command: &Command, job: &Job, report: &mut dyn Report) -> Result<Self, Failure> {
+        let folder = job.dir.parent().unwrap_or(&job.dir).join(TRACKING).join(VIEW);
+        let Some(project) = &command.project else {
+            let (working, written) = (job.dir.clone(), job.dir.clone());
+            return Ok(Self { working, written, view: None, folder, in_project: false });
+        };
+        let working = fs::canonicalize(&project.0).map_err(|error| Failure {
+            kind: FailureKind::Input,
+            message: format!(
+                "the folder `{}`, in which the program is to run, is not on this machine: {error}; list the files that it \
+                 needs in `inputs`, and remove `project`",
+                project.0.display()
+            ),
+        })?;
+        let check = || View::check(&folder.join("check")).err().map(|error| error.to_string());
+        let view = match REFUSED.get_or_init(check) {
+            Some(reason) => {
+                report.note(&format!(
+                    "the program runs in `{}` itself, and what it writes there stays: this machine has no private views of \
+                     folders ({reason})",
+                    working.display()
+                ));
+                None
+            }
+            None => Some(Self::view(&working, job, &folder).map_err(disk("the view of the project cannot be made"))?),
+        };
+        let root = root(&working, job);
+        let written = match (&view, working.strip_prefix(&root)) {
+            (Some(view), Ok(inner)) => view.written().join(inner),
+            _ => working.clone(),
+        };
+        Ok(Self { working, written, view, folder, in_project: true })
+    }
+
+    fn view(working: &Path, job: &Job, folder: &Path) -> io::Result<View> {
+        // Of an attempt that was killed.
+        clear(folder)?;
+        // The job's folder is `results/store/staging/KEY/files`.
+        let store = job.dir.ancestors().nth(3).map(fs::canonicalize).transpose()?;
+        View::new(&root(working, job), working, store.as_deref(), folder)
+    }
+
+    /// The folder that the program starts in.
+    pub(super) fn working(&self) -> &Path {
+        &self.working
+    }
+
+    /// The folder in which what the program writes by relative paths is found.
+    pub(super) fn written(&self) -> &Path {
+        &self.written
+    }
+
+    /// True if the program sees its project, and its inputs where they are.
+    pub(super) fn is_project(&self) -> bool {
+        self.in_project
+    }
+
+    /// Makes programs start here.
+    pub(super) fn apply(&self, programs: &mut [process::Command]) {
+        for program in programs.iter_mut().filter(|_| self.view.is_some()) {
+            if let Some(view) = &self.view {
+                view.apply(program);
+            }
+        }
+    }
+
+    /// Checks the outputs, and brings them to the job's folder, which has nothing else then.
+    pub(super) fn keep(&self, outputs: &[&str], folder: &Folder) -> Result<(), Failure> {
+        let of = if self.in_project {
+            if self.view.is_some() {
+                unmark(&self.written).map_err(disk("what the program wrote cannot be read"))?;
+            }
+            &Folder::open(&self.written).map_err(disk("what the program wrote cannot be read"))?
+        } else {
+            folder
+        };
+        for output in outputs {
+            of.check(output, outputs)?;
+        }
+        if self.in_project {
+            for output in outputs {
+                let (from, to) = (self.written.join(output), folder.path().join(output));
+                take(&from, &to, self.view.is_some()).map_err(disk("an output cannot be kept"))?;
+            }
+        }
+        folder.keep(outputs).map_err(disk("the job's folder cannot be cleaned up"))
+    }
+
+    /// Removes what the program has written and what is not kept.
+    pub(super) fn clear(&self) -> io::Result<()> {
+        clear(&self.folder)
+    }
+}
+
+/// The folder that a view covers: the project, if the program runs in it.
+fn root(working: &Path, job: &Job) -> PathBuf {
+    let project = job.project.as_deref().and_then(|project| fs::canonicalize(project).ok());
+    project.filter(|project| working.starts_with(project)).unwrap_or_else(|| working.to_owned())
+}
+
+/// Moves or copies an output. One that another one contains is there already.
+fn take(from: &Path, to: &Path, moves: bool) -> io::Result<()> {
+    if to.symlink_metadata().is_ok() {
+        return Ok(());
+    }
+    if let Some(folder) = to.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    if moves && from.symlink_metadata().is_ok() {
+        return fs::rename(from, to);
+    }
+    let kind = fs::symlink_metadata(from)?.file_type();
+    if kind.is_symlink() {
+        return fs::os::unix::fs::symlink(fs::read_link(from)?, to);
+    }
+    if kind.is_file() {
+        return fs::copy(from, to).map(drop);
+    }
+    fs::create_dir(to)?;
+    fs::read_dir(from)?.try_for_each(|entry| {
+        let entry = entry?;
+        take(&entry.path(), &to.join(entry.file_name()), false)
+    })
+}
+
+/// Removes the marks of an overlay for files that the program has removed.
+fn unmark(folder: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let kind = entry.file_type()?;
+        if kind.is_char_device() {
+            fs::remove_file(entry.path())?;
+        } else if kind.is_dir() {
+            unmark(&entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+/// Removes a folder. An overlay leaves one in it that its owner may not enter.
+fn clear(folder: &Path) -> io::Result<()> {
+    let inner = folder.join("work/work");
+    if inner.is_dir() {
+        fs::set_permissions(&inner, Permissions::from_mode(0o700))?;
+    }
+    match fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,121 @@
+//! Programs that run in their project as they do by hand.
+
+use fs_err as fs;
+
+use crate::{
+    sandbox::Sandbox,
+    tracking::{open, run},
+};
+
+/// A project with a package, a configuration that is executed, and data beside the folder that programs start in.
+fn project() -> Sandbox {
+    let sandbox = Sandbox::with(
+        "
+steps:
+  train:
+    uses: command
+    matrix: { lr: [0.1, 0.2] }
+    with:
+      project: code
+      argv: [python3, -m, pkg.train, '--lr=${{ matrix.lr }}']
+      outputs: [runs/model.pt]
+      reads: { csv: log.csv }
+    resources: { cpus: 1 }
+tables:
+  loss: { from: train, rows: [lr], cells: [loss, lines] }
+",
+    );
+    sandbox.write("pyproject.toml", "");
+    sandbox.write("data/points.txt", "1\n2\n3\n");
+    sandbox.write("code/configurator.py", "scale = 10\n");
+    sandbox.write("code/pkg/__init__.py", "");
+    sandbox.write("code/pkg/model.py", "def loss(lr, scale): return lr * scale\n");
+    sandbox.write(
+        "code/pkg/train.py",
+        "import os, sys\nfrom pkg.model import loss\nexec(open('configurator.py').read())\n\
+         lines = len(open('../data/points.txt').readlines())\nlr = float(sys.argv[1].split('=')[1])\n\
+         assert not os.path.exists('runs') and not os.path.exists('../data/cache')\n\
+         os.makedirs('runs')\nopen('runs/model.pt', 'w').write(str(lr))\nopen('../data/cache', 'w').write('x')\n\
+         os.remove('configurator.py')\n\
+         open('log.csv', 'w').write('step,loss\\n1,%g\\n' % loss(lr, scale))\nprint('lines=%d' % lines)\n",
+    );
+    sandbox
+}
+
+#[test]
+fn a_program_runs_in_its_project_and_its_writes_are_its_own() {
+    let sandbox = project();
+    run(&sandbox);
+    let report = sandbox.sweep(&["report", "recipe.yaml", "--format", "csv"]);
+    assert!(report.stdout.contains("0.1,1,") || report.stdout.contains("0.1,1.0"), "{}", report.stdout);
+    for path in ["code/runs", "code/log.csv", "data/cache"] {
+        assert!(!sandbox.path(path).exists(), "{path}");
+    }
+    assert!(sandbox.path("code/configurator.py").exists());
+    let kept = |name: &str| {
+        let records = fs::read_dir(sandbox.path("results/store"))
+            .unwrap()
+            .filter_map(|shard| fs::read_dir(shard.ok()?.path()).ok());
+        let files = records
+            .flatten()
+            .filter_map(|record| fs::read_to_string(record.ok()?.path().join("files").join(name)).ok());
+        let mut files: Vec<String> = files.collect();
+        files.sort();
+        files
+    };
+    assert_eq!(kept("runs/model.pt"), ["0.1", "0.2"]);
+    assert_eq!(kept("log.csv"), Vec::<String>::new());
+    assert_eq!(fs::read_dir(sandbox.path("results/store/staging")).map_or(0, Iterator::count), 0);
+}
+
+#[test]
+fn what_a_program_reads_in_its_project_decides_what_runs_again() {
+    let sandbox = project();
+    run(&sandbox);
+    assert_eq!(open(&sandbox), Vec::<String>::new());
+    sandbox.write("notes.md", "unread");
+    assert_eq!(open(&sandbox), Vec::<String>::new());
+    for (path, text) in [("data/points.txt", "1\n2\n"), ("code/pkg/model.py", "def loss(lr, scale): return 7\n")] {
+        sandbox.write(path, text);
+        assert_eq!(open(&sandbox), ["train/lr=0.1", "train/lr=0.2"], "{path}");
+        run(&sandbox);
+    }
+}
+
+#[test]
+fn a_failed_program_leaves_nothing_in_its_project() {
+    let sandbox = Sandbox::with(
+        "
+steps:
+  train:
+    uses: command
+    with: { project: ., run: 'echo x > made; exit 3' }
+",
+    );
+    sandbox.write("pyproject.toml", "");
+    assert_eq!(sandbox.sweep(&["run", "recipe.yaml"]).code, Some(5));
+    assert!(!sandbox.path("made").exists());
+}
+
+#[test]
+fn the_place_of_a_project_is_no_part_of_the_key() {
+    let keys = |folder: &str| {
+        let sandbox = Sandbox::with(&format!(
+            "steps:\n  a:\n    uses: command\n    with: {{ project: {folder}, run: 'echo x=1' }}\n"
+        ));
+        fs::create_dir_all(sandbox.path("inner")).unwrap();
+        let plan = sandbox.sweep(&["plan", "recipe.yaml", "--format", "json"]);
+        let plan: serde_json::Value = serde_json::from_str(&plan.stdout).unwrap();
+        plan["jobs"][0]["key"].as_str().unwrap_or_default().to_owned()
+    };
+    assert!(!keys(".").is_empty());
+    assert_eq!(keys("."), keys("inner"));
+}
+
+#[test]
+fn a_folder_that_is_missing_is_a_mistake_of_the_recipe() {
+    let sandbox = Sandbox::with("steps:\n  a:\n    uses: command\n    with: { project: nowhere, run: 'true' }\n");
+    let ended = sandbox.sweep(&["plan", "recipe.yaml"]);
+    assert_eq!(ended.code, Some(3));
+    assert!(ended.stderr.contains("recipe.yaml:4:22") && ended.stderr.contains("there is no `"), "{}", ended.stderr);
+}

@@ -1,0 +1,249 @@
+//! A private view of a folder: a program sees the folder where it is, and its writes go to another place.
+//!
+//! The program's process gets a mount namespace of its own, in which an overlay covers the folder. Without the right to mount,
+//! it gets a user namespace, too, with the same user and group. All of it ends with the last process that is in it.
+
+use std::{
+    ffi::{CStr, CString, OsString},
+    fs::DirBuilder,
+    io,
+    os::{
+        fd::RawFd,
+        unix::{ffi::OsStrExt as _, fs::DirBuilderExt as _, process::CommandExt as _},
+    },
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    ptr,
+};
+
+/// A private view of a folder.
+#[derive(Debug, Clone)]
+pub struct View {
+    folder: CString,
+    /// A folder inside that is not covered.
+    shared: Option<CString>,
+    working: CString,
+    upper: PathBuf,
+    options: CString,
+    /// The same for a mount in a user namespace.
+    user_options: CString,
+    user_map: Vec<u8>,
+    group_map: Vec<u8>,
+}
+
+impl View {
+    /// A view of `folder`, an absolute path without links. Writes go to the folder `upper` in `place`, which is made.
+    ///
+    /// Programs start in the folder `working`. The folder `shared` below `folder` is not covered: writes to it reach it.
+    ///
+    /// # Errors
+    ///
+    /// If `place` cannot be made, or if a path has a NUL character.
+    pub fn new(folder: &Path, working: &Path, shared: Option<&Path>, place: &Path) -> io::Result<Self> {
+        let (upper, work) = (place.join("upper"), place.join("work"));
+        let mut builder = DirBuilder::new();
+        builder.recursive(true).mode(0o755);
+        // The working folder is where relative paths of the program lead, so what it writes is looked for there.
+        builder.create(upper.join(working.strip_prefix(folder).unwrap_or(Path::new(""))))?;
+        builder.create(&work)?;
+        let mut options = OsString::from("lowerdir=");
+        options.push(escaped(folder));
+        options.push(",upperdir=");
+        options.push(escaped(&upper));
+        options.push(",workdir=");
+        options.push(escaped(&work));
+        let mut user_options = options.clone();
+        user_options.push(",userxattr");
+        // SAFETY: these take nothing and cannot fail.
+        let (user, group) = unsafe { (libc::geteuid(), libc::getegid()) };
+        Ok(Self {
+            folder: text(folder)?,
+            shared: shared.filter(|shared| shared.starts_with(folder)).map(text).transpose()?,
+            working: text(working)?,
+            upper,
+            options: text(Path::new(&options))?,
+            user_options: text(Path::new(&user_options))?,
+            user_map: format!("{user} {user} 1").into_bytes(),
+            group_map: format!("{group} {group} 1").into_bytes(),
+        })
+    }
+
+    /// The folder that has what programs have written below the folder of the view, by the same relative paths.
+    pub fn written(&self) -> &Path {
+        &self.upper
+    }
+
+    /// Makes `command` start its program in the view.
+    pub fn apply(&self, command: &mut Command) {
+        let view = self.clone();
+        // SAFETY: between fork and exec, `enter` only makes system calls with memory that was allocated before the fork.
+        unsafe {
+            command.pre_exec(move || view.enter());
+        }
+    }
+
+    /// Checks that this machine lets a program start in a view: starts one in a view of an empty folder below `place`.
+    ///
+    /// # Errors
+    ///
+    /// The reason why it does not.
+    pub fn check(place: &Path) -> io::Result<()> {
+        let folder = place.join("folder");
+        DirBuilder::new().recursive(true).create(&folder)?;
+        let folder = folder.canonicalize()?;
+        let mut command = Command::new("true");
+        Self::new(&folder, &folder, None, place)?.apply(&mut command);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let status = command.status()?;
+        if status.success() { Ok(()) } else { Err(io::Error::other(format!("`true` ended with {status}"))) }
+    }
+
+    fn enter(&self) -> io::Result<()> {
+        // SAFETY: takes a flag.
+        let alone = unsafe { libc::unshare(libc::CLONE_NEWNS) } == 0;
+        if !alone {
+            // SAFETY: as above.
+            done(unsafe { libc::unshare(libc::CLONE_NEWUSER | libc::CLONE_NEWNS) })?;
+            write(c"/proc/self/setgroups", b"deny")?;
+            write(c"/proc/self/uid_map", &self.user_map)?;
+            write(c"/proc/self/gid_map", &self.group_map)?;
+        }
+        mount(c"none", c"/", None, libc::MS_REC | libc::MS_PRIVATE, None)?;
+        // Opened before the overlay covers it.
+        let shared = self.shared.as_deref().map(open).transpose()?;
+        let options = if alone { &self.options } else { &self.user_options };
+        mount(c"overlay", &self.folder, Some(c"overlay"), 0, Some(options))?;
+        if let (Some(path), Some(opened)) = (&self.shared, shared) {
+            let mut source = [0; 32];
+            mount(descriptor(opened, &mut source), path, None, libc::MS_BIND | libc::MS_REC, None)?;
+            // SAFETY: the descriptor is this function's own.
+            done(unsafe { libc::close(opened) })?;
+        }
+        // SAFETY: the path ends with NUL and lives as long as the call.
+        done(unsafe { libc::chdir(self.working.as_ptr()) })
+    }
+}
+
+/// A path as an option of an overlay.
+fn escaped(path: &Path) -> OsString {
+    let mut bytes = Vec::new();
+    for byte in path.as_os_str().as_bytes() {
+        if matches!(byte, b'\\' | b':' | b',') {
+            bytes.push(b'\\');
+        }
+        bytes.push(*byte);
+    }
+    std::os::unix::ffi::OsStringExt::from_vec(bytes)
+}
+
+fn text(path: &Path) -> io::Result<CString> {
+    CString::new(path.as_os_str().as_bytes()).map_err(io::Error::from)
+}
+
+fn done(result: libc::c_int) -> io::Result<()> {
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+fn mount(
+    source: &CStr,
+    target: &CStr,
+    kind: Option<&CStr>,
+    flags: libc::c_ulong,
+    options: Option<&CString>,
+) -> io::Result<()> {
+    let kind = kind.map_or(ptr::null(), CStr::as_ptr);
+    let options = options.map_or(ptr::null(), |options| options.as_ptr().cast());
+    // SAFETY: all texts end with NUL and live as long as the call; a null pointer stands for none.
+    done(unsafe { libc::mount(source.as_ptr(), target.as_ptr(), kind, flags, options) })
+}
+
+fn open(path: &CStr) -> io::Result<RawFd> {
+    // SAFETY: the path ends with NUL and lives as long as the call.
+    let opened = unsafe { libc::open(path.as_ptr(), libc::O_PATH | libc::O_DIRECTORY | libc::O_CLOEXEC) };
+    if opened < 0 { Err(io::Error::last_os_error()) } else { Ok(opened) }
+}
+
+/// The path by which a descriptor of this process can be mounted. Written without allocating.
+fn descriptor(number: RawFd, text: &mut [u8; 32]) -> &CStr {
+    const START: &[u8] = b"/proc/self/fd/";
+    text[..START.len()].copy_from_slice(START);
+    let mut digits = [0; 12];
+    let mut count = 0;
+    let mut rest = number;
+    while rest > 0 || count == 0 {
+        digits[count] = b'0' + u8::try_from(rest % 10).unwrap_or(0);
+        rest /= 10;
+        count += 1;
+    }
+    for index in 0..count {
+        text[START.len() + index] = digits[count - 1 - index];
+    }
+    CStr::from_bytes_until_nul(text).unwrap_or(c"")
+}
+
+/// Writes to a file that exists.
+fn write(path: &CStr, content: &[u8]) -> io::Result<()> {
+    // SAFETY: the path ends with NUL, the content has its length, both live as long as the calls, and the descriptor is closed once.
+    unsafe {
+        let file = libc::open(path.as_ptr(), libc::O_WRONLY | libc::O_CLOEXEC);
+        if file < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let written = libc::write(file, content.as_ptr().cast(), content.len());
+        let result = if written < 0 { Err(io::Error::last_os_error()) } else { Ok(()) };
+        libc::close(file);
+        result
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn shell(view: &View, script: &str) -> String {
+        let mut command = Command::new("sh");
+        command.args(["-eu", "-c", script]);
+        view.apply(&mut command);
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    #[test]
+    fn a_program_sees_the_folder_and_its_writes_are_its_own() {
+        let place = tempfile::tempdir().unwrap();
+        if let Err(error) = View::check(&place.path().join("check")) {
+            println!("no views on this machine: {error}");
+            return;
+        }
+        // Commas, colons and backslashes separate options of a mount.
+        let project = place.path().canonicalize().unwrap().join(r"a,b:c\d");
+        let (sources, results) = (project.join("src"), project.join("results"));
+        fs::create_dir_all(&sources).unwrap();
+        fs::create_dir_all(&results).unwrap();
+        fs::write(project.join("data"), "old\n").unwrap();
+        fs::write(sources.join("gone"), "").unwrap();
+        let view = View::new(&project, &sources, Some(&results), &results.join("view")).unwrap();
+        let script = "pwd; cat ../data; echo new >> ../data; cat ../data; rm gone; echo x > made; mkdir -p ../runs/1; \
+                      echo kept > ../results/kept; ls";
+        let expected = format!("{}\nold\nold\nnew\nmade\n", sources.display());
+        assert_eq!(shell(&view, script), expected);
+        assert_eq!(fs::read_to_string(project.join("data")).unwrap(), "old\n");
+        assert!(sources.join("gone").exists() && !sources.join("made").exists() && !project.join("runs").exists());
+        assert_eq!(fs::read_to_string(results.join("kept")).unwrap(), "kept\n");
+        assert_eq!(fs::read_to_string(view.written().join("src/made")).unwrap(), "x\n");
+        assert!(view.written().join("runs/1").is_dir());
+        // Two views do not see each other's writes.
+        let other = View::new(&project, &sources, Some(&results), &results.join("other")).unwrap();
+        assert_eq!(shell(&other, "cat ../data; ls"), "old\ngone\n");
+    }
+
+    #[test]
+    fn numbers_of_descriptors_are_written_out() {
+        let mut text = [0; 32];
+        assert_eq!(descriptor(0, &mut text), c"/proc/self/fd/0");
+        assert_eq!(descriptor(1_024, &mut [0; 32]), c"/proc/self/fd/1024");
+    }
+}
