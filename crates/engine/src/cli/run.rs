@@ -23,7 +23,7 @@ use sweep_job::{
 use self::{
     batches::{Past, Round},
     elsewhere::{opening, shared},
-    states::{look_again, share, states, warn_of_scarcity},
+    states::{look_again, say_at_once, share, states, warn_of_scarcity},
 };
 use super::{
     ChangeArgs, OnlyArgs, Prepared,
@@ -66,7 +66,7 @@ pub(super) struct RunArgs {
     #[command(flatten)]
     only: OnlyArgs,
     /// Maximum number of jobs at once, even if cores, GPUs and memory allow more.
-    #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, short, value_name = "N", env = "SWEEP_JOBS", value_parser = clap::value_parser!(u16).range(1..))]
     jobs: Option<u16>,
     /// Stop at the first failure, instead of running the jobs that do not need the failed job.
     #[arg(long, overrides_with = "keep_going")]
@@ -264,6 +264,9 @@ impl Request<'_> {
         looked.standing.take_back(store).map_err(Error::io("cannot write to the store"))?;
         look_again(store, plan, &mut self.states);
         let history = History::read(store, plan).map_err(Error::io("cannot read the store"))?;
+        if through == Through::Local {
+            say_at_once(plan, &self.states, &self.limits, &history);
+        }
         let manifest = Manifest::new(plan, &self.states, limits, through, &history);
         // It takes time, and others look at the folder as soon as it is there.
         let provenance = RunProvenance::determine(plan);

@@ -16,6 +16,7 @@ pub mod machine;
 pub(crate) mod packages;
 mod program;
 mod quotas;
+pub(crate) mod settings;
 pub(crate) mod sharing;
 pub(crate) mod system;
 pub(crate) mod threads;

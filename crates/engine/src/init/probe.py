@@ -412,7 +412,7 @@ def patch_tyro(tyro):
 
 
 def patch_sweep(module):
-    def params(**defaults):
+    def params(*_, **defaults):
         kinds = {name: None if value is None else type(value).__name__ for name, value in defaults.items()}
         styles = {name: "list" if isinstance(value, (list, tuple)) else "value" for name, value in defaults.items()}
         report("sweep", [parameter(name, styles[name], value, kinds[name]) for name, value in defaults.items()])

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 /// Bounds of runs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bounds {
-    /// Most jobs.
+    /// Most starts of jobs.
     pub jobs: usize,
     /// Longest duration, in seconds.
     pub seconds: f64,
@@ -34,7 +34,7 @@ pub enum Limit {
 /// Resources that runs have used.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Usage {
-    /// Jobs that were started.
+    /// Starts of jobs; each attempt at a job is one.
     pub jobs: usize,
     /// Duration of the runs, in seconds.
     pub seconds: f64,

@@ -167,6 +167,11 @@ pub struct Job {
 }
 
 impl Job {
+    /// True if it runs a program of the user's.
+    pub(crate) fn is_program(&self) -> bool {
+        self.identity.task == lint::COMMAND
+    }
+
     /// True if its times count: it runs alone, or in rounds with others.
     pub(crate) fn measures(&self) -> bool {
         self.resources.exclusive || self.turn.is_some()

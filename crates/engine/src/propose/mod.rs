@@ -16,7 +16,7 @@ mod seal;
 mod study;
 mod verify;
 
-use std::{io, thread, time::Duration};
+use std::{io, slice, thread, time::Duration};
 
 use serde::Serialize;
 
@@ -28,7 +28,11 @@ pub use self::{
     runner::{RunError, run_jobs},
     verify::{Checked, verify},
 };
-use self::{referee::Referee, seal::Secret, study::Subject};
+use self::{
+    referee::{NOISE, Referee},
+    seal::Secret,
+    study::Subject,
+};
 use crate::{
     batches::SearchError,
     export::bundle::BundleError,
@@ -175,6 +179,10 @@ pub struct Cost {
     pub cached: usize,
     /// Jobs of the search that are to run.
     pub open: usize,
+    /// Jobs that measure the noise of the baseline, if that is not known yet.
+    pub noise: usize,
+    /// Jobs of a sealed seed.
+    pub pair: usize,
     /// Expected seconds of all jobs that are to run, one after the other; `None` if nothing is known of their durations.
     pub seconds: Option<f64>,
 }
@@ -308,7 +316,13 @@ fn estimate(
     let expected = grant.map(|grant| (grant.pairs, grant.power)).or(expected);
     let (pairs, power) = expected.unzip();
     let seconds = known.map(|[open, pair]| open + pair * pairs.unwrap_or(most) as f64);
-    answer.cost = Cost { cached: wanted.cached, open: wanted.open, seconds };
+    let noise = if answer.noise.is_none() {
+        NOISE * subject.jobs_of_seed(slice::from_ref(&subject.proposal.recipe))?
+    } else {
+        0
+    };
+    let pair = subject.jobs_of_seed(&subject.both())?;
+    answer.cost = Cost { cached: wanted.cached, open: wanted.open, noise, pair, seconds };
     Ok(Answer { asked, pairs, power, ..answer })
 }
 

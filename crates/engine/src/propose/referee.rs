@@ -26,7 +26,7 @@ use crate::{
 };
 
 /// Seeds with which the noise of a baseline is measured.
-const NOISE: usize = 5;
+pub(super) const NOISE: usize = 5;
 
 /// Folder of the bundles, below the results.
 pub(super) const FOLDER: &str = "proposals";

@@ -119,6 +119,12 @@ impl<'a> Subject<'a> {
         Ok(Key::of_json(&keys?)?)
     }
 
+    /// Number of jobs that each further seed takes.
+    pub(super) fn jobs_of_seed(&self, paths: &[PathBuf]) -> Result<usize, ProposeError> {
+        let jobs = |seeds: &[i64]| Ok::<_, ProposeError>(self.plan(paths, Some(seeds), false)?.selection()?.len());
+        Ok(jobs(&[CANONICAL, CANONICAL + 1])?.saturating_sub(jobs(&[CANONICAL])?))
+    }
+
     /// The jobs that a run takes.
     pub(super) fn wanted(&self, plan: &Plan) -> Result<Wanted, ProposeError> {
         let selected: HashSet<JobId> = plan.selection()?;

@@ -40,6 +40,8 @@ pub(super) struct Attempt {
     pub(super) log_from: u64,
     pub(super) started: Timestamp,
     pub(super) begun: Instant,
+    /// Time since then in which this process did not run, which does not count for its time limit.
+    pub(super) forgiven: Duration,
     /// Its last message.
     pub(super) outcome: Option<Result<Outcome, Failure>>,
     /// Files that its program has read.
@@ -175,6 +177,15 @@ impl Attempt {
         }
     }
 
+    /// Leaves this much time before now, in which nobody listened to it, out of its limits.
+    pub(super) fn forgive(&mut self, time: Duration) {
+        self.worker.forgive(time);
+        self.forgiven += time.min(self.begun.elapsed());
+        if let Some(End { next: (_, at), .. }) = &mut self.ending {
+            *at += time;
+        }
+    }
+
     /// Checks the time: a job that exceeds its time limit or its heartbeat is ended.
     pub(super) fn watch(&mut self, policy: &Policy) {
         self.peak = self.peak.max(peak_memory(self.worker.id()).unwrap_or(0));
@@ -183,7 +194,7 @@ impl Attempt {
         }
         if self.ending.is_some() {
             self.enforce();
-        } else if policy.timeout.is_some_and(|timeout| self.begun.elapsed() >= timeout) {
+        } else if policy.timeout.is_some_and(|timeout| self.begun.elapsed() >= timeout + self.forgiven) {
             self.end(Ending::Timeout, policy);
         } else if policy.heartbeat.is_some_and(|heartbeat| self.worker.silence() >= heartbeat) {
             self.end(Ending::Stalled, policy);

@@ -1,5 +1,6 @@
 //! The loop that owns the state of a run.
 
+mod absence;
 mod beside;
 mod gpus;
 mod rounds;
@@ -34,6 +35,7 @@ use super::{
 use crate::{
     host::{
         log,
+        settings::Settings,
         sharing::{Sharing, SharingError},
         system::Load,
     },
@@ -96,6 +98,10 @@ pub(super) struct Run<'a, 'o> {
     /// Jobs that were selected.
     jobs: usize,
     ticked: Instant,
+    /// Time at which the loop waited last.
+    waited: Instant,
+    /// Settings of this process when the run began, which workers inherit.
+    settings: Settings,
     /// Deadline for results: those that are not in the store by then are abandoned.
     looked: Instant,
     summary: Summary,
@@ -151,6 +157,8 @@ impl<'a, 'o> Run<'a, 'o> {
             deadline: None,
             jobs: wanted.len() - count(Disposition::No) - count(Disposition::Reserve),
             ticked: Instant::now(),
+            waited: Instant::now(),
+            settings: Settings::now(),
             looked: Instant::now(),
             summary: Summary { cached: count(Disposition::Cached), ..Summary::default() },
             sender,
@@ -170,7 +178,9 @@ impl<'a, 'o> Run<'a, 'o> {
         over = self.step(Event::Begin) || over;
         over = self.is_over(&mut rounds, over)?;
         while !over {
-            over = match self.receiver.recv_timeout(TICK) {
+            let input = self.receiver.recv_timeout(TICK);
+            self.forgive_absence();
+            over = match input {
                 Ok(Input::Message(job, message)) => {
                     self.message(job, message);
                     false

@@ -7,6 +7,7 @@ mod messages;
 
 mod aggregates;
 mod aliases;
+mod at_once;
 mod best;
 mod bundles;
 mod cache;
@@ -82,6 +83,7 @@ mod tables;
 mod takeover;
 mod tasks;
 mod terminal;
+mod traces;
 mod tracking;
 mod tracking_sources;
 #[cfg(feature = "remote")]

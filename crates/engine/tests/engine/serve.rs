@@ -237,3 +237,43 @@ fn whoever_never_finishes_a_request_is_cut_and_others_are_answered() {
     server.signal(Signal::INT);
     assert_eq!(server.code(), Some(0));
 }
+
+#[test]
+fn open_streams_of_one_client_keep_no_page_from_others() {
+    let sandbox = study();
+    let mut command = std::process::Command::new("sh");
+    // So few files that the streams would take all connections.
+    command.args(["-c", "ulimit -n 64; exec \"$0\" ui --port 0", env!("CARGO_BIN_EXE_sweep-engine")]);
+    command.current_dir(sandbox.path(".")).env_remove("SWEEP_RESULTS").stdout(std::process::Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+    let port: u16 = line.trim().rsplit(':').next().unwrap().trim_end_matches('/').parse().unwrap();
+    let server = Running::from(child);
+    let open: Vec<TcpStream> = (0..80)
+        .map(|_| {
+            let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+            stream.set_read_timeout(Some(Duration::from_mins(1))).unwrap();
+            stream.write_all(b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+            stream
+        })
+        .collect();
+    assert_eq!(code(&ask(port, "GET", "/", "localhost")), 200);
+    // A further one has the state, and asks again.
+    let further = ask(port, "GET", "/events", "localhost");
+    assert!(
+        code(&further) == 200 && further.contains("retry: 5000") && further.contains("\"recipe\":\"served\""),
+        "{further}"
+    );
+    // What is closed makes room.
+    drop(open);
+    crate::sandbox::until("a stream stays open", || {
+        let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+        stream.set_read_timeout(Some(Duration::from_mins(1))).unwrap();
+        stream.write_all(b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+        let mut lines = BufReader::new(&stream).lines().map_while(Result::ok);
+        lines.find(|line| line.starts_with("retry:") || line.starts_with("data:")).unwrap().starts_with("data:")
+    });
+    server.signal(Signal::INT);
+    assert_eq!(server.code(), Some(0));
+}

@@ -11,9 +11,10 @@ use std::{
     time::{Duration, Instant},
 };
 
+use signal_hook::consts::SIGTERM;
 use sweep_job::{Failure, Outcome, Values};
 
-use super::{Run, io_failure};
+use super::{Retry, Run, io_failure};
 use crate::{
     host::{
         self,
@@ -29,6 +30,7 @@ use crate::{
         reads::{Changed, Reads},
         scheduler::Event,
         slots::Lease,
+        starts,
         states::{self, Stateful},
     },
     store::{Pending, StoreError},
@@ -133,6 +135,10 @@ impl Run<'_, '_> {
     }
 
     fn begin(&mut self, job: usize, prepared: Prepared, reads: Arc<Reads>) -> Vec<Event> {
+        if !starts::take() {
+            drop(prepared);
+            return self.out_of_starts(job);
+        }
         let Prepared { lease, values, pending } = prepared;
         let (cpus, gpus) = (lease.cpus, lease.gpus.clone());
         match self.spawn(job, lease, values, pending, reads) {
@@ -145,6 +151,24 @@ impl Run<'_, '_> {
         }
     }
 
+    /// As many jobs have started as may: no other one does, and the run ends with those that run.
+    fn out_of_starts(&mut self, job: usize) -> Vec<Event> {
+        if self.summary.interrupted.is_none() {
+            let text = "as many jobs have started as the budget allows, retries included; no other one starts";
+            self.tell(&RunEvent::Notice { text: text.to_owned(), warning: true });
+            self.summary.interrupted = Some(SIGTERM);
+        }
+        let refused = match self.retrying.remove(&job) {
+            Some(Retry { seconds, failure, .. }) => {
+                self.report_failure(job, seconds, failure);
+                Event::Failed(job)
+            }
+            None => self.give_up(job),
+        };
+        // Carried out from the end.
+        vec![Event::Stop, refused]
+    }
+
     fn not_started(&mut self, job: usize, error: io::Error) -> Vec<Event> {
         let (crowded, error) = (error.kind() == io::ErrorKind::WouldBlock, refused(error));
         let failure = io_failure(format!("the worker could not be started: {error}"));
@@ -154,13 +178,7 @@ impl Run<'_, '_> {
         self.store_failed(job, &StoreError::from(error), 0.0, failure)
     }
 
-    pub(super) fn commit(
-        &mut self,
-        job: usize,
-        mut attempt: Attempt,
-        outcome: Outcome,
-        end: (f64, Load),
-    ) -> Vec<Event> {
+    pub(super) fn commit(&mut self, job: usize, attempt: Attempt, outcome: Outcome, end: (f64, Load)) -> Vec<Event> {
         let (seconds, after) = end;
         let planned = self.plan.job(JobId::new(job));
         let surroundings = self.surroundings.get().map(Arc::clone);
@@ -188,8 +206,8 @@ impl Run<'_, '_> {
             },
         };
         // One that was asked to end may still do so.
-        if attempt.asked.is_none() && attempt.ending.is_none() && self.idle.keep(attempt.worker) {
-            attempt.pending.settle();
+        if attempt.asked.is_none() && attempt.ending.is_none() {
+            self.idle.keep(attempt.worker);
         }
         let (pending, begun, reads) = (attempt.pending, attempt.begun, attempt.reads);
         let (stateful, own) = (Stateful::of(self.plan, JobId::new(job)), self.store.clone());

@@ -3,7 +3,7 @@
 use std::{
     io,
     sync::{Arc, PoisonError},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use fs_err as fs;
@@ -120,7 +120,7 @@ impl Run<'_, '_> {
             info_span!(target: host::log::SPAWN, "spawn", job = planned.label.to_string(), attempt, pid = field::Empty);
         let _spawning = span.enter();
         // A worker for programs leaves nothing of them behind. Heartbeats and launchers are those of one job.
-        let stays = planned.task.name == "command" && planned.policy.heartbeat.is_none() && launched(&values).is_none();
+        let stays = planned.is_program() && planned.policy.heartbeat.is_none() && launched(&values).is_none();
         let spec = sweep_job::Job {
             protocol: PROTOCOL,
             task: planned.task.name.to_owned(),
@@ -147,7 +147,11 @@ impl Run<'_, '_> {
         // Of an attempt whose engine was killed.
         scratch.clear();
         let log_from = fs::metadata(&log).map_or(0, |log| log.len());
-        let worker = self.idle.start(&Start { id: job, job: &spec, log: &log, gpus, env }, &self.sender)?;
+        let start = Start { id: job, job: &spec, log: &log, gpus, env };
+        if !self.idle.has_one_for(&start) {
+            self.warn_of_settings();
+        }
+        let worker = self.idle.start(&start, &self.sender)?;
         span.record("pid", worker.id());
         self.attempts.insert(job, attempt);
         let of_job = Attempt {
@@ -160,6 +164,7 @@ impl Run<'_, '_> {
             log_from,
             started,
             begun,
+            forgiven: Duration::ZERO,
             outcome: None,
             observed: None,
             scratch,

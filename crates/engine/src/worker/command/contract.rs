@@ -1,7 +1,7 @@
 //! The files of the contract with a program, in the folder `.sweep` of the job's scratch folder, and their variables.
 
 use std::{
-    io,
+    io::{self, Write as _},
     path::{Path, PathBuf},
     process,
 };
@@ -34,8 +34,8 @@ impl Contract {
         let (state_file, report) = (folder.join("state.json"), folder.join(REPORT));
         let state = State::load(&state_file, &report);
         state.keep(&state_file)?;
-        fs::write(&report, "")?;
-        fs::write(folder.join(PARAMS), serde_json::to_vec(&command.params)?)?;
+        replace(&report, b"")?;
+        replace(&folder.join(PARAMS), &serde_json::to_vec(&command.params)?)?;
         Ok(Self { folder, earlier: state })
     }
 
@@ -79,6 +79,15 @@ impl Contract {
             None => program.env_remove("SWEEP_UNTIL"),
         };
     }
+}
+
+/// Puts a new file here. The one of an earlier attempt may still be open in a process that has outlived it.
+fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    fs::OpenOptions::new().write(true).create_new(true).open(path)?.write_all(content)
 }
 
 /// Removes what an attempt without a result leaves and a later one does not need. Without a file of the program to go on
