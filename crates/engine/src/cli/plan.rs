@@ -210,7 +210,7 @@ impl<'a> View<'a> {
         if let [Study { recipe: Recipe { about: Some(about), .. }, .. }] = plan.studies.as_slice() {
             text = format!("{}\n{text}", clean(about));
         }
-        text.extend(self.at_once.iter().map(|jobs| clean(&format!("{jobs}\n")).into_owned()));
+        text.extend(self.at_once.iter().map(|jobs| clean(&jobs.to_string()).into_owned() + "\n"));
         text.extend(self.savings.iter().map(|saving| saving.lines(&self.states)));
         text.extend(self.shares());
         let grid = if args.list {

@@ -27,10 +27,10 @@ pub struct AtOnce {
 }
 
 impl AtOnce {
-    /// The jobs that are to run, those that are bounded alike together; none if there are less than two.
+    /// The jobs that are to run, those that are bounded alike together, where there are several.
     pub fn of(plan: &Plan, open: &[JobId], limits: &Limits, history: &GpuHistory) -> Vec<Self> {
         let mut groups: Vec<Self> = Vec::new();
-        for id in open.iter().filter(|_| open.len() > 1) {
+        for id in open {
             let job = plan.job(*id);
             let measures = job.turn.is_some() && job.resources.cpus.is_none() && Usual::of(job).cpus.is_none();
             let (most, because) = bound(&demand(job, limits, history), limits, measures && job.is_program());
@@ -48,6 +48,7 @@ impl AtOnce {
         if let [only] = groups.as_mut_slice() {
             only.steps.clear();
         }
+        groups.retain(|group| group.jobs > 1);
         groups
     }
 }
@@ -58,7 +59,7 @@ impl fmt::Display for AtOnce {
         if !steps.is_empty() {
             write!(f, "{}: ", steps.join(", "))?;
         }
-        let at_once = if *most == 1 { "one at a time".to_owned() } else { format!("{most} at once") };
+        let at_once = if *most == 1 { "one at a time".to_owned() } else { format!("{} at once", most.min(jobs)) };
         write!(f, "{}, {at_once} ({because})", count(*jobs, "job"))
     }
 }
@@ -106,7 +107,7 @@ mod tests {
         assert_eq!(bound(&Demand { cpus: 8, ..one }, &limits, true).1, "all 8 cores each: their times are measured");
         assert_eq!(of(Demand { gpus: 1, ..one }, &limits), (2, "1 GPU each".to_owned()));
         assert_eq!(of(Demand { gpus: 1, share: Some(250), ..one }, &limits).0, 8);
-        assert_eq!(of(Demand { memory: 6 << 30, ..one }, &limits), (2, "6.0 GiB of memory each".to_owned()));
+        assert_eq!(of(Demand { memory: 6 << 30, ..one }, &limits), (2, "6.00 GiB of memory each".to_owned()));
         assert_eq!(of(one, &Limits { jobs: 3, ..limits.clone() }), (3, "`--jobs 3` or `SWEEP_JOBS=3`".to_owned()));
         assert_eq!(of(Demand { exclusive: true, ..one }, &limits).0, 1);
         assert_eq!(of(one, &Limits { cpus: 1, jobs: 1, ..limits }), (1, "1 core each".to_owned()));

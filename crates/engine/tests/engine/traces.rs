@@ -11,8 +11,7 @@ fn metric(sandbox: &Sandbox, label: &str, name: &str) -> Option<f64> {
 /// Keeps the report and the folder of a first job open, and writes to both when a second one asks for it.
 const SERVICE: &str = r#"
 cd "$1"
-read -r report < ask
-read -r folder < ask
+{ read -r report; read -r folder; } < ask
 exec 3>>"$report"
 here=$PWD
 cd "$folder"
@@ -40,8 +39,7 @@ steps:
     with:
       env: {{ PIPES: '{pipes}' }}
       run: |
-        echo \"$SWEEP_REPORT\" > \"$PIPES/ask\"
-        echo \"$PWD\" > \"$PIPES/ask\"
+        printf '%s\\n%s\\n' \"$SWEEP_REPORT\" \"$PWD\" > \"$PIPES/ask\"
         read answer < \"$PIPES/answer\"
         echo parent=$PPID
   b:
