@@ -28,5 +28,5 @@ pub use outcome::{Curve, Metric, Outcome, Unit};
 pub use params::{Bounds, Group, Inside, Kind, Param, ParamError, ParamType, Part, Path, Scalar, Variable};
 pub use protocol::{Failure, FailureKind, Job, LIVE_SERIES, Live, Message, PROTOCOL, Progress, Report, Speeds};
 pub use task::{Conflict, NEVER, Reach, Task, TaskInfo, TaskSpec};
-pub use value::Value;
+pub use value::{Spelling, Value};
 pub use values::{Name, Values};

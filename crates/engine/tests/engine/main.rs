@@ -74,6 +74,7 @@ mod serve;
 mod servers;
 mod signals;
 mod slurm;
+mod spellings;
 mod ssh;
 mod states;
 mod summaries;
