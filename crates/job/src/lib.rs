@@ -30,5 +30,5 @@ pub use params::{Bounds, Group, Inside, Kind, Param, ParamError, ParamType, Part
 pub use protocol::{Failure, FailureKind, Job, LIVE_SERIES, Live, Message, PROTOCOL, Progress, Report, Speeds};
 pub use reported::{Aggregates, Reported, ReportedSource};
 pub use task::{Conflict, NEVER, Reach, Task, TaskInfo, TaskSpec};
-pub use value::Value;
+pub use value::{Spelling, Value};
 pub use values::{Name, Values};

@@ -14,7 +14,7 @@ use crate::{
     analysis::search::{DecidedJobs, DecidedState},
     error::{Error, Exit},
     format::{clean, count},
-    plan::{JobId, Plan},
+    plan::{JobId, Plan, means},
     query::explain::{Cause, Explainer, Explanation, is_content, news},
     recipe::quoted,
     record::without_keys,
@@ -194,15 +194,8 @@ fn downstream(plan: &Plan, id: JobId, store: &Store) -> Vec<String> {
     names
 }
 
-/// The job that a label (with its axes in any order) or the beginning of a key names.
+/// The job that a label (with its axes in any order and its values in any spelling) or the beginning of a key names.
 fn find(plan: &Plan, name: &str) -> Result<JobId, Error> {
-    let sorted = |label: &str| {
-        let (step, point) = label.split_once('/').unwrap_or((label, ""));
-        let mut axes: Vec<&str> = point.split(',').collect();
-        axes.sort_unstable();
-        format!("{step}/{}", axes.join(","))
-    };
-    let wanted = sorted(name);
     let several = plan.studies.len() > 1;
     let labels: Vec<(String, JobId)> = plan
         .studies
@@ -216,7 +209,8 @@ fn find(plan: &Plan, name: &str) -> Result<JobId, Error> {
             })
         })
         .collect();
-    if let Some((_, id)) = labels.iter().find(|(label, _)| sorted(label) == wanted) {
+    let exact = labels.iter().find(|(label, _)| label.trim_end_matches('/') == name);
+    if let Some((_, id)) = exact.or_else(|| labels.iter().find(|(label, _)| means(label, name))) {
         return Ok(*id);
     }
     let hex = name.len() >= 4 && name.bytes().all(|byte| byte.is_ascii_hexdigit());

@@ -11,10 +11,12 @@ mod effects;
 mod expand;
 mod include;
 mod join;
+mod labels;
 mod lint;
 mod needs;
 mod nodes;
 mod order;
+mod progression;
 mod room;
 mod search;
 mod searched;
@@ -23,6 +25,7 @@ mod selection;
 mod serialized;
 mod states;
 mod turns;
+mod values;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -56,6 +59,7 @@ pub(crate) use self::{
     code::{digest_now, project_of, set_file},
     digest::normal,
     effects::{Layout, LayoutError},
+    select::means,
     selection::{resolved, selected},
 };
 use crate::host::log;

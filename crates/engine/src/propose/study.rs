@@ -246,7 +246,7 @@ fn points<'s>(study: &'s Study, step: &str, at: &[String]) -> Vec<(&'s Point, Jo
     let holds = |point: &Point| {
         at.iter().all(|condition| {
             let (axis, value) = condition.split_once('=').unwrap_or((condition, ""));
-            point.get(axis).is_some_and(|found| found.to_string() == value)
+            point.is_at(axis, value)
         })
     };
     study.steps[index].iter().filter(|(point, _)| holds(point)).map(|(point, id)| (point, *id)).collect()

@@ -23,6 +23,7 @@ use sweep_job::TaskInfo;
 use crate::suggest::Domain;
 
 use self::compose::Loader;
+pub(crate) use self::matrix::reads_alike;
 pub(crate) use self::template::{LONGEST, too_long};
 pub use self::{
     condition::{Condition, Filter},
@@ -37,6 +38,7 @@ pub use self::{
     matrix::{
         Ablation, Assignment, Axis, AxisValues, Design, Dimension, Draw, Factor, Matrix, Progression, Random, Suggested,
     },
+    node::typed_value,
     problem::{Collector, Problem, Problems, Warning, nearest, suggest},
     source::{Sources, Span, Spanned},
     template::{Known, Names, Reference, Scope, Template, check_references},

@@ -76,6 +76,7 @@ mod serve;
 mod servers;
 mod signals;
 mod slurm;
+mod spellings;
 mod ssh;
 mod states;
 mod summaries;

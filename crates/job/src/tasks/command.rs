@@ -35,8 +35,8 @@ params! {
         /// Form of `"${{ flags }}"`: `--name value`, `--name=value`, or `name=value` as Hydra reads it. A value of an
         /// inner map has its path as name, `opt.lr`. `null` is left out, except for Hydra.
         flags: FlagStyle = FlagStyle::Dashes;
-        /// Form of `true` and `false` in `"${{ flags }}"`: `--name` or nothing, `--name` or `--no-name`, or
-        /// `--name true`. Hydra's form is always `name=true`.
+        /// Form of `true` and `false` in `"${{ flags }}"`: `--name` or nothing, `--name` or `--no-name`, `--name true`, or
+        /// `--name True` as Python writes it. Hydra's form is always `name=true`.
         booleans: Booleans = Booleans::Flag;
         /// Writes `-` for `_` in the names of flags.
         hyphens: bool = false;
