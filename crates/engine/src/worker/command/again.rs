@@ -53,7 +53,10 @@ pub(crate) fn measure_again(record: &Record, values: &Values, files: &Path, log:
     if (&was.reads, &was.metrics) == (&now.reads, &now.metrics) {
         return Some(Again { outcome: record.outcome.clone(), notes: Vec::new() });
     }
-    let stored = Stored { record, files, log: Log::of(record, log) };
+    let mut stored = Stored { record, files, log: Log::of(record, log) };
+    if record.provenance.log.is_none() {
+        stored.check_log(&was);
+    }
     Some(stored.measure(&was, &now))
 }
 
@@ -100,6 +103,21 @@ impl Stored<'_> {
         let is_known = self.record.outcome.reported.is_some();
         outcome.reported = is_known.then(|| Box::new(Reported { sources: all, lines: known.lines, ..known }));
         Again { outcome, notes }
+    }
+
+    /// Does without a log of an earlier version in which standard output and standard error are mixed within lines: it does
+    /// not give the curves that were recorded.
+    fn check_log(&mut self, was: &Command) {
+        let patterns = was.sources().filter(|(kind, _)| *kind == STDOUT);
+        let differs = |(kind, place)| {
+            let Ok((source, _)) = self.replay(was, kind, place) else { return false };
+            let known = &self.record.outcome.curves;
+            source.curves.iter().any(|(name, curve)| known.get(name) != Some(curve))
+                || groups(place).iter().any(|name| known.contains_key(name) && !source.curves.contains_key(name))
+        };
+        if patterns.into_iter().any(differs) {
+            self.log = Err("the log of its run does not give the curves that were recorded".into());
+        }
     }
 
     /// The path of a file that the program wrote, if it was kept.
