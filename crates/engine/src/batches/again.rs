@@ -8,7 +8,7 @@
 use std::{
     cell::RefCell,
     cmp::Reverse,
-    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    collections::{BTreeSet, HashMap, HashSet},
     io,
     path::{Component, Path, PathBuf},
     sync::{Arc, OnceLock},
@@ -175,6 +175,25 @@ pub fn alike(store: &Store, keys: &BTreeSet<Key>) -> io::Result<BTreeSet<Key>> {
     Ok(all)
 }
 
+/// Those of some jobs that compute the same as an earlier one of them, and only read it differently.
+pub fn twins(plan: &Plan, store: &Store, of: impl Iterator<Item = JobId>) -> io::Result<HashSet<JobId>> {
+    let reading = |id: &JobId| Command::MEASURING.map(|name| plan.job(*id).values.get(name));
+    let programs: Vec<JobId> = of.filter(|id| plan.job(*id).task.name == Command::NAME).collect();
+    if programs.windows(2).all(|pair| reading(&pair[0]) == reading(&pair[1])) {
+        return Ok(HashSet::new());
+    }
+    let origins = Origins { store, known: HashMap::new(), records: RefCell::default() };
+    let mut seen = HashSet::new();
+    let mut twins = HashSet::new();
+    for id in programs {
+        let Identity { code, .. } = &plan.job(id).identity;
+        if !seen.insert((plan.job(id).identity.computation(true, &origins)?, code)) {
+            twins.insert(id);
+        }
+    }
+    Ok(twins)
+}
+
 /// A record to be made from another one.
 struct Adoption<'a> {
     job: &'a Job,
@@ -304,21 +323,21 @@ impl Adoption<'_> {
         };
         let origin = record.origin();
         let mut params = record.params;
-        let mut changed = BTreeMap::new();
+        let mut changed = BTreeSet::new();
         let names = Command::MEASURING.iter().chain(&Command::ARGUMENTS).filter(|_| is_program);
         for name in names {
             // A value that other jobs give is the same as it was.
             let Some(value) = job.values.get(name).filter(|value| !waits(value)) else { continue };
             if params.get(name) != Some(value) {
                 params.insert((*name).to_owned(), value.clone());
-                changed.insert((*name).to_owned(), ());
+                changed.insert((*name).to_owned());
             }
         }
         if !job.identity.needs.iter().eq(from.identity.needs.iter()) {
-            changed.insert("needs".to_owned(), ());
+            changed.insert("needs".to_owned());
         }
         let mut provenance = record.provenance;
-        let changed = changed.into_keys().collect();
+        let changed = changed.into_iter().collect();
         let again = MeasuredAgain { from: origin, at: host::clock::now(), changed, notes: notes.clone() };
         provenance.measured = Some(Box::new(again));
         let (key, identity, label) = (job.key, job.identity.clone(), job.label.to_string());

@@ -15,7 +15,7 @@ use std::{collections::HashSet, io, sync::Arc};
 use sweep_job::Backend;
 
 pub use self::{
-    again::{Again, Measured, Measurer, alike, install_measurer},
+    again::{Again, Measured, Measurer, alike, install_measurer, twins},
     decided::sampler_files,
 };
 use self::{
@@ -119,6 +119,14 @@ impl Batches {
         self.measured.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
+    /// Gives jobs whose computations have records by now their own.
+    pub fn measure(&mut self, plan: &Plan, store: &Store) -> Result<(), SearchError> {
+        if let Some(measured) = &mut self.measured {
+            measured.add(again::bring(plan, store)?);
+        }
+        Ok(())
+    }
+
     /// Plans recipes with the batches that are known, and gives jobs whose computations have records their own.
     fn planned(
         &mut self,
@@ -128,9 +136,7 @@ impl Batches {
         room: &dyn Fn() -> Room,
     ) -> Result<Plan, SearchError> {
         let plan = Plan::searched(draft, self.backend, digests(), room(), &self.known)?;
-        if let Some(measured) = &mut self.measured {
-            measured.add(again::bring(&plan, store)?);
-        }
+        self.measure(&plan, store)?;
         Ok(plan)
     }
 

@@ -92,3 +92,74 @@ fn rename(value: &mut Value, needs: &dyn Needs) {
         _ => {}
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use sweep_job::Task;
+
+    use super::*;
+    use crate::record::{Needed, Product};
+
+    /// No record was made of another one; a result has this text.
+    struct Results(&'static str);
+
+    impl Needs for Results {
+        fn stand_in(&self, key: Key) -> Key {
+            key
+        }
+
+        fn result(&self, _: &Deferred) -> String {
+            self.0.to_owned()
+        }
+    }
+
+    fn computation(json: &str, reads_params: bool, needs: &Results) -> Key {
+        let task = Task::info("command").unwrap();
+        let values = task.complete(serde_json::from_str(json).unwrap());
+        let identity = Identity::new(task, &values, None, std::collections::BTreeMap::new(), Needed::default());
+        identity.computation(reads_params, needs).unwrap()
+    }
+
+    fn of(json: &str) -> [Key; 2] {
+        [true, false].map(|reads_params| computation(json, reads_params, &Results("")))
+    }
+
+    #[test]
+    fn what_only_reads_a_program_is_no_part_of_its_computation() {
+        let plain = of(r#"{"argv": ["a"]}"#);
+        let same = [r#"{"argv": ["a"], "reads": {"csv": "x"}}"#, r#"{"argv": ["a"], "metrics": {"loss": "min"}}"#];
+        assert_eq!(same.map(of), [plain, plain]);
+        for other in [r#"{"argv": ["b"]}"#, r#"{"argv": ["a"], "outputs": ["x"]}"#, r#"{"argv": ["a"], "seed": 1}"#] {
+            assert_ne!(of(other), plain, "{other}");
+        }
+    }
+
+    #[test]
+    fn parameters_count_by_their_arguments_unless_the_program_reads_them() {
+        let with = |params: &str| of(&format!(r#"{{"argv": ["a", "${{{{ flags }}}}"], {params}}}"#));
+        let [all, arguments] = with(r#""params": {"lr": 1}"#);
+        for params in [r#"{"lr": 1, "x": null}"#, r#"{"lr": 1, "x": false}"#, r#"{"lr": 1, "o": {"x": [], "y": {}}}"#] {
+            let [all_of_it, its_arguments] = with(&format!(r#""params": {params}"#));
+            assert_ne!(all_of_it, all, "{params}");
+            assert_eq!(its_arguments == arguments, !params.contains('['), "{params}");
+        }
+        assert_eq!(with(r#""params": {"lr": 1}, "hyphens": true"#), [all, arguments], "the file is the same, too");
+        assert_ne!(with(r#""params": {"lr": 2}"#)[1], arguments);
+        assert_ne!(with(r#""params": {"lr": 1}, "flags": "equals""#)[1], arguments);
+        let by_hand = of(r#"{"argv": ["a", "--lr", "1"]}"#)[1];
+        assert_ne!(by_hand, arguments, "what is written out is another recipe");
+        let [read, unread] = of(r#"{"run": "a", "params": {"x": null, "o": {"y": null}}}"#);
+        let [plain, _] = of(r#"{"run": "a"}"#);
+        assert!(read != plain && unread == plain);
+        assert_ne!(of(r#"{"run": "a", "params": {"x": false}}"#)[1], plain);
+    }
+
+    #[test]
+    fn a_result_counts_by_its_value() {
+        let deferred = Deferred { key: "ab".repeat(32).parse().unwrap(), product: Product::Metric, name: "m".into() };
+        let json = format!(r#"{{"run": "echo {}"}}"#, deferred.placeholder());
+        let of = |result| computation(&json, true, &Results(result));
+        assert_eq!(of("1"), of("1"));
+        assert_ne!(of("1"), of("2"));
+    }
+}

@@ -126,8 +126,7 @@ fn attempt(command: &Command, job: &Job, folder: &Folder, channel: &mut Channel)
         return Err(failure);
     }
     let params_unread = params_file.is_some_and(|file| file.is_untouched());
-    let finite = |value: f64| value.is_finite().then_some(value);
-    let lines = found.iter().map(|(name, value)| (name.clone(), finite(*value))).collect();
+    let lines = found.iter().map(|(name, value)| (name.clone(), value.is_finite().then_some(*value))).collect();
     if let Some(path) = file {
         found = words::read_json(&folder.path().join(&path.0)).map_err(|reason| Failure {
             kind: FailureKind::Experiment,
@@ -137,14 +136,7 @@ fn attempt(command: &Command, job: &Job, folder: &Folder, channel: &mut Channel)
     if let Some(tracking) = tracking {
         tracking.end(folder.path(), channel)?;
     }
-    let outputs: Vec<&str> = command.outputs.iter().map(|output| output.0.as_str()).collect();
-    for output in &outputs {
-        folder.check(output, &outputs)?;
-    }
-    // A log that cannot be kept is no reason to lose the result.
-    let has_kept = kept::keep(command, folder.path(), &outputs).unwrap_or(false);
-    let stays: Vec<&str> = outputs.iter().copied().chain(has_kept.then_some(kept::KEPT)).collect();
-    folder.keep(&stays).map_err(disk("the job's folder cannot be cleaned up"))?;
+    let outputs = clean_up(command, folder)?;
 
     let mut outcome = Outcome::default();
     keeper.add_to(&mut outcome, ended.seconds);
@@ -165,6 +157,19 @@ fn attempt(command: &Command, job: &Job, folder: &Folder, channel: &mut Channel)
     outcome.reported = (reported != Reported::default()).then(|| Box::new(reported));
     outcome.artifacts = outputs.iter().map(|output| ((*output).to_owned(), (*output).to_owned())).collect();
     Ok(outcome)
+}
+
+/// Checks the outputs of a program, and removes all other files but the logs from which metrics can be taken again.
+fn clean_up<'c>(command: &'c Command, folder: &Folder) -> Result<Vec<&'c str>, Failure> {
+    let outputs: Vec<&str> = command.outputs.iter().map(|output| output.0.as_str()).collect();
+    for output in &outputs {
+        folder.check(output, &outputs)?;
+    }
+    // A log that cannot be kept is no reason to lose the result.
+    let has_logs = kept::keep(command, folder.path(), &outputs).unwrap_or(false);
+    let stays: Vec<&str> = outputs.iter().copied().chain(has_logs.then_some(kept::KEPT)).collect();
+    folder.keep(&stays).map_err(disk("the job's folder cannot be cleaned up"))?;
+    Ok(outputs)
 }
 
 /// Adds what the program has reported, which counts more than its lines and its file.

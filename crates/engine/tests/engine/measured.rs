@@ -292,6 +292,25 @@ fn other_code_is_no_record_to_measure() {
 }
 
 #[test]
+fn lines_of_both_outputs_do_not_mix_in_the_log() {
+    // Standard output is cut in the middle of a line, as a full buffer does.
+    let program = r#"
+import os, sys, time
+open(os.environ["STARTS"], "a").write("x")
+os.write(1, b"step 1 loss 0.1")
+time.sleep(0.3)
+os.write(2, b"7 warnings\n")
+time.sleep(0.3)
+os.write(1, b"25\nstep 2 loss 0.5\n")
+"#;
+    let sandbox = Sandbox::with(&recipe("", ""));
+    sandbox.write("train.py", program);
+    run(&sandbox);
+    changed(&sandbox, &recipe(&format!("{PATTERN}      metrics: {{ loss: first }}\n"), ""));
+    assert_eq!((value(&sandbox, "loss"), starts(&sandbox)), (Some(0.125), 1));
+}
+
+#[test]
 fn points_of_a_failed_attempt_do_not_count() {
     let program = r#"
 import os, sys
@@ -415,4 +434,30 @@ fn a_store_that_cannot_be_written_is_said() {
     let report = sandbox.sweep(&["report", "recipe.yaml"]);
     mode(0o755);
     assert!(report.stderr.contains("1 job could not be measured again"), "{}", report.stderr);
+}
+
+#[test]
+fn two_steps_that_read_one_computation_differently_run_it_once() {
+    let step = |name: &str, how: &str| {
+        format!(
+            "  {name}:
+    uses: command
+    with:
+      argv: [python3, train.py]
+      inputs: [train.py]
+      tracks: declared
+      metrics: {{ score: {how} }}
+"
+        )
+    };
+    let both = format!("steps:\n{}{}", step("train", "min"), step("again", "max"));
+    let after =
+        "  after: { uses: command, needs: again, with: { run: 'echo high=${{ needs.again.metrics.score }}' } }\n";
+    let sandbox = ran(&(both + after));
+    assert_eq!((value(&sandbox, "score"), starts(&sandbox)), (Some(2.0), 1));
+    let all = sandbox
+        .sweep(&["query", "recipe.yaml", "--select", "step,metrics.score,metrics.high", "--format", "csv"])
+        .stdout;
+    assert!(all.contains("again,6") && all.contains("after,,6"), "{all}");
+    sandbox.assert_all_cached(&["recipe.yaml"]);
 }

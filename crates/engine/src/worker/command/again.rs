@@ -53,7 +53,10 @@ pub(crate) fn measure_again(record: &Record, values: &Values, files: &Path, log:
     if (&was.reads, &was.metrics) == (&now.reads, &now.metrics) {
         return Some(Again { outcome: record.outcome.clone(), notes: Vec::new() });
     }
-    let stored = Stored { record, files, log: Log::of(record, log) };
+    let mut stored = Stored { record, files, log: Log::of(record, log) };
+    if record.provenance.log.is_none() {
+        stored.check_log(&was);
+    }
     Some(stored.measure(&was, &now))
 }
 
@@ -79,7 +82,7 @@ impl Stored<'_> {
                 }
                 Err(reason) => {
                     let names = if kind == STDOUT { groups(place) } else { Vec::new() };
-                    absent.extend(names.into_iter().map(|name| (name, reason.clone())));
+                    absent.extend(names.into_iter().map(|name| (name, reason.clone(), sources.len())));
                     notes.push(reason);
                 }
             }
@@ -87,8 +90,14 @@ impl Stored<'_> {
         let mut outcome = self.record.outcome.clone();
         let found = self.found(was, now, &known, &mut notes);
         take(now, &sources, found, &mut outcome, &mut notes);
-        for (name, reason) in absent {
-            outcome.facts.insert(format!("absent.{name}"), reason);
+        for (name, reason, place) in absent {
+            // A source that takes precedence may have it; a value of another one would be a wrong one.
+            if !sources[..place].iter().any(|source| source.reported.has(&name)) {
+                outcome.metrics.remove(&name);
+                outcome.metrics.remove(&format!("{name}.step"));
+                outcome.curves.remove(&name);
+                outcome.facts.insert(format!("absent.{name}"), reason);
+            }
         }
         let Outcome { facts, metrics, .. } = &mut outcome;
         facts.retain(|fact, _| fact.strip_prefix("absent.").is_none_or(|name| !metrics.contains_key(name)));
@@ -102,15 +111,25 @@ impl Stored<'_> {
         Again { outcome, notes }
     }
 
+    /// Does without a log of an earlier version in which standard output and standard error are mixed within lines: it does
+    /// not give the curves that were recorded.
+    fn check_log(&mut self, was: &Command) {
+        let patterns = was.sources().filter(|(kind, _)| *kind == STDOUT);
+        let differs = |(kind, place)| {
+            let Ok((source, _)) = self.replay(was, kind, place) else { return false };
+            let known = &self.record.outcome.curves;
+            source.curves.iter().any(|(name, curve)| known.get(name) != Some(curve))
+                || groups(place).iter().any(|name| known.contains_key(name) && !source.curves.contains_key(name))
+        };
+        if patterns.into_iter().any(differs) {
+            self.log = Err("the log of its run does not give the curves that were recorded".into());
+        }
+    }
+
     /// The path of a file that the program wrote, if it was kept.
     fn locate(&self, place: &str) -> PathBuf {
-        let output = self.files.join(place);
-        let kept = self.files.join(KEPT);
-        match (place, output.exists()) {
-            (".", _) if kept.exists() => kept,
-            (_, true) => output,
-            (_, false) => kept.join(place),
-        }
+        let kept = self.files.join(KEPT).join(place);
+        if kept.exists() { kept } else { self.files.join(place) }
     }
 
     /// Reads a source from what is stored. The error says why that is impossible.
@@ -118,7 +137,9 @@ impl Stored<'_> {
         let name = source_name(kind, place);
         let is_output = kind == STDOUT;
         if !is_output && !self.locate(place).exists() {
-            return Err(format!("`{place}` was not kept, so that nothing can be read from it"));
+            return Err(format!(
+                "`{place}` was not kept, so that nothing can be read from it; what other sources report stays"
+            ));
         }
         let mut only = command.clone();
         only.reads.retain(|known, _| known == kind);
@@ -246,8 +267,9 @@ fn take(
         }
         curves.extend(source.curves.clone());
     }
-    let all: BTreeSet<&String> = sources.iter().flat_map(|source| source.reported.series.keys()).collect();
-    for name in all.into_iter().filter(|name| !curves.contains_key(*name)) {
+    let series = sources.iter().flat_map(|source| &source.reported.series);
+    let drawn: BTreeSet<&String> = series.filter(|(_, of)| of.first.is_some()).map(|(name, _)| name).collect();
+    for name in drawn.into_iter().filter(|name| !curves.contains_key(*name)) {
         notes.push(format!("the curve of `{name}` was not kept"));
     }
     for (name, how) in &collect {

@@ -37,6 +37,9 @@ impl Log {
         if in_all.is_some_and(|all| all > f64::from(attempts)) {
             return Err("earlier attempts are in the logs of other runs".into());
         }
+        if record.provenance.continued.is_some() {
+            return Err("it continued from the state of another job, whose steps are in another log".into());
+        }
         let has_ranks = launched(&record.params).is_some();
         let Some(written) = &record.provenance.log else {
             if attempts > 1 {
