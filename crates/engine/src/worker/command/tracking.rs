@@ -119,11 +119,12 @@ impl<'a> Tracking<'a> {
                 report.note(&format!("`{shown}` is not tracked: the program reads it and writes it"));
             }
         }
+        let written = seen.written.iter().map(|path| path_text(path)).collect();
         let files = self.files(seen.read, report);
         if self.command.tracks == Some(Tracks::Strict) {
             return if files.is_empty() { Ok(None) } else { Err(undeclared(&files)) };
         }
-        Ok(Some(Observed { tool, files, packages: audit::packages(&seen.packages) }))
+        Ok(Some(Observed { tool, files, packages: audit::packages(&seen.packages), written }))
     }
 
     /// Adds the files of a list of dependencies.
