@@ -20,6 +20,9 @@ pub struct Observed {
     /// Paths that the program created, changed, replaced or removed, absolute, in the form of a record.
     #[serde(default)]
     pub written: BTreeSet<String>,
+    /// Files that the program read after it had written them, in the form of `files`.
+    #[serde(default)]
+    pub rewritten: BTreeSet<String>,
 }
 
 /// Source of an observation.

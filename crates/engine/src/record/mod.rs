@@ -28,5 +28,5 @@ pub(crate) use self::{
     deferred::{Deferred, check, is_open, preview, taken, without_keys},
     files::of_folder,
     key::{digest_name, input_paths},
-    manifest::{ABSENT, ELSEWHERE, Observation, code_digest, path_text, text_path},
+    manifest::{ABSENT, ELSEWHERE, FILE_ELSEWHERE, Line, Observation, code_digest, path_text, text_path},
 };

@@ -10,7 +10,7 @@ use fs_err as fs;
 use sweep_job::Tool;
 use tracing::{debug_span, field, info_span, warn};
 
-use super::{Origin, Record, Store, StoreError, TRACKING, disk, lock::Lock, own::Kind, remove_if_there};
+use super::{Origin, READS, Record, Store, StoreError, TRACKING, disk, lock::Lock, own::Kind, remove_if_there};
 use crate::record;
 use crate::{
     host,
@@ -69,6 +69,11 @@ impl Pending {
     /// Folder of Python's observer, which does not become part of the record.
     fn tracking(&self) -> PathBuf {
         self.staging.join(TRACKING)
+    }
+
+    /// The file in which a program reports what it reads and writes.
+    pub(crate) fn report_of_reads(&self) -> PathBuf {
+        self.tracking().join(READS)
     }
 
     /// Makes a folder, or puts one here that an earlier job has left.

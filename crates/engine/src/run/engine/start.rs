@@ -75,12 +75,12 @@ impl Run<'_, '_> {
 
     /// True if the record of a job is not that of its present code.
     fn has_other_code(&self, job: usize) -> bool {
-        let planned = self.plan.job(JobId::new(job));
-        if planned.code.is_none() || planned.identity.code.is_some() {
+        if self.plan.job(JobId::new(job)).code.is_none() {
             // The list of manifests need not be read.
             return false;
         }
         let mut digests = self.digests.lock().unwrap_or_else(PoisonError::into_inner);
+        digests.forget();
         self.plan.has_other_code(JobId::new(job), &mut self.store.manifests(), &mut digests)
     }
 
@@ -146,12 +146,14 @@ impl Run<'_, '_> {
         let scratch = Scratch::new(&spec.scratch);
         // Of an attempt whose engine was killed.
         scratch.clear();
+        let writing = self.writes.begin(job, reads.folders(), pending.report_of_reads());
         let worker = self.idle.start(&Start { id: job, job: &spec, log: &log, gpus, env }, &self.sender)?;
         span.record("pid", worker.id());
         self.attempts.insert(job, attempt);
         let of_job = Attempt {
             worker,
             values,
+            writing,
             pending,
             reads,
             lease,
