@@ -6,6 +6,7 @@
 //! only serde below it.
 
 mod backend;
+mod ignore;
 mod lab;
 mod metric;
 mod metric_map;
@@ -21,6 +22,7 @@ mod value;
 mod values;
 
 pub use backend::{Backend, BackendChoice, Device, Probe, Rejected};
+pub use ignore::{IGNORED, Ignore};
 pub use lab::Lab;
 pub use metric::{MetricInfo, Precision};
 pub use metric_map::{Metrics, current_name, same_metric};

@@ -28,6 +28,7 @@ pub(crate) fn finish_all(folder: &Path, recipe: String, outcome: impl Fn(usize) 
             params: job.values.clone(),
             outcome: outcome(index),
             files: BTreeMap::new(),
+            read: None,
             provenance: Provenance {
                 sweep: "bench".into(),
                 started: jiff::Timestamp::UNIX_EPOCH,

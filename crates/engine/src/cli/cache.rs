@@ -228,7 +228,16 @@ fn state_line(state: &State) -> String {
 fn verify(store: &Store) -> Result<Exit, Error> {
     let verified = store.verify().map_err(Error::io("cannot read the store"))?;
     let lines = verified.defects.iter().map(|defect| format!("{}  {}\n", defect.key.short(), clean(&defect.reason)));
-    print(&lines.collect::<String>())?;
+    let of_list = verified.damaged_lines.iter().map(|line| format!("{}\n", clean(line)));
+    print(&lines.chain(of_list).collect::<String>())?;
+    if verified.unlisted > 0 {
+        let (records, name) =
+            (count(verified.unlisted, "record"), if verified.unlisted == 1 { "names" } else { "name" });
+        say(format_args!(
+            "note: {records} of programs {name} no list of the files that the program read; a list that an earlier version wrote \
+             and that was lost cannot be detected"
+        ));
+    }
     if verified.unsealed > 0 {
         let (records, have) = (count(verified.unsealed, "record"), if verified.unsealed == 1 { "has" } else { "have" });
         say(format_args!("note: {records} of an earlier version {have} no digest: changes to them cannot be detected"));
@@ -238,8 +247,9 @@ fn verify(store: &Store) -> Result<Exit, Error> {
         say(format_args!("note: {records} of an earlier version have files without digests"));
     }
     let (records, files) = (count(verified.records, "record"), count(verified.files, "file"));
-    say(format_args!("{records} with {files} looked at: {}", count(verified.defects.len(), "defect")));
-    Ok(if verified.defects.is_empty() { Exit::Done } else { Exit::Failure })
+    let defects = verified.defects.len() + verified.damaged_lines.len();
+    say(format_args!("{records} with {files} looked at: {}", count(defects, "defect")));
+    Ok(if defects == 0 { Exit::Done } else { Exit::Failure })
 }
 
 /// Runs jobs of recipes that have records again, on the first backend for which there are any.

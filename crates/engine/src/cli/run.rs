@@ -1,7 +1,9 @@
 //! `sweep run`.
 
 mod batches;
+mod code;
 mod elsewhere;
+mod prepared;
 mod reports;
 mod states;
 
@@ -28,7 +30,6 @@ use self::{
 use super::{
     ChangeArgs, OnlyArgs, Prepared,
     remote::{self, RemoteArgs},
-    saved::SavedPlan,
     use_color, warn, warn_of_damage,
 };
 use crate::{
@@ -139,11 +140,11 @@ impl RunArgs {
 }
 
 pub(super) fn run(results: &Path, args: &RunArgs) -> Result<Exit, Error> {
-    let (mut prepared, store, mut selected) = self::prepared(results, args)?;
+    let (mut prepared, store, mut selected) = prepared::prepared(results, args)?;
     let mut past = Past::default();
     loop {
         let Some(round) = round(results, args, &prepared, &store, &selected, &past)? else {
-            (prepared, _, selected) = self::prepared(results, args)?;
+            (prepared, _, selected) = prepared::prepared(results, args)?;
             continue;
         };
         if let Some(next) = past.next(args, &mut prepared, &store, &round)? {
@@ -153,6 +154,10 @@ pub(super) fn run(results: &Path, args: &RunArgs) -> Result<Exit, Error> {
         let Round { mut summary, page, stamps, .. } = round;
         summary.failed += past.failed;
         let (page, stamps) = if past.rounds > 0 { (Page::Anew, None) } else { (page, stamps) };
+        if matches!(page, Page::Anew) && code::warn_of_change(&prepared.plan, &store) {
+            // Jobs that read other versions of a file are not compared.
+            prepared = prepared::planned(results, args)?.0;
+        }
         return conclude(results, args, &prepared.plan, &store, &summary, (page, stamps));
     }
 }
@@ -433,28 +438,6 @@ fn conclude(
         (None, 0) => Exit::Done,
         (None, _) => Exit::JobFailed,
     })
-}
-
-/// The plan that is to run, where, and which of its jobs.
-fn prepared(results: &Path, args: &RunArgs) -> Result<(Prepared, Store, HashSet<JobId>), Error> {
-    let saved = match &args.plan {
-        Some(path) => Some((path, SavedPlan::read(path)?)),
-        None => None,
-    };
-    let mut prepared = match &saved {
-        Some((_, SavedPlan { request, .. })) => {
-            request.changes.prepare(results, &request.paths, &request.only, true)?
-        }
-        None => args.changes.prepare(results, &args.paths, &args.only.only, true)?,
-    };
-    let store = Store::open(results)?;
-    prepared.batches.share(args.remote.open()?);
-    batches::begin(&mut prepared, &store)?;
-    let selected = prepared.plan.selection()?;
-    if let Some((path, saved)) = &saved {
-        saved.holds(path, &prepared.plan, &selected)?;
-    }
-    Ok((prepared, store, selected))
 }
 
 /// State before a run.

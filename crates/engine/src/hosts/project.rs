@@ -10,13 +10,16 @@ use std::{
 };
 
 use fs_err as fs;
-use sweep_job::Unit;
+use sweep_job::{Ignore, Unit};
 
 use super::{
     HostError,
     trees::{Content, Entry, Tree, stays},
 };
-use crate::format::quantity;
+use crate::{
+    format::quantity,
+    plan::{Made, digest_of},
+};
 
 /// The largest file of a project, in bytes.
 const MOST_OF_FILE: u64 = 64 << 20;
@@ -99,6 +102,16 @@ impl Project {
         Ok(Self(Arc::new(Inner { digest: tree.digest(), folder, tree, sources })))
     }
 
+    /// The digest of a file of it, as inputs have it.
+    pub(crate) fn file(&self, path: &Path) -> Option<String> {
+        let (text, entries) = (path.to_str()?, &self.0.tree.entries);
+        let place = entries.binary_search_by(|entry| entry.path.as_str().cmp(text)).ok()?;
+        match &entries[place].content {
+            Content::File { blob, .. } => Some(digest_of(path, blob)),
+            Content::Link(_) | Content::Folder => None,
+        }
+    }
+
     /// Its digest.
     pub fn digest(&self) -> &str {
         &self.0.digest
@@ -112,16 +125,30 @@ impl Project {
         &self.0.sources
     }
 
-    /// The path of a file or folder from the project's folder, if all of it is among the files.
-    pub(super) fn place(&self, path: &Path) -> Option<PathBuf> {
+    /// The path of a file or folder from the project's folder, if all of it that is not ignored is among the files. The project's
+    /// folder itself has another name on a host.
+    pub(super) fn place(&self, path: &Path, ignore: &Ignore, made: &Made) -> Option<PathBuf> {
         let inner = path.strip_prefix(&self.0.folder).ok().filter(|_| !self.0.folder.as_os_str().is_empty())?;
-        let text = inner.to_str()?;
+        let text = inner.to_str().filter(|text| !text.is_empty())?;
         let entries = &self.0.tree.entries;
         if entries.binary_search_by(|entry| entry.path.as_str().cmp(text)).is_ok() {
             return Some(inner.to_owned());
         }
         let mut below = Vec::new();
         walk(path, inner, Path::new(""), &mut below).ok()?;
+        let is_ignored = |path: &Path| {
+            let below = path.strip_prefix(inner).unwrap_or(path);
+            let mut folders: Vec<&Path> = below.ancestors().filter(|part| !part.as_os_str().is_empty()).collect();
+            folders.reverse();
+            let last = folders.len().saturating_sub(1);
+            let is_folder = |index: usize, part: &Path| index < last || self.0.folder.join(inner).join(part).is_dir();
+            let mut parts = folders.iter().enumerate();
+            parts.any(|(index, part)| ignore.is_ignored(&part.to_string_lossy(), is_folder(index, part)))
+        };
+        below.retain(|path| !is_ignored(path));
+        if below.iter().any(|path| made.has(&self.0.folder.join(path))) {
+            return None;
+        }
         let known = |path: &PathBuf| {
             let text = path.to_str();
             text.is_some_and(|text| entries.binary_search_by(|entry| entry.path.as_str().cmp(text)).is_ok())
@@ -249,11 +276,19 @@ mod tests {
             names(&collect(&["data/*.csv"])),
             [".gitignore", "data/small.csv", "lib/a.py", "link.py", "train.py"]
         );
-        let real = fs::canonicalize(folder.path()).unwrap();
-        assert_eq!(project.place(&real.join("lib/a.py")), Some("lib/a.py".into()));
-        assert_eq!(project.place(&real.join("lib")), Some("lib".into()), "all of it is there");
-        assert_eq!(project.place(&real.join("data")), None);
-        assert_eq!(project.place(Path::new("/etc/passwd")), None);
+        let (real, none, made) = (fs::canonicalize(folder.path()).unwrap(), Ignore::default(), Made::default());
+        assert_eq!(project.place(&real.join("lib/a.py"), &none, &made), Some("lib/a.py".into()));
+        assert_eq!(project.place(&real.join("lib"), &none, &made), Some("lib".into()), "all of it is there");
+        assert_eq!(project.place(&real.join("data"), &none, &made), None);
+        let ignore = Ignore::new(&["*.bin".to_owned(), "small.csv".to_owned()]).unwrap();
+        assert_eq!(project.place(&real.join("data"), &ignore, &made), None, "nothing of it is there");
+        fs::write(at("lib/x.swp"), "").unwrap();
+        assert_eq!(
+            project.place(&real.join("lib"), &ignore, &made),
+            Some("lib".into()),
+            "what is ignored may be missing"
+        );
+        assert_eq!(project.place(Path::new("/etc/passwd"), &none, &made), None);
         git(folder.path(), &["add", "lib"]);
         fs::remove_file(at("lib/a.py")).unwrap();
         assert_eq!(names(&collect(&[])), [".gitignore", "link.py", "train.py"], "Git still knows the removed file");

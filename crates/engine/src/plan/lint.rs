@@ -76,6 +76,14 @@ fn secrets(recipe: &Recipe, template: &Template, matrix: &Names, problems: &mut 
     }
 }
 
+/// Says that an input folder is known without the results folder, which is in it.
+pub(super) fn results_in_input(recipe: &Recipe, place: Span, input: &Path, results: &Path, problems: &mut Collector) {
+    let (input, results) = (input.display(), results.display());
+    let message = format!("the input `{input}` contains the results folder `{results}`, which is not part of it");
+    let help = "a program that reads results gets them from the jobs that it needs: `${{ needs.STEP.artifacts.NAME }}`";
+    problems.warn(&recipe.sources, place, message, help);
+}
+
 /// Warns about scripts of a program whose content is not part of the key, at one point of a step.
 pub(super) fn scripts(recipe: &Recipe, step: &Step, point: &Point, problems: &mut Collector) {
     if step.task.name != COMMAND {

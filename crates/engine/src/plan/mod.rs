@@ -13,6 +13,7 @@ mod include;
 mod join;
 mod labels;
 mod lint;
+mod made;
 mod needs;
 mod nodes;
 mod order;
@@ -34,7 +35,7 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize};
-use sweep_job::{Backend, Name, TaskInfo, Values};
+use sweep_job::{Backend, Name, TaskInfo, Values, tasks::ignored};
 use tracing::{debug_span, field};
 
 use self::{
@@ -57,8 +58,9 @@ pub use self::{
 };
 pub(crate) use self::{
     code::{digest_now, project_of, set_file},
-    digest::normal,
+    digest::{Tree, digest_of, normal},
     effects::{Layout, LayoutError},
+    made::Made,
     select::means,
     selection::{resolved, selected},
 };
@@ -425,6 +427,11 @@ impl Plan {
         inputs
     }
 
+    /// The patterns of files in a job's input folders that are no part of them.
+    pub(crate) fn ignored_by(&self, id: JobId) -> Vec<String> {
+        ignored(&self.job(id).values)
+    }
+
     /// Finds the code of jobs that another process has planned. A job whose key it is not any more is marked as such.
     pub(crate) fn find_code(&mut self, digests: &mut Digests) -> Result<(), PlanError> {
         let mut manifests = std::mem::take(&mut digests.manifests);
@@ -437,11 +444,26 @@ impl Plan {
         Ok(())
     }
 
-    /// True if a record under a job's key has come since the plan was made, and was made with other code: the key of a job
-    /// whose code was not known contains none.
+    /// True if the code in a job's key is not what the manifests say now: a record that has come since the plan was made may
+    /// have been made with other code.
     pub(crate) fn has_other_code(&self, id: JobId, manifests: &mut Manifests, digests: &mut Digests) -> bool {
-        let Job { identity, code: Some(code), key, .. } = self.job(id) else { return false };
-        identity.code.is_none() && manifests.resolve(*key, code.project.clone(), digests).0.is_some()
+        let Job { identity, code: Some(code), .. } = self.job(id) else { return false };
+        let Ok(base) = identity.base_key() else { return true };
+        !code.hosted && manifests.resolve(base, code.project.clone(), digests).0 != identity.code
+    }
+
+    /// A file or package that differs from what the job of a record read.
+    pub(crate) fn changed_file(&self, id: JobId, manifests: &mut Manifests, digests: &mut Digests) -> Option<String> {
+        let Job { identity, code: Some(code), key, .. } = self.job(id) else { return None };
+        let base = identity.base_key().ok()?;
+        let now = manifests.resolve(base, code.project.clone(), digests).1;
+        let set = manifests.set_of(base, *key)?;
+        let mut files = now.files.iter();
+        let file = files.find(|now| set.files.get(&now.path).is_some_and(|then| then.digest != now.digest));
+        let package = |(name, folder, version): &&(String, String, String)| {
+            set.packages.get(name).is_some_and(|then| then.folder == *folder && then.version != *version)
+        };
+        file.map(|file| file.path.clone()).or_else(|| Some(now.packages.iter().find(package)?.0.clone()))
     }
 
     /// The code in the identities of jobs, by their base keys.

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, io, path::Path, rc::Rc};
 
 use sweep_job::{
     Kind, Param, ParamError, Spelling, TaskSpec, Value, Values,
-    tasks::{Command, complete_ranks},
+    tasks::{Command, complete_ranks, ignored},
 };
 
 use super::{JobId, Point, build::Builder, join::Group, lint, room::weight_of};
@@ -278,6 +278,7 @@ impl Builder<'_> {
     /// Resolves the paths of a job's inputs against the recipe's folder and computes their digests.
     fn inputs(&mut self, step: &Step, values: &mut Values, places: &Places) -> Option<BTreeMap<String, String>> {
         let mut inputs = BTreeMap::new();
+        let ignored = ignored(values);
         // Defaults are no files.
         for (param, place) in places {
             let Some(value) = values.get_mut(param.name) else { continue };
@@ -286,8 +287,12 @@ impl Builder<'_> {
                 record::input_paths(param.kind, value).into_iter().filter(|(_, path)| !record::is_open(path))
             {
                 let path = self.recipe.sources.folder(place.source).join(&*written);
-                match self.jobs.digests.of(&path) {
+                match self.jobs.digests.of_input(&path, &ignored) {
                     Ok(digest) => {
+                        if self.jobs.digests.take_found_results() {
+                            let results = self.jobs.digests.results().unwrap_or(Path::new("results"));
+                            lint::results_in_input(self.recipe, *place, &path, results, self.problems);
+                        }
                         inputs.insert(record::digest_name(param.name, part.as_ref()), digest);
                         let absolute = std::path::absolute(&path).unwrap_or(path);
                         let Some(text) = absolute.to_str() else {

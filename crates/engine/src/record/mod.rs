@@ -19,7 +19,7 @@ pub(crate) use self::{
     deferred::{Deferred, check, is_open, preview, taken, waits, without_keys},
     files::of_folder,
     key::{digest_name, input_paths},
-    manifest::{ABSENT, ELSEWHERE, Observation, code_digest, path_text, text_path},
+    manifest::{ABSENT, ELSEWHERE, FILE_ELSEWHERE, Line, Observation, code_digest, path_text, text_path},
 };
 pub use self::{
     conditions::{Conditions, Exclusivity, GitState, GpuUse, Interpreter, Machine, RunConditions, SeedPlan},

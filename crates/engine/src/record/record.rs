@@ -39,6 +39,10 @@ pub struct Record {
     /// Its files, by their path in the folder `files`; written by the commit. Records of earlier versions have none.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub files: BTreeMap<String, Digest>,
+    /// Identifier of the set of files that its program was observed to read; `None` if it was not observed, and for records
+    /// of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read: Option<String>,
     /// Circumstances of the result.
     pub provenance: Provenance,
 }
@@ -256,6 +260,7 @@ pub(crate) mod tests {
             params,
             outcome,
             files: BTreeMap::new(),
+            read: None,
             provenance: Provenance {
                 sweep: "0.0.0".into(),
                 started: jiff::Timestamp::UNIX_EPOCH,

@@ -25,6 +25,7 @@ use super::{
 };
 use crate::{
     host::{self, machine},
+    hosts,
     plan::{Digests, JobId, Manifests, Plan, SerializedJob},
     recipe::{GpuCount, Resources},
     record::Key,
@@ -75,7 +76,8 @@ pub fn job(results: &Path, run: &str, at: u64, key: Key, hosted: bool) -> io::Re
         .find(|need| !arrives(&store, &folder, *need, if hosted { Duration::ZERO } else { LAG }));
     let manifests = if hosted {
         let base = spec.identity.base_key().map_err(io::Error::from)?;
-        Manifests::hosted(spec.identity.code.iter().map(|code| (base, code.clone())).collect())
+        let sent = hosts::sent_files(&std::env::current_dir()?);
+        Manifests::hosted(spec.identity.code.iter().map(|code| (base, code.clone())).collect(), sent)
     } else {
         store.manifests()
     };

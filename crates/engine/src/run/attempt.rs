@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use sweep_job::{Failure, FailureKind, Observed, Outcome, Unit, Values};
 use tracing::warn;
 
-use super::{local::Worker, reads::Reads, scratch::Scratch, slots::Lease};
+use super::{local::Worker, reads::Reads, scratch::Scratch, slots::Lease, writes::Writing};
 use crate::{
     format::{count, duration, quantity},
     host::{
@@ -31,6 +31,8 @@ pub(super) struct Attempt {
     pub(super) worker: Worker,
     /// The parameters that it was given.
     pub(super) values: Values,
+    /// What it writes, which is known to other jobs before anything of it is removed.
+    pub(super) writing: Writing,
     pub(super) pending: Pending,
     /// Its inputs.
     pub(super) reads: Arc<Reads>,

@@ -21,8 +21,11 @@ use signal_hook::consts::SIGINT;
 use sweep_job::{Failure, FailureKind, Message, Outcome};
 use tracing::info;
 
-pub(super) use self::{beside::NotStored, gpus::Sample};
 use self::{beside::Prepared, gpus::Gpus, sharing::HeldUp};
+pub(super) use self::{
+    beside::{NotStored, Stored},
+    gpus::Sample,
+};
 
 use super::{
     Control, Disposition, History, Observer, Options, RunEvent, Summary,
@@ -42,6 +45,7 @@ use crate::{
     plan::{Digests, JobId, Plan},
     recipe::Policy,
     run::Notice,
+    run::writes::Writes,
     store::{Store, StoreError},
 };
 
@@ -82,6 +86,8 @@ pub(super) struct Run<'a, 'o> {
     patience: Option<Instant>,
     /// Digests of files that jobs read.
     digests: Arc<Mutex<Digests>>,
+    /// Paths that jobs have written.
+    writes: Arc<Writes>,
     /// Jobs that another process is at.
     waiting: BTreeSet<usize>,
     /// Jobs that failed and wait for another attempt.
@@ -147,6 +153,7 @@ impl<'a, 'o> Run<'a, 'o> {
             idle: IdleWorkers::default(),
             storing: BTreeSet::new(),
             patience: None,
+            writes: Arc::default(),
             digests: Arc::new(Mutex::new(Digests::open(store.digests()))),
             waiting: BTreeSet::new(),
             retrying: BTreeMap::new(),

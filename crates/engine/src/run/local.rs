@@ -14,13 +14,13 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, wa
 use sweep_job::{Failure, Job, Message};
 
 use super::{
-    engine::{NotStored, Sample},
+    engine::{NotStored, Sample, Stored},
     listen::messages,
     reads::Reads,
 };
 use crate::{
     host::{self, machine::own_cpu_seconds},
-    record::{Record, Started},
+    record::Started,
 };
 
 /// Events that the loop waits for.
@@ -34,7 +34,7 @@ pub(super) enum Input {
     /// with one.
     Checked(usize, Result<(Arc<Reads>, Option<Started>), Failure>),
     /// A result has been stored, or not; with the time at which the job began.
-    Stored(usize, Instant, Result<Box<Record>, NotStored>),
+    Stored(usize, Instant, Result<Stored, NotStored>),
     /// The memory that processes use on GPUs has been sampled.
     Sampled(Sample),
     /// The user, or the system, wants the end.

@@ -34,6 +34,7 @@ mod standing;
 mod starts;
 mod states;
 pub mod watch;
+mod writes;
 
 use std::{collections::BTreeSet, io, path::PathBuf, time::Duration};
 
@@ -59,8 +60,9 @@ pub use self::{
 };
 pub(crate) use self::{
     attempt::killed,
-    job_specs::write_one as write_job_spec,
+    job_specs::{names as job_names, write_one as write_job_spec},
     scratch::{Attempts, Scratch},
+    writes::unescaped,
 };
 use self::{
     scheduler::JobSpec,

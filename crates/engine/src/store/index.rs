@@ -32,6 +32,9 @@ use crate::{
 pub struct Entry {
     /// The job's key.
     pub key: Key,
+    /// Identifier of the set of files that its program was observed to read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read: Option<String>,
     /// Name when it ran.
     pub label: String,
     /// Start of the job.
@@ -53,11 +56,12 @@ pub struct Entry {
 
 impl From<&Record> for Entry {
     fn from(record: &Record) -> Self {
-        let Record { key, label, identity, provenance, files, outcome, .. } = record;
+        let Record { key, label, identity, provenance, files, outcome, read, .. } = record;
         let bytes = files.values().map(Digest::bytes).sum();
-        let (label, identity) = (label.clone(), identity.clone());
+        let (label, identity, read) = (label.clone(), identity.clone(), read.clone());
         Self {
             key: *key,
+            read,
             label,
             started: provenance.started,
             seconds: provenance.seconds,
@@ -292,6 +296,20 @@ impl Store {
         Ok(looked)
     }
 
+    /// The sets of files that the records name, by their keys. Records that the index does not list are opened.
+    pub(super) fn sets_of_records(&self) -> io::Result<Vec<(Key, String)>> {
+        let keys = self.keys()?;
+        let text = if keys.is_empty() { Vec::new() } else { fs::read(self.root.join(Entry::FILE)).unwrap_or_default() };
+        // Of several lines about a record, the last one is the latest.
+        let lines = text.split(|byte| *byte == b'\n').filter_map(|line| Some((about(line)?.1, named_set(line))));
+        let known: HashMap<Key, Option<&str>> = lines.collect();
+        let set = |key: Key| match known.get(&key) {
+            Some(set) => Some((key, (*set)?.to_owned())),
+            None => Some((key, self.get(key).ok().flatten()?.read?)),
+        };
+        Ok(keys.into_iter().filter_map(set).collect())
+    }
+
     /// The folders of records that there are, by the first byte of their keys.
     fn shards(&self) -> [bool; 256] {
         let mut shards = [false; 256];
@@ -430,6 +448,15 @@ fn about(line: &[u8]) -> Option<(Stamp, Key)> {
     let quote = rest.iter().position(|byte| *byte == b'"')?;
     let text = |bytes| std::str::from_utf8(bytes).ok();
     Some((text(&line[..comma])?.parse().ok()?, text(&rest[..quote])?.parse().ok()?))
+}
+
+/// The set behind the key with which a line of the index begins.
+fn named_set(line: &[u8]) -> Option<&str> {
+    const NAME: &[u8] = br#"","read":""#;
+    let rest = &line[line.iter().position(|byte| *byte == b'{')?..];
+    let rest = rest.get(br#"{"key":""#.len() + 64..)?.strip_prefix(NAME)?;
+    let quote = rest.iter().position(|byte| *byte == b'"')?;
+    std::str::from_utf8(&rest[..quote]).ok()
 }
 
 fn to_text<'e, L: Line + 'e>(lines: impl Iterator<Item = (Stamp, &'e L)>) -> String {

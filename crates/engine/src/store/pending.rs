@@ -74,6 +74,11 @@ impl Pending {
         self.staging.join(TRACKING)
     }
 
+    /// The file in which a program reports what it reads and writes.
+    pub(crate) fn report_of_reads(&self) -> PathBuf {
+        self.tracking().join(READS)
+    }
+
     /// Marks the record as one that was not made here.
     pub(super) fn came_from(&self, origin: &Origin) -> io::Result<()> {
         origin.write(&self.staging)

@@ -26,7 +26,7 @@ use std::{
 };
 
 use sweep_job::{
-    Failure, FailureKind, Job, Metric, Outcome, Report as _, Reported, Task, Unit, Variable,
+    Failure, FailureKind, Ignore, Job, Metric, Outcome, Report as _, Reported, Task, Unit, Variable,
     tasks::{Command, MetricsFrom, input_name},
 };
 
@@ -64,20 +64,36 @@ impl Run for Command {
 }
 
 /// Links the inputs into the job's folder.
-fn link_inputs(command: &Command, folder: &Folder) -> Result<(), Failure> {
+fn link_inputs(command: &Command, job: &Job, folder: &Folder) -> Result<(), Failure> {
+    let input_failure = |message: String| Failure { kind: FailureKind::Input, message };
+    let ignore = Ignore::new(&command.ignore).map_err(input_failure)?;
     for input in &command.inputs {
         let name = input_name(&input.0).unwrap_or_default();
-        input.0.metadata().map_err(|error| Failure {
-            kind: FailureKind::Input,
-            message: format!("the input `{}` cannot be read any more: {error}", input.0.display()),
-        })?;
+        let unreadable = |error: io::Error| {
+            input_failure(format!("the input `{}` cannot be read any more: {error}", input.0.display()))
+        };
+        let metadata = input.0.metadata().map_err(unreadable)?;
+        if command.copy && metadata.is_dir() {
+            folder.copy(&input.0, name, &ignore, results_of(job)).map_err(|error| {
+                input_failure(format!(
+                    "the input `{}` cannot be copied into the job's folder: {error}",
+                    input.0.display()
+                ))
+            })?;
+            continue;
+        }
         folder.link(&input.0, name).map_err(disk("an input cannot be linked into the job's folder"))?;
     }
     Ok(())
 }
 
+/// The results folder of a job, whose own folder is `results/store/staging/KEY/files`.
+fn results_of(job: &Job) -> &Path {
+    job.dir.ancestors().nth(4).filter(|results| results.parent().is_some()).unwrap_or(&job.dir)
+}
+
 fn attempt(command: &Command, job: &Job, folder: &Folder, channel: &mut Channel) -> Result<Outcome, Failure> {
-    link_inputs(command, folder)?;
+    link_inputs(command, job, folder)?;
     let stop = program::follow_engine().map_err(disk("the worker cannot watch the engine"))?;
     let mut found = BTreeMap::new();
     let file = command.metrics.as_ref().and_then(MetricsFrom::file);
@@ -240,7 +256,8 @@ fn prepare_one(command: &Command, job: &Job, contract: &Contract) -> Result<proc
     contract.describe(command, &mut program);
     program.env("SWEEP_THREADS", &threads).env("SWEEP_SEED", command.seed.to_string());
     for (index, input) in command.inputs.iter().enumerate() {
-        program.env(format!("SWEEP_INPUT_{}", index + 1), &input.0);
+        let copy = input_name(&input.0).map(|name| job.dir.join(name)).filter(|_| command.copy && input.0.is_dir());
+        program.env(format!("SWEEP_INPUT_{}", index + 1), copy.as_ref().unwrap_or(&input.0));
     }
     Ok(program)
 }

@@ -8,7 +8,7 @@ mod reads;
 use std::{collections::BTreeMap, path::Path};
 
 use crate::{
-    Conflict, Group, Inside, MetricInfo, Param, Scalar, TaskSpec, Value, Values, Variable,
+    Conflict, Group, Ignore, Inside, MetricInfo, Param, Scalar, TaskSpec, Value, Values, Variable,
     metric::metrics,
     params::{self, LONGEST, Path as Input, choice, params},
     task::Reach,
@@ -46,6 +46,13 @@ params! {
         /// Files and folders that the program reads, including its code. Their content is part of the key. Each is
         /// linked into the job's folder under its file name (`../data/a.txt` becomes `a.txt`).
         inputs: Vec<Input> = Vec::new();
+        /// Files in the folders of `inputs` that are not part of the key, as patterns of `.gitignore`: `*.cache` is a name at
+        /// any depth, `/cache` a path from the input folder, `!NAME` counts again. Files of version control, of editors and of
+        /// caches are always ignored; see [ignored files](programs.md#ignored-files).
+        ignore: Vec<String> = Vec::new(), cosmetic true;
+        /// Copies inputs that are folders into the job's folder, instead of linking them, so that the program can write to
+        /// them. Ignored files are not copied.
+        copy: bool = false, cosmetic true;
         /// Files and folders that the program writes and that are kept. All other files in the job's folder are
         /// removed, except for small logs, from which metrics can be taken later.
         outputs: Vec<Inside> = Vec::new();
@@ -94,6 +101,12 @@ choice! {
 
 /// The longest name of a file, in bytes.
 const LONGEST_NAME: usize = 255;
+
+/// The patterns of ignored files among the parameters of a task.
+pub fn ignored(values: &Values) -> Vec<String> {
+    let Some(Value::List(patterns)) = values.get("ignore") else { return Vec::new() };
+    patterns.iter().filter_map(Value::as_text).map(str::to_owned).collect()
+}
 
 /// The name of an input in the job's folder: the last component of its path.
 pub fn input_name(path: &Path) -> Option<&str> {
@@ -180,6 +193,11 @@ impl TaskSpec for Command {
         command.check_names(&mut conflicts);
         command.check_reads(&mut conflicts);
         command.check_launch(&mut conflicts);
+        if let Err(message) = Ignore::new(&command.ignore) {
+            let advice =
+                "write a name (`*.cache`), a path from the input folder (`/labels/cache`), or `!` and one of these";
+            conflicts.push(Conflict { params: vec!["ignore"], message, advice: advice.into() });
+        }
         conflicts
     }
 }

@@ -59,9 +59,9 @@ impl Rerun {
         // What a job reads, or one that it needs, must be here.
         wanted.retain(|id| {
             let missing = plan.with_needs([*id]).into_iter().find_map(|need| {
-                let inputs = plan.inputs_of(need).into_iter();
+                let (inputs, ignored) = (plan.inputs_of(need).into_iter(), plan.ignored_by(need));
                 inputs.map(|(path, digest)| (opened.original(&path), digest)).find_map(|(path, digest)| {
-                    match digests.of(&path) {
+                    match digests.of_input(&path, &ignored) {
                         Ok(found) if found == digest => None,
                         Ok(_) => Some(format!("{} has changed", path.display())),
                         Err(error) => Some(format!("{} cannot be read: {error}", path.display())),

@@ -2,12 +2,12 @@
 //! and the transfer of the result to the store.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, HashSet},
     fs::File,
     io::{self, Read as _},
     panic::{AssertUnwindSafe, catch_unwind},
-    path::Path,
-    sync::{Arc, Mutex, PoisonError},
+    path::{Path, PathBuf},
+    sync::{Arc, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -21,17 +21,18 @@ use crate::{
         system::Load,
         threads::{self, refused},
     },
-    plan::{Digests, JobId},
-    record::{LogPart, Provenance, RECORD_FORMAT, Record, Started},
+    plan::JobId,
+    record::{LogPart, Provenance, RECORD_FORMAT, Record, Started, text_path},
     run::{
         RunEvent,
         attempt::{Attempt, GRACE},
         local::Input,
-        reads::{Changed, Reads},
+        reads::{Changed, Check, Reads},
         scheduler::Event,
         slots::Lease,
         starts,
         states::{self, Stateful},
+        writes::real,
     },
     store::{Pending, StoreError},
 };
@@ -47,6 +48,9 @@ pub(in crate::run) struct Prepared {
     pending: Pending,
 }
 
+/// A record that was stored, and notes about its job.
+pub(in crate::run) type Stored = (Box<Record>, Vec<String>);
+
 /// Reason for a missing result in the store.
 #[derive(Debug)]
 pub(in crate::run) enum NotStored {
@@ -54,17 +58,6 @@ pub(in crate::run) enum NotStored {
     Changed(Changed),
     /// The store says no.
     Store(StoreError),
-}
-
-/// Checks that a job's inputs and its code are unchanged.
-fn checked(reads: &Reads, digests: &Mutex<Digests>) -> Result<(), Changed> {
-    checked_inputs(reads, digests)?;
-    reads.check_code(&mut digests.lock().unwrap_or_else(PoisonError::into_inner))
-}
-
-/// Checks that a job's inputs are unchanged.
-fn checked_inputs(reads: &Reads, digests: &Mutex<Digests>) -> Result<(), Changed> {
-    reads.check(&mut digests.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
 /// Runs a function in a separate thread, and reports the result to the loop even if it panics.
@@ -89,9 +82,10 @@ impl Run<'_, '_> {
             return self.begin(job, prepared, reads);
         }
         let (sender, digests, store) = (self.sender.clone(), Arc::clone(&self.digests), self.store.clone());
-        let own = Arc::clone(&reads);
+        let (own, writes) = (Arc::clone(&reads), Arc::clone(&self.writes));
         let work = move || {
-            checked(&own, &digests)?;
+            own.check(&Check { digests: &digests, writes: &writes, job, written: None })?;
+            own.check_code(&mut digests.lock().unwrap_or_else(PoisonError::into_inner))?;
             Ok(stateful.and_then(|job| job.begin(&store, &scratch, &digests)))
         };
         let say = move |found: Result<Result<Option<Started>, Changed>, io::Error>| {
@@ -191,6 +185,7 @@ impl Run<'_, '_> {
             params: attempt.values,
             outcome,
             files: BTreeMap::new(),
+            read: None,
             provenance: Provenance {
                 sweep: env!("CARGO_PKG_VERSION").to_owned(),
                 started: attempt.started,
@@ -209,15 +204,21 @@ impl Run<'_, '_> {
         if attempt.asked.is_none() && attempt.ending.is_none() {
             self.idle.keep(attempt.worker);
         }
-        let (pending, begun, reads) = (attempt.pending, attempt.begun, attempt.reads);
+        let (pending, begun, reads, writing) = (attempt.pending, attempt.begun, attempt.reads, attempt.writing);
         let (stateful, own) = (Stateful::of(self.plan, JobId::new(job)), self.store.clone());
         let is_program = planned.task.name == "command";
         let (observed, log, log_from) = (attempt.observed, attempt.log, attempt.log_from);
         self.tell(&RunEvent::Storing { job });
-        let (sender, digests) = (self.sender.clone(), Arc::clone(&self.digests));
+        let (sender, digests, writes) = (self.sender.clone(), Arc::clone(&self.digests), Arc::clone(&self.writes));
         let store = move || {
+            let written = observed.iter().flat_map(|observed| &observed.written);
+            let written: HashSet<PathBuf> = written.map(|path| real(&text_path(path))).collect();
+            // First, so that no two jobs wait for each other.
+            writing.end(&written);
+            let mut notes = Vec::new();
             if !reads.is_empty() {
-                checked_inputs(&reads, &digests).map_err(|changed| NotStored::Changed(changed.while_it_ran()))?;
+                let check = Check { digests: &digests, writes: &writes, job, written: Some(written) };
+                notes = reads.check(&check).map_err(|changed| NotStored::Changed(changed.while_it_ran()))?;
             }
             if let (Some(all), Some(conditions)) = (surroundings, &mut record.provenance.conditions) {
                 all.add_program(conditions, &record.params, &pending.dir());
@@ -226,22 +227,21 @@ impl Run<'_, '_> {
             if is_program {
                 record.provenance.log = log_part(&log, log_from).ok();
             }
-            let mut read = None;
             if let Some(observed) = observed {
                 let digests = &mut digests.lock().unwrap_or_else(PoisonError::into_inner);
                 let tool = observed.tool;
                 let set =
                     reads.observed(observed, digests).map_err(|changed| NotStored::Changed(changed.while_it_ran()))?;
                 pending.add_manifest(&record.identity, tool, &set).map_err(NotStored::Store)?;
-                read = Some(set.id());
+                record.read = Some(set.id());
             }
             // Before the record, with which the scratch folder goes.
             if let Some(stateful) = stateful {
-                stateful.keep(&own, record.key, &pending.scratch(), read);
+                stateful.keep(&own, record.key, &pending.scratch(), record.read.clone());
             }
-            pending.commit(record).map(Box::new).map_err(NotStored::Store)
+            pending.commit(record).map(|record| (Box::new(record), notes)).map_err(NotStored::Store)
         };
-        let say = move |stored: Result<Result<Box<Record>, NotStored>, io::Error>| {
+        let say = move |stored: Result<Result<Stored, NotStored>, io::Error>| {
             let stored = stored.unwrap_or_else(|error| Err(NotStored::Store(error.into())));
             let _ = sender.send(Input::Stored(job, begun, stored));
         };
@@ -259,14 +259,17 @@ impl Run<'_, '_> {
     }
 
     /// A result is in the store, or cannot be.
-    pub(super) fn stored(&mut self, job: usize, begun: Instant, stored: Result<Box<Record>, NotStored>) -> Vec<Event> {
+    pub(super) fn stored(&mut self, job: usize, begun: Instant, stored: Result<Stored, NotStored>) -> Vec<Event> {
         // It may have been given up meanwhile.
         if !self.storing.remove(&job) {
             return Vec::new();
         }
         let seconds = begun.elapsed().as_secs_f64();
         match stored {
-            Ok(record) => {
+            Ok((record, notes)) => {
+                for text in notes {
+                    self.tell(&RunEvent::Note { job, text });
+                }
                 self.summary.done += 1;
                 self.ended.push((JobId::new(job), true));
                 self.learn(&record);

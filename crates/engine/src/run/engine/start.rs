@@ -75,12 +75,12 @@ impl Run<'_, '_> {
 
     /// True if the record of a job is not that of its present code.
     fn has_other_code(&self, job: usize) -> bool {
-        let planned = self.plan.job(JobId::new(job));
-        if planned.code.is_none() || planned.identity.code.is_some() {
+        if self.plan.job(JobId::new(job)).code.is_none() {
             // The list of manifests need not be read.
             return false;
         }
         let mut digests = self.digests.lock().unwrap_or_else(PoisonError::into_inner);
+        digests.forget();
         self.plan.has_other_code(JobId::new(job), &mut self.store.manifests(), &mut digests)
     }
 
@@ -151,12 +151,14 @@ impl Run<'_, '_> {
         if !self.idle.has_one_for(&start) {
             self.warn_of_settings();
         }
+        let writing = self.writes.begin(job, reads.folders(), pending.report_of_reads());
         let worker = self.idle.start(&start, &self.sender)?;
         span.record("pid", worker.id());
         self.attempts.insert(job, attempt);
         let of_job = Attempt {
             worker,
             values,
+            writing,
             pending,
             reads,
             lease,

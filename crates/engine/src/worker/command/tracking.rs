@@ -5,7 +5,7 @@ mod audit;
 mod depfile;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     io,
     path::{Path, PathBuf},
     process,
@@ -19,6 +19,7 @@ use sweep_job::{
 };
 
 use self::audit::Audit;
+use super::results_of;
 use crate::{
     format::count,
     record::{path_text, text_path},
@@ -36,6 +37,8 @@ pub(super) struct Tracking<'a> {
     project: PathBuf,
     /// Folders whose files are not observed: results, and the job's own.
     skipped: Vec<PathBuf>,
+    /// Inputs without links, in which it is observed what the program writes.
+    inputs: Vec<PathBuf>,
     audit: Audit,
     begun: SystemTime,
 }
@@ -60,7 +63,7 @@ impl<'a> Tracking<'a> {
         })?;
         if let Some(tracking) = &tracking {
             for program in programs {
-                tracking.audit.prepare(program, &tracking.project, &tracking.skipped);
+                tracking.audit.prepare(program, &tracking.project, &tracking.skipped, &tracking.inputs);
             }
         }
         Ok(tracking)
@@ -72,8 +75,7 @@ impl<'a> Tracking<'a> {
         };
         // Another machine need not have it.
         let Ok(project) = fs::canonicalize(project) else { return Ok(None) };
-        // The job's folder is `results/store/staging/KEY/files`.
-        let results = job.dir.ancestors().nth(4).filter(|results| results.parent().is_some()).unwrap_or(&job.dir);
+        let results = results_of(job);
         let mut skipped = Vec::new();
         for folder in [results, job.dir.as_path(), job.scratch.as_path()] {
             let real = fs::canonicalize(folder)?;
@@ -81,7 +83,8 @@ impl<'a> Tracking<'a> {
             skipped.extend((!project.starts_with(&real)).then_some(real));
         }
         let audit = Audit::begin(job.dir.parent().unwrap_or(&job.dir))?;
-        Ok(Some(Self { command, project, skipped, audit, begun: SystemTime::now() }))
+        let inputs = command.inputs.iter().filter_map(|input| fs::canonicalize(&input.0).ok()).collect();
+        Ok(Some(Self { command, project, skipped, inputs, audit, begun: SystemTime::now() }))
     }
 
     /// Reports what the program has read. Must be called before the job's folder is cleared.
@@ -113,17 +116,22 @@ impl<'a> Tracking<'a> {
             }
             return Ok(None);
         }
+        let mut rewritten = BTreeSet::new();
         for path in &seen.written {
-            if seen.read.remove(path).is_some_and(|read| !read.was_written_first) {
-                let shown = path_text(self.place(path));
-                report.note(&format!("`{shown}` is not tracked: the program reads it and writes it"));
+            let Some(read) = seen.read.remove(path) else { continue };
+            let place = path_text(self.place(path));
+            if read.was_written_first {
+                rewritten.insert(place);
+            } else {
+                report.note(&format!("`{place}` is not tracked: the program reads it and writes it"));
             }
         }
+        let written = seen.written.iter().map(|path| path_text(path)).collect();
         let files = self.files(seen.read, report);
         if self.command.tracks == Some(Tracks::Strict) {
             return if files.is_empty() { Ok(None) } else { Err(undeclared(&files)) };
         }
-        Ok(Some(Observed { tool, files, packages: audit::packages(&seen.packages) }))
+        Ok(Some(Observed { tool, files, packages: audit::packages(&seen.packages), written, rewritten }))
     }
 
     /// Adds the files of a list of dependencies.
@@ -149,13 +157,11 @@ impl<'a> Tracking<'a> {
 
     /// The files that are not declared inputs, by their paths from the project's folder.
     fn files(&self, read: BTreeMap<PathBuf, audit::Noted>, report: &mut dyn Report) -> BTreeMap<String, ObservedFile> {
-        let inputs: Vec<PathBuf> =
-            self.command.inputs.iter().filter_map(|input| fs::canonicalize(&input.0).ok()).collect();
         let too_many = read.len() > MOST_FILES;
         let mut gone = Vec::new();
         let mut files = BTreeMap::new();
         for (path, audit::Noted { read, .. }) in read {
-            if inputs.iter().any(|input| path.starts_with(input)) {
+            if self.inputs.iter().any(|input| path.starts_with(input)) {
                 continue;
             }
             if too_many && path.extension().is_none_or(|end| end != "py" && end != "so") {

@@ -2,9 +2,8 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    ffi::{OsStr, OsString},
+    ffi::OsStr,
     io,
-    os::unix::ffi::OsStringExt as _,
     path::{Path, PathBuf},
     process::Command,
 };
@@ -16,6 +15,7 @@ use super::Read;
 use crate::{
     host::packages::{installed, named, normalized},
     record::path_text,
+    run::unescaped,
     store::{OBSERVER, READS, TRACKING},
 };
 
@@ -67,7 +67,7 @@ impl Audit {
     }
 
     /// Adds the variables that make Python import the module.
-    pub(super) fn prepare(&self, program: &mut Command, project: &Path, skipped: &[PathBuf]) {
+    pub(super) fn prepare(&self, program: &mut Command, project: &Path, skipped: &[PathBuf], inputs: &[PathBuf]) {
         let own =
             program.get_envs().find(|(name, _)| *name == "PYTHONPATH").map(|(_, value)| value.map(OsStr::to_owned));
         let before = own.unwrap_or_else(|| std::env::var_os("PYTHONPATH")).filter(|path| !path.is_empty());
@@ -77,9 +77,11 @@ impl Audit {
             path.push(":");
             path.push(before);
         }
-        let skipped: Vec<&OsStr> = skipped.iter().map(|path| path.as_os_str()).collect();
+        let lines = |paths: &[PathBuf]| {
+            paths.iter().map(PathBuf::as_path).map(Path::as_os_str).collect::<Vec<_>>().join(OsStr::new("\n"))
+        };
         program.env("PYTHONPATH", path).env("SWEEP_READS", self.reads()).env("SWEEP_PROJECT", project);
-        program.env("SWEEP_SKIPPED", skipped.join(OsStr::new("\n")));
+        program.env("SWEEP_SKIPPED", lines(skipped)).env("SWEEP_INPUT_FOLDERS", lines(inputs));
     }
 
     /// Files and packages that the module has reported.
@@ -128,24 +130,6 @@ fn parse(text: &[u8]) -> Seen {
         }
     }
     seen
-}
-
-fn unescaped(field: &[u8]) -> OsString {
-    let mut bytes = Vec::with_capacity(field.len());
-    let mut rest = field.iter();
-    while let Some(byte) = rest.next() {
-        bytes.push(match byte {
-            b'\\' => match rest.next() {
-                Some(b'n') => b'\n',
-                Some(b't') => b'\t',
-                Some(b'r') => b'\r',
-                Some(other) => *other,
-                None => b'\\',
-            },
-            byte => *byte,
-        });
-    }
-    OsString::from_vec(bytes)
 }
 
 /// The packages that modules belong to, with their versions. Modules without a package are left out.

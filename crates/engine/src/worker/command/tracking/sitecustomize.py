@@ -33,6 +33,8 @@ def _observe():
     # An environment in the project's folder, or a project in the environment's.
     skipped += [folder for folder in map(realpath, {sys.prefix, sys.base_prefix}) if not top.startswith(folder)]
     skipped = tuple(os.path.join(folder, "") for folder in [top + ".git", *skipped])
+    folders = os.environ.get("SWEEP_INPUT_FOLDERS", "").split("\n")
+    inputs = tuple(os.path.join(folder, "") for folder in folders if folder)
     library = os.path.join(os.path.dirname(os.__file__), "")
 
     def escaped(path):
@@ -119,9 +121,11 @@ def _observe():
         if ("write", path) in seen or "__pycache__" in path:
             return
         seen.add(("write", path))
-        real = realpath(path)
-        if real.startswith(top) and not real.startswith(skipped):
-            say(b"write", escaped(real))
+        # Of a link itself, not of what it leads to.
+        real = os.path.join(realpath(os.path.dirname(path)), os.path.basename(path))
+        for real in {real, realpath(path)}:
+            if real.startswith(inputs) or real.startswith(top) and not real.startswith(skipped):
+                say(b"write", escaped(real))
 
     def text(path):
         """A path as text; nothing for a file that is open already, or for what is no path."""
@@ -131,6 +135,9 @@ def _observe():
             return None
         path = fspath(path)
         return os.fsdecode(path) if isinstance(path, bytes) else path
+
+    # Events of changes to folders, with the number of paths that each has first.
+    changes = {"os.rename": 2, "os.remove": 1, "os.mkdir": 1, "os.rmdir": 1, "os.truncate": 1, "os.link": 2}
 
     def hook(event, arguments):
         if event == "open":
@@ -157,6 +164,14 @@ def _observe():
                 path = text(arguments[1])
                 if path:
                     read(path)
+            except Exception:
+                pass
+        elif event in changes:
+            try:
+                for path in arguments[: changes[event]]:
+                    path = text(path)
+                    if path:
+                        written(path)
             except Exception:
                 pass
         elif event == "cpython.run_file":
