@@ -14,7 +14,7 @@ use super::{
 use crate::{
     analysis::about,
     error::{Error, Exit},
-    format::{clean, count, duration, quantity},
+    format::{clean, count, duration, measured},
     host,
     plan::command,
     progress::{describe, span},
@@ -173,7 +173,7 @@ fn text(record: &Record, origin: Option<&Origin>, folder: &Path, decisions: Vec<
     section(
         &mut lines,
         "metrics",
-        outcome.metrics.iter().map(|(name, metric)| format!("{name}: {}", quantity(metric.value, metric.unit))),
+        outcome.metrics.iter().map(|(name, metric)| format!("{name}: {}", measured(name, *metric))),
     );
     // A metric that could not be measured has its reason as a fact; many have the same one.
     let mut absent: BTreeMap<String, Vec<&str>> = BTreeMap::new();

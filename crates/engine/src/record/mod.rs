@@ -10,6 +10,7 @@ mod needed;
 mod prefix;
 #[expect(clippy::module_inception, reason = "the module's main type")]
 mod record;
+mod remarks;
 
 #[cfg(test)]
 pub(crate) use self::record::tests::sample;
@@ -23,10 +24,12 @@ pub use self::{
     needed::{KeyList, Needed},
     prefix::Prefixes,
     record::{Provenance, RECORD_FORMAT, Record, RecordError, Started},
+    remarks::Remarks,
 };
 pub(crate) use self::{
     deferred::{Deferred, check, is_open, preview, taken, without_keys},
     files::of_folder,
     key::{digest_name, input_paths},
     manifest::{ABSENT, ELSEWHERE, Observation, code_digest, path_text, text_path},
+    remarks::is_about_machine,
 };

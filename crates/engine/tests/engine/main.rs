@@ -42,6 +42,7 @@ mod log;
 mod looks;
 mod matrices;
 mod mistakes;
+mod no_effect;
 mod nodes;
 mod page;
 mod policies;
@@ -85,6 +86,7 @@ mod tracking;
 mod tracking_sources;
 #[cfg(feature = "remote")]
 mod trust;
+mod units;
 mod usability;
 mod widths;
 mod workers;

@@ -19,7 +19,7 @@ use crate::{
         threads::{self, refused},
     },
     plan::{Digests, JobId},
-    record::{Provenance, RECORD_FORMAT, Record, Started},
+    record::{Provenance, Record, Started},
     run::{
         RunEvent,
         attempt::{Attempt, GRACE},
@@ -164,7 +164,7 @@ impl Run<'_, '_> {
         let surroundings = self.surroundings.get().map(Arc::clone);
         let conditions = surroundings.as_ref().map(|all| Box::new(all.of(planned, &attempt, after, self.options)));
         let mut record = Record {
-            format: RECORD_FORMAT,
+            format: Record::format_of(&outcome),
             key: planned.key,
             identity: planned.identity.clone(),
             label: planned.label.to_string(),
