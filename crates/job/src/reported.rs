@@ -38,7 +38,10 @@ pub struct ReportedSource {
 pub struct Aggregates {
     /// Unit of the values.
     pub unit: Unit,
-    /// The newest value with its step; `None` if it was not finite.
+    /// True if the newest value was not finite. The others are those of the finite values.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub diverged: bool,
+    /// The newest value with its step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last: Option<(u64, f64)>,
     /// The first value.
@@ -73,6 +76,15 @@ impl ReportedSource {
         self.series.contains_key(name) || self.finals.contains_key(name)
     }
 
+    /// The series and final values whose newest value is not finite, without those that have a value nevertheless.
+    pub fn diverged(&self, collect: &BTreeMap<String, Collect>) -> impl Iterator<Item = &String> {
+        let has_value = |name: &String| collect.get(name).is_some_and(|how| how.ignores_divergence());
+        let series = self.series.iter().filter(move |(name, series)| series.diverged && !has_value(name));
+        let series = series.filter(|(name, _)| !self.finals.contains_key(*name));
+        let finals = self.finals.iter().filter(|(_, last)| last.is_none());
+        series.map(|(name, _)| name).chain(finals.map(|(name, _)| name))
+    }
+
     /// Adds the metrics: final values, and of every other series the value that `collect` names, the newest without.
     /// They replace those of sources that were added before.
     pub fn metrics(&self, collect: &BTreeMap<String, Collect>, to: &mut BTreeMap<String, Metric>) {
@@ -95,14 +107,17 @@ impl ReportedSource {
 impl Aggregates {
     /// The value that becomes the metric, and for the smallest and the largest its step.
     pub fn collect(&self, how: Collect) -> Option<(Option<u64>, f64)> {
+        if self.diverged && !how.ignores_divergence() {
+            return None;
+        }
         let plain = |point: Option<(u64, f64)>| point.map(|(_, value)| (None, value));
         let with_step = |point: Option<(u64, f64)>| point.map(|(step, value)| (Some(step), value));
         match how {
-            Collect::Last => plain(self.last),
+            Collect::Last | Collect::LastFinite => plain(self.last),
             Collect::First => plain(self.first),
-            Collect::Min => with_step(self.min),
-            Collect::Max => with_step(self.max),
-            Collect::Mean => self.mean.map(|value| (None, value)),
+            Collect::Min | Collect::MinFinite => with_step(self.min),
+            Collect::Max | Collect::MaxFinite => with_step(self.max),
+            Collect::Mean | Collect::MeanFinite => self.mean.map(|value| (None, value)),
         }
     }
 }

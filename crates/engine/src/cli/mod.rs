@@ -439,6 +439,7 @@ impl ChangeArgs {
             (None, BackendChoice::Only(backend)) => backend,
             (None, BackendChoice::Auto) => Backend::Cpu,
         };
+        draft.tell_reports_apart(results);
         let store = Store::new(results);
         let planned = Batches::plan(draft, backend, &store);
         let (mut batches, plan) = planned.map_err(Error::search(name.clone()))?;

@@ -432,7 +432,7 @@ fn conclude(
     }
     let end = reports::End { page, ended: summary.interrupted.is_none() };
     let refuted = reports::report(results, plan, store, &end, stamps)?;
-    Ok(match (summary.interrupted, summary.failed) {
+    Ok(match (summary.interrupted, reports::lost(summary)) {
         (Some(signal), _) => Exit::Interrupted(signal),
         (None, 0) if args.strict && refuted => Exit::Refuted,
         (None, 0) => Exit::Done,

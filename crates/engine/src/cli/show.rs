@@ -14,7 +14,7 @@ use super::{
 use crate::{
     analysis::about,
     error::{Error, Exit},
-    format::{clean, count, duration, quantity},
+    format::{clean, count, duration, measured},
     host,
     plan::command,
     progress::{describe, span},
@@ -159,8 +159,8 @@ fn text(record: &Record, origin: Option<&Origin>, folder: &Path, decisions: Vec<
         ),
         format!("  in {}", folder.display()),
     ];
-    let measured = provenance.measured.iter().flat_map(|measured| measured.sentences());
-    lines.extend(measured.map(|sentence| format!("  {sentence}")));
+    let again = provenance.measured.iter().flat_map(|measured| measured.sentences());
+    lines.extend(again.map(|sentence| format!("  {sentence}")));
     // What it says above was said elsewhere.
     lines.extend(origin.map(|origin| format!("  from {origin}")));
     lines.push(format!("task {}", record.identity.task));
@@ -175,7 +175,7 @@ fn text(record: &Record, origin: Option<&Origin>, folder: &Path, decisions: Vec<
     section(
         &mut lines,
         "metrics",
-        outcome.metrics.iter().map(|(name, metric)| format!("{name}: {}", quantity(metric.value, metric.unit))),
+        outcome.metrics.iter().map(|(name, metric)| format!("{name}: {}", measured(name, *metric))),
     );
     // A metric that could not be measured has its reason as a fact; many have the same one.
     let mut absent: BTreeMap<String, Vec<&str>> = BTreeMap::new();

@@ -12,6 +12,7 @@ use std::{
 };
 
 use fs_err as fs;
+use sweep_job::Unit;
 
 use crate::record::Record;
 
@@ -120,6 +121,11 @@ impl<'a> Experiment<'a> {
         ];
         for (name, value) in tags.iter().filter_map(|(name, value)| Some((name, value.as_ref()?))) {
             write(&folder.join("tags"), name, shortened(value))?;
+        }
+        let metrics = outcome.metrics.iter().map(|(name, metric)| (name.clone(), metric.unit));
+        let curves = outcome.curves.iter().map(|(name, curve)| (format!("curves/{name}"), curve.unit));
+        for (name, unit) in metrics.chain(curves).filter(|(_, unit)| *unit != Unit::One) {
+            write(&folder.join("tags"), &format!("unit.{name}"), unit.key())?;
         }
         for (name, fact) in &outcome.facts {
             write(&folder.join("tags"), &format!("fact.{name}"), shortened(fact))?;

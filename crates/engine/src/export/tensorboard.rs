@@ -12,6 +12,7 @@ use std::{
 };
 
 use fs_err as fs;
+use sweep_job::{Metric, Unit};
 
 use self::event_file::{Message, frame};
 use crate::record::Record;
@@ -73,22 +74,28 @@ fn events(record: &Record) -> Vec<u8> {
     let at = |step: u64| if last > 0 { started + seconds * step as f64 / last as f64 } else { started };
     for (name, curve) in curves {
         for (step, value) in curve.at.iter().zip(&curve.values) {
-            frame(&mut file, scalar(at(*step), *step, name, *value).content());
+            frame(&mut file, scalar(at(*step), *step, name, Metric { value: *value, unit: curve.unit }).content());
         }
     }
     for (name, metric) in &record.outcome.metrics {
         let tag = format!("metrics/{name}");
-        frame(&mut file, scalar(started + seconds, last, &tag, metric.value).content());
+        frame(&mut file, scalar(started + seconds, last, &tag, *metric).content());
     }
     file
 }
 
-/// `Event { wall_time = 1, step = 2, summary = 5 }` with one `Summary.Value { tag = 1, simple_value = 2 }`.
-fn scalar(wall_time: f64, step: u64, tag: &str, value: f64) -> Message {
+/// `Event { wall_time = 1, step = 2, summary = 5 }` with one `Summary.Value { tag = 1, simple_value = 2, metadata = 9 }`, whose
+/// `SummaryMetadata { summary_description = 3 }` has the unit.
+fn scalar(wall_time: f64, step: u64, tag: &str, Metric { value, unit }: Metric) -> Message {
     let mut inner = Message::default();
     inner.bytes(1, tag.as_bytes());
     #[expect(clippy::cast_possible_truncation, reason = "the format has single precision")]
     inner.float(2, value as f32);
+    if unit != Unit::One {
+        let mut metadata = Message::default();
+        metadata.bytes(3, format!("unit: {}", unit.key()).as_bytes());
+        inner.bytes(9, metadata.content());
+    }
     let mut summary = Message::default();
     summary.bytes(1, inner.content());
     let mut event = Message::default();

@@ -12,6 +12,6 @@ pub(crate) use self::{
 };
 pub use self::{
     progress::{latest, row_of_blocks, steps},
-    quantity::{Scale, compute, duration, quantity, speeds},
+    quantity::{Scale, compute, duration, measured, quantity, speeds},
     text::{clean, clean_lines, count},
 };

@@ -4,7 +4,7 @@ mod unread;
 
 use std::path::Path;
 
-use sweep_job::{ParamError, Part, Unit, Value, tasks::Tracks};
+use sweep_job::{ParamError, Part, Value, tasks::Tracks};
 
 pub(super) use self::unread::unread;
 use super::{Label, Point};
@@ -173,10 +173,7 @@ struct Judged<'r> {
 /// Warns about claims and comparisons of times and rates that other jobs can distort.
 pub(super) fn timing(recipe: &Recipe, problems: &mut Collector) {
     for Judged { kind, name, metric, steps, .. } in judged(recipe).into_iter().filter(|judged| !judged.any_conditions) {
-        let disturbed = |step: &&Step| {
-            let unit = step.task.metric(&metric.value).map(|metric| metric.unit);
-            !step.resources.exclusive && unit.is_some_and(Unit::is_timing)
-        };
+        let disturbed = |step: &&Step| !step.resources.exclusive && recipe.traits(step, &metric.value).is_timing();
         let mut names: Vec<String> = Vec::new();
         for step in steps.iter().map(|step| &recipe.steps[*step]).filter(disturbed) {
             let name = format!("`{}`", step.name.value);
@@ -211,10 +208,7 @@ pub(super) fn states(recipe: &Recipe, problems: &mut Collector) {
         problems.push(name.span, problem);
     }
     for Judged { kind, name, metric, steps, .. } in judged(recipe).into_iter().filter(|judged| !judged.any_conditions) {
-        let is_timing = |step: &&Step| {
-            let unit = step.task.metric(&metric.value).map(|metric| metric.unit);
-            step.policy.states.share && unit.is_some_and(Unit::is_timing)
-        };
+        let is_timing = |step: &&Step| step.policy.states.share && recipe.traits(step, &metric.value).is_timing();
         let Some(step) = steps.iter().map(|step| &recipe.steps[*step]).find(is_timing) else { continue };
         let message = format!(
             "{kind} `{name}` judges `{}`, but the jobs of `{}` share states, and each measures only the steps after that",

@@ -34,7 +34,7 @@ impl Verdict {
     }
 }
 
-/// Values of the baseline and of the candidate with the same seeds, in base units.
+/// Values of the baseline and of the candidate with the same seeds, in the metric's unit.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Effect {
     /// The seeds.

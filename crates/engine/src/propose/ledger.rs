@@ -71,7 +71,7 @@ pub struct Noise {
     pub baseline: Key,
     /// The metric.
     pub metric: String,
-    /// Its value with each of the sealed seeds of the measurement, in base units.
+    /// Its value with each of the sealed seeds of the measurement, in the metric's unit.
     pub values: Vec<f64>,
     /// Their standard deviation.
     pub sd: f64,

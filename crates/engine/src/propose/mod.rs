@@ -202,7 +202,7 @@ pub struct Answer {
     pub question: Question,
     /// Cost; empty for what was asked before.
     pub cost: Cost,
-    /// Noise of the baseline: the standard deviation over seeds, in the metric's base unit.
+    /// Noise of the baseline: the standard deviation over seeds, in the metric's unit.
     pub noise: Option<f64>,
     /// The level that the question has, or would have as the next one.
     pub level: f64,

@@ -12,6 +12,7 @@ mod lower;
 mod matrix;
 mod node;
 mod problem;
+mod reports;
 pub mod schema;
 mod source;
 mod template;
@@ -23,8 +24,6 @@ use sweep_job::TaskInfo;
 use crate::suggest::Domain;
 
 use self::compose::Loader;
-pub(crate) use self::matrix::reads_alike;
-pub(crate) use self::template::{LONGEST, too_long};
 pub use self::{
     condition::{Condition, Filter},
     keys::{Declaration, Key},
@@ -32,7 +31,7 @@ pub use self::{
         Adaptive, Aggregate, Bound, Citation, Claim, Compare, ComparedValues, Comparison, Confirm, Effects,
         Expectation, Family, Figure, GpuCount, GpuMemory, Interactions, KeptStates, Least, MetricRule, MetricTraits,
         Metrics, Missing, Need, OfStep, Order, PaperRow, Policy, Racing, Resources, Rules, Rungs, Search, Side,
-        StatePolicy, Statement, Suggest, Table, TableKind,
+        StatePolicy, Statement, Suggest, Table, TableKind, UnitOf,
         executor::{self, BatchSystem, Executor},
     },
     matrix::{
@@ -42,6 +41,11 @@ pub use self::{
     problem::{Collector, Problem, Problems, Warning, nearest, suggest},
     source::{Sources, Span, Spanned},
     template::{Known, Names, Reference, Scope, Template, check_references},
+};
+pub(crate) use self::{
+    matrix::reads_alike,
+    reports::register,
+    template::{LONGEST, too_long},
 };
 
 /// One study.
@@ -53,8 +57,12 @@ pub struct Recipe {
     pub about: Option<String>,
     /// The work that it is about.
     pub cite: Option<Citation>,
+    /// Its file.
+    pub file: PathBuf,
     /// The folder of its reports, relative to that of all reports.
     pub report: PathBuf,
+    /// The folder that its reports would have, and the file of another recipe that has it, as seen from the results folder.
+    pub taken: Option<(PathBuf, String)>,
     /// The flags that change the study; if it is not empty, the report is not that of the whole study.
     pub flags: String,
     /// The scale at which it runs; `None` for its plain values.
@@ -222,6 +230,11 @@ impl Draft {
         Some(Self { recipes, executor, only, sources: sources.clone(), typed: typed.clone(), problems })
     }
 
+    /// Gives the recipes whose reports would replace those of other recipes of their names folders of their own.
+    pub fn tell_reports_apart(&mut self, results: &Path) {
+        reports::tell_apart(&mut self.recipes, results);
+    }
+
     /// True if a step computes on a device.
     pub fn needs_device(&self) -> bool {
         self.recipes.iter().flat_map(|recipe| &recipe.steps).any(|step| step.task.on_device)
@@ -229,6 +242,11 @@ impl Draft {
 }
 
 impl Recipe {
+    /// The folder of its reports where there is no other recipe of its name.
+    pub fn plain_report(&self) -> &Path {
+        self.taken.as_ref().map_or(&self.report, |(plain, _)| plain)
+    }
+
     /// All tables, figures and claims of the report, in the order of the text.
     pub fn shown(&self) -> impl Iterator<Item = Shown<'_>> {
         let tables = self.tables.iter().map(|table| Shown {

@@ -11,6 +11,7 @@ mod needed;
 mod prefix;
 #[expect(clippy::module_inception, reason = "the module's main type")]
 mod record;
+mod remarks;
 
 #[cfg(test)]
 pub(crate) use self::record::tests::sample;
@@ -20,6 +21,7 @@ pub(crate) use self::{
     files::of_folder,
     key::{digest_name, input_paths},
     manifest::{ABSENT, ELSEWHERE, FILE_ELSEWHERE, Line, Observation, code_digest, path_text, text_path},
+    remarks::is_about_machine,
 };
 pub use self::{
     conditions::{Conditions, Exclusivity, GitState, GpuUse, Interpreter, Machine, RunConditions, SeedPlan},
@@ -31,4 +33,5 @@ pub use self::{
     needed::{KeyList, Needed},
     prefix::Prefixes,
     record::{LogPart, MeasuredAgain, Provenance, RECORD_FORMAT, Record, RecordError, Started},
+    remarks::Remarks,
 };

@@ -11,8 +11,8 @@ use sweep_job::{Device, Outcome, Task, Values, current_name};
 
 use crate::record::{Conditions, Digest, Identity, Key, Milestones};
 
-/// Version of [`Record`]'s JSON. 1: first.
-pub const RECORD_FORMAT: u32 = 1;
+/// The latest version of [`Record`]'s JSON. 1: all units are base units. 2: metrics may have multiples of them.
+pub const RECORD_FORMAT: u32 = 2;
 
 /// A record's text begins so, with the digest of what follows [`SEALED`].
 const SEAL: &[u8] = b"{\n  \"digest\": \"";
@@ -24,7 +24,7 @@ const DIGITS: usize = 64;
 /// Result of a finished job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Record {
-    /// [`RECORD_FORMAT`].
+    /// The earliest version that can read it, see [`RECORD_FORMAT`].
     pub format: u32,
     /// The job's key.
     pub key: Key,
@@ -162,6 +162,13 @@ impl Record {
         self.provenance.measured.as_ref().map_or(self.key, |measured| measured.from)
     }
 
+    /// The earliest format that an outcome can have.
+    pub fn format_of(outcome: &Outcome) -> u32 {
+        let units = outcome.metrics.values().map(|metric| metric.unit);
+        let mut units = units.chain(outcome.curves.values().map(|curve| curve.unit));
+        if units.all(|unit| unit == unit.base()) { 1 } else { RECORD_FORMAT }
+    }
+
     /// The text of its file: its JSON, behind a line with the BLAKE3 digest of all that follows this line.
     pub fn to_text(&self) -> io::Result<Vec<u8>> {
         let json = serde_json::to_vec_pretty(self)?;
@@ -211,7 +218,8 @@ impl Record {
         Ok(record.with_current_names())
     }
 
-    /// Gives metrics that were renamed since the record was written the names that their task declares now.
+    /// Gives metrics that were renamed since the record was written the names that their task declares now, and metrics that
+    /// were recorded in base units the unit that their name says.
     fn with_current_names(mut self) -> Self {
         let Some(task) = Task::info(&self.identity.task) else { return self };
         let current = |name: &str| {
@@ -226,6 +234,7 @@ impl Record {
             absent.map_or(name, |metric| format!("absent.{metric}"))
         };
         *facts = mem::take(facts).into_iter().map(|(name, text)| (fact(name), text)).collect();
+        self.outcome = self.outcome.in_named_units();
         self
     }
 }
@@ -253,7 +262,7 @@ pub(crate) mod tests {
         let mut outcome = Outcome::default();
         outcome.set_open("value", 0.1 + 0.2, Unit::One);
         Record {
-            format: RECORD_FORMAT,
+            format: Record::format_of(&outcome),
             key: identity.key().unwrap(),
             identity,
             label: "mock".into(),

@@ -1,4 +1,4 @@
-//! Tables as comma-separated values (RFC 4180): one line per cell, numbers unrounded and in base units.
+//! Tables as comma-separated values (RFC 4180): one line per cell, numbers unrounded and in the metric's unit.
 //!
 //! A text that a spreadsheet would interpret as a formula is prefixed with an apostrophe, which spreadsheets do not
 //! show.

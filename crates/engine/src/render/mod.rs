@@ -30,8 +30,9 @@ use crate::{
         Results, Table, Verdict, accounts, analyze, chance_of_error, reached,
         search::{self, Decided, stopped_by},
     },
+    format::clean,
     plan::{Plan, Study},
-    recipe::Recipe,
+    recipe::{self, Recipe},
     store::Store,
 };
 
@@ -71,7 +72,7 @@ pub enum Format {
     Md,
     /// LaTeX, with the package `booktabs`.
     Latex,
-    /// Comma-separated values in base units, one line a cell.
+    /// Comma-separated values in the unit of the metric, one line a cell.
     Csv,
 }
 
@@ -90,6 +91,14 @@ impl<'a> Report<'a> {
     /// The recipe's name.
     pub fn name(&self) -> &str {
         &self.study.recipe.name
+    }
+
+    /// The reason why its folder has another name than the recipe, if that is not said by flags.
+    pub fn why_apart(&self) -> Option<String> {
+        let (_, other) = self.study.recipe.taken.as_ref()?;
+        let other = clean(other);
+        let (name, folder) = (self.name(), self.folder.display());
+        Some(format!("`{name}` is also the name of {other}, so the report of this recipe is in `{folder}`"))
     }
 
     /// The part that the report covers, if it is not the whole study.
@@ -130,6 +139,7 @@ impl<'a> Report<'a> {
     pub fn write(&self, results: &Path, page: Page) -> io::Result<PathBuf> {
         let folder = results.join("reports").join(&self.folder);
         fs::create_dir_all(&folder)?;
+        recipe::register(&self.study.recipe, results)?;
         self.write_drawn(&folder, page)?;
         self.clear(&folder)?;
         let tables = folder.join("tables");

@@ -271,6 +271,8 @@ impl<'a, 'o> Run<'a, 'o> {
             Reason::Needs(need) => Some(need),
             Reason::Stopped => None,
         };
+        let tolerated = self.plan.job(JobId::new(job)).policy.tolerated;
+        self.summary.blocked += usize::from(because.is_some() && !tolerated);
         self.tell(&RunEvent::Skipped { job, because });
     }
 

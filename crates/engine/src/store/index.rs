@@ -17,14 +17,14 @@ use std::{
 use fs_err as fs;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
-use sweep_job::{Backend, Metric, Metrics};
+use sweep_job::{Backend, Metric, Metrics, current_name};
 use tracing::info_span;
 
 use super::{Origin, Record, Store, StoreError, Under, entries};
 use crate::record::{Digest, RecordError};
 use crate::{
     host::{log, threads},
-    record::{Identity, Key},
+    record::{Identity, Key, Remarks},
 };
 
 /// Line of the index about a record.
@@ -100,6 +100,15 @@ pub struct Measured {
     /// Conditions on which comparisons depend. Records of earlier versions have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub under: Option<Box<Under>>,
+    /// Remarks on its result. Lines of earlier versions have none, and are written anew.
+    pub remarks: Remarks,
+}
+
+impl Measured {
+    /// True if the newest value of a metric was not finite, so that it has none.
+    pub fn has_diverged(&self, metric: &str) -> bool {
+        self.remarks.diverged.contains(metric) || self.remarks.diverged.contains(current_name(metric))
+    }
 }
 
 impl From<&Record> for Measured {
@@ -117,6 +126,7 @@ impl From<&Record> for Measured {
             sweep: provenance.sweep.clone(),
             origin: None,
             under: Under::of(record),
+            remarks: Remarks::of(&record.outcome, &record.identity.task),
         }
     }
 }
@@ -189,14 +199,16 @@ impl Line for Measured {
             origin: Option<Origin>,
             #[serde(default)]
             under: Option<Box<Under>>,
+            remarks: Remarks,
         }
 
         let only = only.and_then(|only| {
             let (_, line) = serde_json::from_slice::<(Stamp, Borrowed<'_>)>(line).ok()?;
-            let Borrowed { key, metrics, started, seconds, backend, device, host, sweep, origin, under } = line;
+            let Borrowed { key, metrics, started, seconds, backend, device, host, sweep, origin, under, remarks } =
+                line;
             let metrics = metrics.into_iter().filter(|(name, _)| only.contains(name));
             let metrics = metrics.map(|(name, metric)| (name.to_owned(), metric)).collect();
-            Some(Self { key, metrics, started, seconds, backend, device, host, sweep, origin, under })
+            Some(Self { key, metrics, started, seconds, backend, device, host, sweep, origin, under, remarks })
         });
         // A name with something in it that JSON escapes is understood so.
         only.or_else(|| whole(line))

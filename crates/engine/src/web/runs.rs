@@ -197,7 +197,7 @@ pub(super) fn word(snapshot: &Snapshot) -> &'static str {
         (_, true) if snapshot.stopping => "stopping",
         (_, true) => "live",
         (Some(Summary { interrupted: Some(_), .. }), false) => "interrupted",
-        (Some(Summary { failed: 1.., .. }), false) => "failed",
+        (Some(Summary { failed: 1.., .. } | Summary { blocked: 1.., .. }), false) => "failed",
         (Some(_), false) => "done",
         (None, false) => "killed",
     }

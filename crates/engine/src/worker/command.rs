@@ -30,7 +30,7 @@ use sweep_job::{
     tasks::{Command, MetricsFrom, input_name},
 };
 
-use crate::{host::machine::OutOfMemory, run::killed};
+use crate::{format::clean, host::machine::OutOfMemory, run::killed};
 
 pub(crate) use self::again::measure_again;
 pub(super) use self::program::is_over;
@@ -95,7 +95,7 @@ fn results_of(job: &Job) -> &Path {
 fn attempt(command: &Command, job: &Job, folder: &Folder, channel: &mut Channel) -> Result<Outcome, Failure> {
     link_inputs(command, job, folder)?;
     let stop = program::follow_engine().map_err(disk("the worker cannot watch the engine"))?;
-    let mut found = BTreeMap::new();
+    let (mut found, mut units) = (BTreeMap::new(), BTreeMap::new());
     let file = command.metrics.as_ref().and_then(MetricsFrom::file);
     let mut contract = Contract::open(command, job).map_err(disk("the job's scratch folder cannot be used"))?;
     let (sources, patterns, keeper) = contract.sources(command, job);
@@ -148,6 +148,7 @@ fn attempt(command: &Command, job: &Job, folder: &Folder, channel: &mut Channel)
             kind: FailureKind::Experiment,
             message: format!("the metrics file `{}` {reason}", path.0),
         })?;
+        units = words::read_units(&folder.path().join(&path.0));
     }
     if let Some(tracking) = tracking {
         tracking.end(folder.path(), channel)?;
@@ -160,14 +161,7 @@ fn attempt(command: &Command, job: &Job, folder: &Folder, channel: &mut Channel)
     if launcher.is_none_or(|launcher| launcher.is_local()) {
         usage.finish(ended.seconds, &mut outcome);
     }
-    for (name, value) in found {
-        if !value.is_finite() {
-            channel.note(&format!("`{name}` is {value}, which is not a number: ignored"));
-            outcome.metrics.remove(&name);
-        }
-        let declared = Task::info("command").and_then(|task| task.metric(&name));
-        outcome.set_open(&name, value, declared.map_or(Unit::One, |metric| metric.unit));
-    }
+    printed(found, &units, &mut outcome, channel);
     reported(command, &gathered, &mut outcome, channel);
     let reported = Reported { sources: gathered.reported(), lines, params_unread };
     outcome.reported = (reported != Reported::default()).then(|| Box::new(reported));
@@ -188,6 +182,38 @@ fn clean_up<'c>(command: &'c Command, folder: &Folder) -> Result<Vec<&'c str>, F
     Ok(outputs)
 }
 
+/// Adds what the program has printed, or what its metrics file has, where `units` are the written ones.
+fn printed(
+    found: BTreeMap<String, f64>,
+    units: &BTreeMap<String, String>,
+    outcome: &mut Outcome,
+    channel: &mut Channel,
+) {
+    for (name, value) in found {
+        let (name, unit) = written(name, units, channel);
+        if !value.is_finite() {
+            channel.note(&format!("`{name}` is {value}, which is not a number: it has diverged"));
+            outcome.metrics.remove(&name);
+            outcome.set_diverged(&name);
+        }
+        let declared = Task::info("command").and_then(|task| task.metric(&name));
+        outcome.set_open(&name, value, declared.map_or(unit, |metric| metric.unit));
+    }
+}
+
+/// The name of a metric of the metrics file, `time` for the number `time.value` beside a unit, and that unit.
+fn written(name: String, units: &BTreeMap<String, String>, channel: &mut Channel) -> (String, Unit) {
+    let Some((whole, symbol)) = name.strip_suffix(".value").and_then(|whole| units.get_key_value(whole)) else {
+        return (name, Unit::One);
+    };
+    let unit = Unit::written(symbol).unwrap_or_else(|| {
+        let known = Unit::known();
+        channel.note(&format!("`{}` has the unknown unit `{}`; known are {known}", clean(whole), clean(symbol)));
+        Unit::One
+    });
+    (whole.clone(), unit)
+}
+
 /// Adds what the program has reported, which counts more than its lines and its file.
 fn reported(command: &Command, gathered: &Gathered, outcome: &mut Outcome, channel: &mut Channel) {
     let none = BTreeMap::new();
@@ -197,9 +223,14 @@ fn reported(command: &Command, gathered: &Gathered, outcome: &mut Outcome, chann
         channel.note(&format!("`metrics` names `{name}`, but the program has not reported it"));
     }
     for (name, Metric { value, unit }) in metrics {
+        outcome.facts.remove(&Outcome::absent(&name));
         outcome.set_open(&name, value, unit);
     }
-    outcome.curves = gathered.curves();
+    for name in gathered.diverged(collect) {
+        outcome.metrics.remove(&name);
+        outcome.set_diverged(&name);
+    }
+    outcome.curves = gathered.curves().into_iter().map(|(name, curve)| (name.clone(), curve.named(&name))).collect();
 }
 
 /// The processes of the program, each with its arguments and its environment.

@@ -46,6 +46,7 @@ mod manifests;
 mod matrices;
 mod measured;
 mod mistakes;
+mod no_effect;
 mod nodes;
 mod page;
 mod policies;
@@ -91,6 +92,7 @@ mod tracking;
 mod tracking_sources;
 #[cfg(feature = "remote")]
 mod trust;
+mod units;
 mod usability;
 mod widths;
 mod workers;

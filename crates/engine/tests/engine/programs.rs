@@ -149,9 +149,9 @@ say(val_loss=0.5, loss=7, size={'value': 1, 'unit': 'KiB'})
     let names =
         ["eval.loss", "eval.loss.step", "eval.time", "loss", "peak_mib", "size", "step_ms", "tokens_per_s", "val_loss"];
     let expected =
-        ["5.0 1", "50.0 count", "0.003 s", "7.0 1", "2097152.0 B", "1024.0 B", "0.0125 s", "1000.0 tokens/s", "0.5 1"];
+        ["5.0 1", "50.0 count", "3.0 ms", "7.0 1", "2.0 MiB", "1.0 KiB", "12.5 ms", "1000.0 tokens/s", "0.5 1"];
     assert_eq!(names.map(shown), expected);
-    assert_eq!(record["outcome"]["curves"]["step_ms"]["unit"], "s");
+    assert_eq!(record["outcome"]["curves"]["step_ms"]["unit"], "ms");
     assert!(record["outcome"]["curves"].get("val_loss").is_none() && !metrics.contains_key("step"));
     assert_eq!(notes(&sandbox), Vec::<String>::new());
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use sweep_job::{Backend, Metric, Metrics, Unit};
 
 use super::*;
-use crate::{analysis::State, recipe::Draft, stats::Draws, store::Measured};
+use crate::{analysis::State, recipe::Draft, record::Remarks, stats::Draws, store::Measured};
 
 /// Standard deviation of a value around the effect of its seed.
 const NOISE: f64 = 0.7;
@@ -43,6 +43,7 @@ fn measured(plan: &Plan, seeds: usize, difference: f64, draws: &mut Draws) -> BT
             sweep: "a test".to_owned(),
             origin: None,
             under: None,
+            remarks: Remarks::default(),
         };
         found.insert(*job, measured);
     }

@@ -40,7 +40,7 @@ struct Input {
     metric: String,
     /// The better direction of the metric.
     better: Better,
-    /// The least improvement that matters, above zero, in the base unit of the metric.
+    /// The least improvement that matters, above zero, in the unit of the metric.
     least: f64,
     /// The step that measures. Default: the only step with seeds.
     #[serde(default)]

@@ -114,7 +114,7 @@ impl Past {
         }
         self.lost = lost;
         self.rounds += 1;
-        self.failed += summary.failed;
+        self.failed += summary.failed + summary.blocked;
         Ok(Some(prepared.plan.selection()?))
     }
 }

@@ -194,8 +194,8 @@ pub fn write(plan: &Plan, request: &Request<'_>, store: &Store, to: impl Write) 
         out.add(&format!("{DECISIONS}/{key}.json"), &text)?;
     }
     for study in &plan.studies {
-        let folder = &study.recipe.report;
-        out.folder(&store.results().join("reports").join(folder), &Path::new("reports").join(folder))?;
+        let (folder, plain) = (&study.recipe.report, study.recipe.plain_report());
+        out.folder(&store.results().join("reports").join(folder), &Path::new("reports").join(plain))?;
     }
     let asked = Asked {
         paths: request.paths.iter().map(|path| place(&normal(path))).collect(),

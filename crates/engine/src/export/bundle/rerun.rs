@@ -9,7 +9,7 @@ use crate::{
     format::clean,
     plan::{Digests, JobId, Plan},
     recipe::quoted,
-    record::{Record, without_keys},
+    record::{Record, is_about_machine, without_keys},
     store::Store,
 };
 
@@ -147,20 +147,7 @@ fn replace(value: &mut Value, path: &str, by: &std::path::Path) {
 /// True if a metric depends on the machine: times, rates, sizes, fractions and ratios of them, and the number of allocations, which
 /// depends on the turns that threads take.
 fn depends_on_machine(name: &str, unit: Unit) -> bool {
-    const ABOUT: [&str; 11] = [
-        "time",
-        "throughput",
-        "memory",
-        "allocations",
-        "compute",
-        "bandwidth",
-        "peak",
-        "utilization",
-        "steps",
-        "ratio",
-        "share",
-    ];
-    unit.is_timing() || unit == Unit::Bytes || name.split('.').next().is_some_and(|first| ABOUT.contains(&first))
+    unit.is_timing() || unit.base() == Unit::Bytes || is_about_machine(name)
 }
 
 impl Compared {

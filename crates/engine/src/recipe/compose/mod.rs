@@ -153,6 +153,7 @@ impl Loader {
                 (step.matrix.narrowed, step.matrix.added) = (own(&narrowed), own(&added));
             }
             recipe.report = report.unwrap_or_else(|| PathBuf::from(&recipe.name));
+            recipe.file = path;
             recipes.push((recipe, name));
         }
         apart(&mut recipes);
@@ -352,7 +353,7 @@ fn in_a_name(flags: &[String]) -> String {
 }
 
 /// The folder of a report with an addition to its first part.
-fn with_suffix(report: &Path, suffix: &str) -> PathBuf {
+pub(super) fn with_suffix(report: &Path, suffix: &str) -> PathBuf {
     let mut parts = report.iter();
     let first = parts.next().map(|first| first.to_string_lossy().into_owned()).unwrap_or_default();
     let mut changed = PathBuf::from(format!("{first}{suffix}"));

@@ -184,6 +184,8 @@ impl<'a, 'o> ClusterSession<'a, 'o> {
 
     pub(super) fn skipped(&mut self, job: usize, because: Option<usize>) {
         self.summary.skipped += 1;
+        let tolerated = self.plan.job(JobId::new(job)).policy.tolerated;
+        self.summary.blocked += usize::from(because.is_some() && !tolerated);
         self.tell(&RunEvent::Skipped { job, because });
     }
 

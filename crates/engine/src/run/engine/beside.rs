@@ -22,7 +22,7 @@ use crate::{
         threads::{self, refused},
     },
     plan::JobId,
-    record::{LogPart, Provenance, RECORD_FORMAT, Record, Started, text_path},
+    record::{LogPart, Provenance, Record, Started, text_path},
     run::{
         RunEvent,
         attempt::{Attempt, GRACE},
@@ -178,7 +178,7 @@ impl Run<'_, '_> {
         let surroundings = self.surroundings.get().map(Arc::clone);
         let conditions = surroundings.as_ref().map(|all| Box::new(all.of(planned, &attempt, after, self.options)));
         let mut record = Record {
-            format: RECORD_FORMAT,
+            format: Record::format_of(&outcome),
             key: planned.key,
             identity: planned.identity.clone(),
             label: planned.label.to_string(),

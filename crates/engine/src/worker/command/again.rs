@@ -233,7 +233,7 @@ impl Stored<'_> {
         let is_step = |name: &str| {
             let series = name.strip_suffix(".step").filter(|series| curves.contains_key(*series));
             let how = series.and_then(|series| collect.get(series));
-            matches!(how, Some(Collect::Min | Collect::Max))
+            matches!(how, Some(Collect::Min | Collect::Max | Collect::MinFinite | Collect::MaxFinite))
         };
         let is_reported = |name: &str| {
             curves.contains_key(name) || is_step(name) || known.sources.iter().any(|source| source.has(name))
@@ -251,17 +251,27 @@ fn take(
     outcome: &mut Outcome,
     notes: &mut Vec<String>,
 ) {
+    let of_before: Vec<String> = outcome.diverged().map(|(name, _)| Outcome::absent(name)).collect();
+    for fact in of_before {
+        outcome.facts.remove(&fact);
+    }
     outcome.metrics.retain(|name, _| is_own(name));
     for (name, value) in found {
         outcome.metrics.remove(&name);
+        if value.is_none() {
+            outcome.set_diverged(&name);
+        }
         let declared = Task::info(Command::NAME).and_then(|task| task.metric(&name));
         let unit = declared.map_or(Unit::One, |metric| metric.unit);
         outcome.set_open(&name, value.unwrap_or(f64::NAN), unit);
     }
     let collect = collect(now);
     let (mut metrics, mut curves) = (BTreeMap::new(), BTreeMap::new());
+    let mut diverged = BTreeSet::new();
     for source in sources.iter().rev() {
         source.reported.metrics(&collect, &mut metrics);
+        diverged.retain(|name: &String| !source.reported.has(name));
+        diverged.extend(source.reported.diverged(&collect).cloned());
         for name in source.reported.series.keys() {
             curves.remove(name);
         }
@@ -279,14 +289,21 @@ fn take(
         }
         let first = sources.iter().find(|source| source.reported.has(name));
         let series = first.and_then(|source| source.reported.series.get(name));
-        if *how == Collect::Mean && series.is_some_and(|series| series.mean.is_none() && series.first.is_some()) {
+        if matches!(how, Collect::Mean | Collect::MeanFinite)
+            && series.is_some_and(|series| series.mean.is_none() && series.first.is_some())
+        {
             notes.push(format!("the mean of `{name}` is not known: its curve has not all points"));
         }
     }
     for (name, Metric { value, unit }) in metrics {
+        outcome.facts.remove(&Outcome::absent(&name));
         outcome.set_open(&name, value, unit);
     }
-    outcome.curves = curves;
+    for name in diverged {
+        outcome.metrics.remove(&name);
+        outcome.set_diverged(&name);
+    }
+    outcome.curves = curves.into_iter().map(|(name, curve)| (name.clone(), curve.named(&name))).collect();
 }
 
 /// The names of the sources of a program, those first that take precedence.

@@ -37,6 +37,29 @@ fn is_metric(name: &str) -> bool {
         && chars.all(|char| char.is_ascii_alphanumeric() || "_-./".contains(char))
 }
 
+/// The units in a JSON file whose numbers [`read_json`] has read: of entries such as `{"value": 1.5, "unit": "ms"}`, by their
+/// paths.
+pub(super) fn read_units(path: &Path) -> BTreeMap<String, String> {
+    let mut units = BTreeMap::new();
+    let text = std::fs::read(path).unwrap_or_default();
+    if let Ok(Value::Object(entries)) = serde_json::from_slice(&text) {
+        gather_units("", &entries, &mut units);
+    }
+    units
+}
+
+fn gather_units(prefix: &str, entries: &serde_json::Map<String, Value>, units: &mut BTreeMap<String, String>) {
+    for (name, value) in entries {
+        let Value::Object(inner) = value else { continue };
+        match (inner.len(), inner.get("value"), inner.get("unit")) {
+            (2, Some(Value::Number(_)), Some(Value::String(unit))) => {
+                units.insert(format!("{prefix}{name}"), unit.clone());
+            }
+            _ => gather_units(&format!("{prefix}{name}."), inner, units),
+        }
+    }
+}
+
 /// The numbers in a JSON file; those of inner objects by their path: `memory.peak`. Everything else in it is not for us.
 /// The error is a phrase about the file.
 pub(super) fn read_json(path: &Path) -> Result<BTreeMap<String, f64>, String> {

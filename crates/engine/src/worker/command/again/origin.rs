@@ -84,6 +84,7 @@ fn aggregates(curve: &Curve) -> Aggregates {
     let mean = curve.values.iter().sum::<f64>() / curve.values.len() as f64;
     Aggregates {
         unit: curve.unit,
+        diverged: false,
         last: points().next_back(),
         first: points().next(),
         min: extreme(|a, b| a < b),

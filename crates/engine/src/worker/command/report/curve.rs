@@ -159,18 +159,27 @@ impl Points {
         self.last
     }
 
-    /// The value that becomes the metric, with its step.
+    /// True if the newest value was not finite.
+    pub(super) fn is_diverged(&self) -> bool {
+        self.broken
+    }
+
+    /// The value that becomes the metric, with its step. A series whose newest value is not finite has diverged, and has none
+    /// unless `how` says otherwise.
     pub(in super::super) fn collect(&self, how: Collect) -> Option<Point> {
+        if self.broken && !how.ignores_divergence() {
+            return None;
+        }
         let extreme = |of: fn(&Range) -> Point, better: fn(f64, f64) -> bool| {
             let points = self.ranges.iter().map(of);
             points.reduce(|best, point| if better(point.value, best.value) { point } else { best })
         };
         match how {
-            Collect::Last => self.last.filter(|_| !self.broken),
+            Collect::Last | Collect::LastFinite => self.last,
             Collect::First => self.first,
-            Collect::Min => extreme(|range| range.low, |a, b| a < b),
-            Collect::Max => extreme(|range| range.high, |a, b| a > b),
-            Collect::Mean => {
+            Collect::Min | Collect::MinFinite => extreme(|range| range.low, |a, b| a < b),
+            Collect::Max | Collect::MaxFinite => extreme(|range| range.high, |a, b| a > b),
+            Collect::Mean | Collect::MeanFinite => {
                 let (sum, count) =
                     self.ranges.iter().fold((0.0, 0), |(sum, count), range| (sum + range.sum, count + range.count));
                 let mean = Point { step: self.last?.step, value: sum / count as f64 };
@@ -286,7 +295,11 @@ mod tests {
     fn a_newest_value_that_is_no_number_is_no_last_value() {
         let diverged = points([(1, 2.0), (2, 1.0), (3, f64::NAN)]);
         assert_eq!(diverged.collect(Collect::Last), None);
-        assert_eq!(diverged.collect(Collect::Min).map(|point| point.value), Some(1.0));
+        for how in [Collect::Min, Collect::Max, Collect::Mean] {
+            assert_eq!(diverged.collect(how), None, "{how:?}");
+        }
+        assert_eq!(diverged.collect(Collect::MinFinite).map(|point| point.value), Some(1.0));
+        assert_eq!(diverged.collect(Collect::First).map(|point| point.value), Some(2.0));
         let recovered = points([(1, f64::NAN), (2, 1.0)]);
         assert_eq!(recovered.collect(Collect::Last).map(|point| point.value), Some(1.0));
     }

@@ -5,10 +5,9 @@ mod curve;
 mod lines;
 mod series;
 mod state;
-mod units;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     io,
     path::PathBuf,
     sync::{
@@ -229,6 +228,16 @@ impl Gathered {
             source.series.curves(&mut curves);
         }
         curves
+    }
+
+    /// The names of what has diverged: series whose newest value is not finite.
+    pub(super) fn diverged(&self, collect: &BTreeMap<String, Collect>) -> BTreeSet<String> {
+        let mut diverged = BTreeSet::new();
+        for source in self.0.iter().rev() {
+            diverged.retain(|name: &String| !source.series.has(name));
+            diverged.extend(source.series.diverged(collect).cloned());
+        }
+        diverged
     }
 
     /// The metrics by name, and the names in `collect` that nothing has reported.

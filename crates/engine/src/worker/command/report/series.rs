@@ -5,10 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 use sweep_job::{Aggregates, Curve, Metric, ReportedSource, Unit, tasks::Collect};
 
-use super::{
-    curve::{MOST, Points},
-    units,
-};
+use super::curve::{MOST, Points};
 use crate::format::clean;
 
 /// Most series of a source, and most names of final values.
@@ -83,11 +80,11 @@ impl Series {
 
     /// Adds a point. `unit` is the written one; without, the end of the name implies it.
     pub(in super::super) fn point(&mut self, step: u64, name: &str, value: f64, unit: Option<&str>) {
-        let (unit, factor) = self.unit(name, unit);
-        self.point_in(step, name, value * factor, unit);
+        let Metric { value, unit } = self.measured(name, value, unit);
+        self.point_in(step, name, value, unit);
     }
 
-    /// Adds a point in a base unit.
+    /// Adds a point in a unit.
     pub(in super::super) fn point_in(&mut self, step: u64, name: &str, value: f64, unit: Unit) {
         if std::mem::take(&mut self.resumed) {
             self.cut(step);
@@ -110,16 +107,15 @@ impl Series {
         }
         let Some(points) = self.curves.get_mut(name) else { return };
         let known = points.unit;
-        points.push(step, value);
-        if known != unit {
+        points.push(step, unit.convert(value, known));
+        if !unit.is_like(known) {
             self.once(&format!("unit of {name}"), || format!("`{name}` changes its unit: the first one counts"));
         }
     }
 
     /// Sets a final value.
     pub(in super::super) fn last(&mut self, name: &str, value: f64, unit: Option<&str>) {
-        let (unit, factor) = self.unit(name, unit);
-        let value = value * factor;
+        let Metric { value, unit } = self.measured(name, value, unit);
         self.changes += 1;
         if !value.is_finite() {
             self.once(name, || format!("`{name}` is {value}, which is not a number: ignored"));
@@ -188,14 +184,17 @@ impl Series {
         std::mem::take(&mut self.notes)
     }
 
-    fn unit(&mut self, name: &str, unit: Option<&str>) -> (Unit, f64) {
-        let Some(symbol) = unit else { return units::implied(name) };
-        units::written(symbol).unwrap_or_else(|| {
-            self.once(&format!("unit of {name}"), || {
-                format!("`{name}` has the unknown unit `{symbol}`; known are {}", units::known())
-            });
-            (Unit::One, 1.0)
-        })
+    /// A value with this written unit, in the unit that the name says.
+    fn measured(&mut self, name: &str, value: f64, unit: Option<&str>) -> Metric {
+        let written = unit.map(|symbol| {
+            Unit::written(symbol).unwrap_or_else(|| {
+                self.once(&format!("unit of {name}"), || {
+                    format!("`{name}` has the unknown unit `{symbol}`; known are {}", Unit::known())
+                });
+                Unit::One
+            })
+        });
+        Metric { value, unit: written.unwrap_or(Unit::One) }.named(name)
     }
 
     fn is_name(&mut self, name: &str) -> bool {
@@ -271,7 +270,7 @@ impl Series {
             to.remove(name);
             let Some(point) = points.collect(how) else { continue };
             to.insert(name.clone(), Metric { value: point.value, unit: points.unit });
-            if matches!(how, Collect::Min | Collect::Max) {
+            if matches!(how, Collect::Min | Collect::Max | Collect::MinFinite | Collect::MaxFinite) {
                 to.insert(format!("{name}.step"), Metric { value: point.step as f64, unit: Unit::Count });
             }
         }
@@ -287,17 +286,31 @@ impl Series {
             let point = |how| points.collect(how).map(|point| (point.step, point.value));
             let aggregates = Aggregates {
                 unit: points.unit,
-                last: point(Collect::Last),
+                diverged: points.is_diverged(),
+                last: point(Collect::LastFinite),
                 first: point(Collect::First),
-                min: point(Collect::Min),
-                max: point(Collect::Max),
-                mean: points.collect(Collect::Mean).map(|point| point.value),
+                min: point(Collect::MinFinite),
+                max: point(Collect::MaxFinite),
+                mean: points.collect(Collect::MeanFinite).map(|point| point.value),
             };
             (name.clone(), aggregates)
         });
         let metric = |Final { value, unit }: &Final| value.map(|value| Metric { value, unit: *unit });
         let finals = self.finals.iter().map(|(name, last)| (name.clone(), metric(last)));
         ReportedSource { name: source.to_owned(), series: series.collect(), finals: finals.collect() }
+    }
+
+    /// The series and final values whose newest value is not finite, without those that have a value nevertheless.
+    pub(in super::super) fn diverged<'s>(
+        &'s self,
+        collect: &'s BTreeMap<String, Collect>,
+    ) -> impl Iterator<Item = &'s String> {
+        let kept = |name: &String| collect.get(name).is_some_and(|how| how.ignores_divergence());
+        let is_last = |name: &String| !self.finals.contains_key(name);
+        let curves =
+            self.curves.iter().filter(move |(name, points)| points.is_diverged() && is_last(name) && !kept(name));
+        let finals = self.finals.iter().filter(|(_, last)| last.value.is_none());
+        curves.map(|(name, _)| name).chain(finals.map(|(name, _)| name))
     }
 
     /// True if a series or a final value has this name.
