@@ -58,15 +58,16 @@ pub use self::{
 };
 pub(crate) use self::{
     code::{digest_now, project_of, set_file},
-    digest::{Tree, digest_of, normal},
+    digest::{Tree, digest_of, hidden, normal},
     effects::{Layout, LayoutError},
     made::Made,
     select::means,
     selection::{resolved, selected},
 };
+use crate::format::quoted;
 use crate::host::log;
 use crate::recipe::{
-    Claim, Draft, Executor, Names, Policy, Problems, Recipe, Resources, Sources, Span, Spanned, Step, Warning, quoted,
+    Claim, Draft, Executor, Names, Policy, Problems, Recipe, Resources, Sources, Span, Spanned, Step, Warning,
 };
 use crate::record::{self, Identity, Key, SeedPlan};
 

@@ -7,6 +7,7 @@ use std::{
 };
 
 use super::{Recipe, compose::with_suffix};
+use crate::host::replaced::{Outlives, Readers, replace};
 
 /// The file with the recipe of each report folder, in the results folder.
 const FILE: &str = "store/reports.json";
@@ -36,10 +37,7 @@ pub(crate) fn register(recipe: &Recipe, results: &Path) -> io::Result<()> {
     let path = root.join(FILE);
     let folder = path.parent().unwrap_or(&root);
     fs_err::create_dir_all(folder)?;
-    let mut file = tempfile::NamedTempFile::new_in(folder)?;
-    serde_json::to_writer_pretty(&mut file, &known)?;
-    file.persist(&path).map_err(|error| error.error)?;
-    Ok(())
+    replace(&path, &serde_json::to_vec_pretty(&known)?, Readers::All, Outlives::Process)
 }
 
 /// What is known; nothing if the file is missing or damaged, which a later report makes anew.

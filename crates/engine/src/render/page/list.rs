@@ -233,10 +233,14 @@ impl Columns {
             own.take(3).for_each(|(name, metric)| add(name, metric));
         }
         found.truncate(MOST_COLUMNS);
+        // Two names that people would read alike are as they are.
+        let read: Vec<String> = found.iter().map(|(metric, ..)| readable(metric)).collect();
+        let is_alone = |name: &String| read.iter().filter(|other| *other == name).count() == 1;
         let column = |(metric, unit, most): (String, Unit, f64)| {
             let scale = Scale::of_metric(&metric, most, unit);
             let symbol = if scale.suffix.is_empty() { unit.symbol() } else { scale.suffix };
-            let name = clean(&readable(&metric)).into_owned();
+            let name = readable(&metric);
+            let name = clean(if is_alone(&name) { &name } else { &metric }).into_owned();
             let heading = if symbol.is_empty() { name } else { format!("{name} ({symbol})") };
             Column { metric, unit, scale, heading }
         };
