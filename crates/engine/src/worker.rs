@@ -25,6 +25,8 @@ use sweep_job::{
 
 use crate::host::lab;
 
+pub(crate) use self::command::measure_again;
+
 /// Runs the job that standard input holds. The process dies with the engine, whose process is `engine`.
 pub fn main(engine: u32) -> ExitCode {
     die_with(engine);

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{MetricInfo, Metrics};
+use crate::{MetricInfo, Metrics, Reported};
 
 /// The result of a job.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -20,6 +20,9 @@ pub struct Outcome {
     /// Facts that are not metrics, by name, such as the assertions that held.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub facts: BTreeMap<String, String>,
+    /// The reports of a program, from which its metrics can be taken again. Records of earlier versions have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reported: Option<Box<Reported>>,
 }
 
 /// A measured number.

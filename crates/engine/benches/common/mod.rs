@@ -38,6 +38,8 @@ pub(crate) fn finish_all(folder: &Path, recipe: String, outcome: impl Fn(usize) 
                 conditions: None,
                 continued: None,
                 milestones: Milestones::default(),
+                log: None,
+                measured: None,
             },
         };
         let place = store.folder(job.key);

@@ -17,7 +17,7 @@ use super::{
     runs,
 };
 use crate::{
-    batches::Batches,
+    batches::{Batches, alike},
     error::{Error, Exit},
     format::{clean, count, duration, quantity, say},
     host,
@@ -153,7 +153,9 @@ pub(super) fn cache(results: &Path, args: &CacheArgs) -> Result<Exit, Error> {
             remove(&store, &garbage, *yes)
         }
         CacheCommand::Rm { which, values, yes } => {
+            // With one of the same computation left, the job would not run again.
             let keys = recorded(&store, which, values)?;
+            let keys = alike(&store, &keys).map_err(Error::io("cannot read the store"))?;
             let kept = kept_for_questions(&store).map_err(ProposeError::from)?;
             if let Some((key, question)) = keys.iter().find_map(|key| kept.get_key_value(key)) {
                 return Err(Error::Sealed { record: key.short(), question: *question });

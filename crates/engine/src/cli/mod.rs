@@ -50,7 +50,7 @@ use sweep_job::{Backend, BackendChoice, Device, Lab, Probe};
 use tracing::{debug_span, field, info_span};
 
 use crate::{
-    batches::Batches,
+    batches::{self, Batches},
     error::{Error, Exit},
     format::{clean, count, say},
     host,
@@ -252,6 +252,7 @@ pub fn main(lab: Option<&'static dyn Lab>) -> ExitCode {
     if let Some(lab) = lab {
         host::lab::install(lab);
     }
+    batches::install_measurer(worker::measure_again);
     let cli = usage::parse().unwrap_or_else(|error| error.exit());
     let exit = match (log::start(cli.verbose), cli.command) {
         (Err(error), _) => Err(error.into()),
@@ -434,7 +435,8 @@ impl ChangeArgs {
         };
         let store = Store::new(results);
         let planned = Batches::plan(draft, backend, &store);
-        let (batches, plan) = planned.map_err(Error::search(name.clone()))?;
+        let (mut batches, plan) = planned.map_err(Error::search(name.clone()))?;
+        batches.measured().say();
         Ok(Prepared { plan: ManuallyDrop::new(plan), device, batches, name })
     }
 }

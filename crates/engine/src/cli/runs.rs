@@ -85,7 +85,7 @@ pub(super) fn find_record(store: &Store, job: &str) -> Result<Record, Error> {
     }
     let entries = store.index().map_err(StoreError::from)?;
     let called = entries.iter().filter(|entry| same(&entry.label, job));
-    match called.max_by_key(|entry| entry.started) {
+    match called.max_by_key(|entry| (entry.started, entry.measured)) {
         Some(entry) => {
             let gone = || Error::Unknown(format!("the record {} has just been removed", entry.key.short()));
             store.get(entry.key)?.ok_or_else(gone)

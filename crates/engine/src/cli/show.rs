@@ -159,6 +159,8 @@ fn text(record: &Record, origin: Option<&Origin>, folder: &Path, decisions: Vec<
         ),
         format!("  in {}", folder.display()),
     ];
+    let measured = provenance.measured.iter().flat_map(|measured| measured.sentences());
+    lines.extend(measured.map(|sentence| format!("  {sentence}")));
     // What it says above was said elsewhere.
     lines.extend(origin.map(|origin| format!("  from {origin}")));
     lines.push(format!("task {}", record.identity.task));

@@ -133,6 +133,22 @@ pub(crate) fn without_keys(text: &str) -> String {
     shown + rest
 }
 
+/// A text in which each result is replaced.
+pub(super) fn renamed(text: &str, name: &mut dyn FnMut(&Deferred) -> String) -> String {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once(OPEN) {
+        let (inner, after) = after.split_once(CLOSE).unwrap_or((after, ""));
+        out.push_str(before);
+        match Deferred::parse(inner) {
+            Some(deferred) => out.extend([OPEN, &name(&deferred), CLOSE]),
+            None => out.extend([OPEN, inner, CLOSE]),
+        }
+        rest = after;
+    }
+    out + rest
+}
+
 /// The artifacts that a job with these parameters takes: the keys of the jobs that leave them, and their names.
 pub(crate) fn taken(values: &Values) -> BTreeSet<(Key, String)> {
     fn walk(value: &Value, found: &mut BTreeSet<(Key, String)>) {
@@ -157,7 +173,7 @@ pub(crate) fn taken(values: &Values) -> BTreeSet<(Key, String)> {
 }
 
 /// True if a value refers to a result.
-fn waits(value: &Value) -> bool {
+pub(crate) fn waits(value: &Value) -> bool {
     match value {
         Value::Text(text) => is_open(text),
         Value::List(items) => items.iter().any(waits),

@@ -68,6 +68,56 @@ pub struct Provenance {
     /// Times at which it had done so many of its steps, as far as it has reported them.
     #[serde(default, skip_serializing_if = "Milestones::is_empty")]
     pub milestones: Milestones,
+    /// The part of its log that the job wrote. Records of earlier versions have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log: Option<LogPart>,
+    /// The record that the metrics were taken from again; `None` if the job ran for this record.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub measured: Option<Box<MeasuredAgain>>,
+}
+
+/// The part of a log that a job wrote.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LogPart {
+    /// Beginning of the last attempt, in bytes.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub from: u64,
+    /// Its end, in bytes.
+    pub bytes: u64,
+    /// BLAKE3 digest of the log up to there; `None` for a log that is very long.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blake3: Option<String>,
+}
+
+/// The source of a record whose job did not run for it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MeasuredAgain {
+    /// Record of the job that ran.
+    pub from: Key,
+    /// Time.
+    pub at: jiff::Timestamp,
+    /// The parameters that differ from those of that record.
+    pub changed: Vec<String>,
+    /// Values that could not be taken from what was stored, and why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+}
+
+impl MeasuredAgain {
+    /// Sentences without their ends: the source, the reason, and what is missing.
+    pub fn sentences(&self) -> Vec<String> {
+        let names: Vec<String> = self.changed.iter().map(|name| format!("`{name}`")).collect();
+        let because = if names.is_empty() { String::new() } else { format!(", because {} changed", names.join(", ")) };
+        let from = self.from.short();
+        let mut sentences = vec![format!("measured again from record {from}{because}; no program ran")];
+        sentences.extend(self.notes.iter().cloned());
+        sentences
+    }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// The state from which a job continued.
@@ -103,6 +153,11 @@ pub enum RecordError {
 }
 
 impl Record {
+    /// Key of the record of the job that ran: its own, unless its metrics were taken from another record.
+    pub fn origin(&self) -> Key {
+        self.provenance.measured.as_ref().map_or(self.key, |measured| measured.from)
+    }
+
     /// The text of its file: its JSON, behind a line with the BLAKE3 digest of all that follows this line.
     pub fn to_text(&self) -> io::Result<Vec<u8>> {
         let json = serde_json::to_vec_pretty(self)?;
@@ -211,6 +266,8 @@ pub(crate) mod tests {
                 conditions: None,
                 continued: None,
                 milestones: Milestones::default(),
+                log: None,
+                measured: None,
             },
         }
     }

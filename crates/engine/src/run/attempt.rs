@@ -36,6 +36,8 @@ pub(super) struct Attempt {
     pub(super) reads: Arc<Reads>,
     pub(super) lease: Lease,
     pub(super) log: PathBuf,
+    /// Bytes that the log had when it began.
+    pub(super) log_from: u64,
     pub(super) started: Timestamp,
     pub(super) begun: Instant,
     /// Its last message.

@@ -43,14 +43,29 @@ pub struct Entry {
     pub bytes: u64,
     /// Identity, from which the key is made.
     pub identity: Identity,
+    /// Record of the job that ran, if the metrics of this one were taken from it again, and the time of that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub measured: Option<(Key, Timestamp)>,
+    /// True if the job's program did not open the file with its parameters.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub params_unread: bool,
 }
 
 impl From<&Record> for Entry {
     fn from(record: &Record) -> Self {
-        let Record { key, label, identity, provenance, files, .. } = record;
+        let Record { key, label, identity, provenance, files, outcome, .. } = record;
         let bytes = files.values().map(Digest::bytes).sum();
         let (label, identity) = (label.clone(), identity.clone());
-        Self { key: *key, label, started: provenance.started, seconds: provenance.seconds, bytes, identity }
+        Self {
+            key: *key,
+            label,
+            started: provenance.started,
+            seconds: provenance.seconds,
+            bytes,
+            identity,
+            measured: provenance.measured.as_ref().map(|measured| (measured.from, measured.at)),
+            params_unread: outcome.reported.as_ref().is_some_and(|reported| reported.params_unread),
+        }
     }
 }
 

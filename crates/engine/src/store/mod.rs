@@ -4,6 +4,7 @@
 //! [`Store::claim`] answers `Hit`, or `Miss` with the [`Pending`] that holds the job's lock and is the only thing that
 //! can write its record, or `Busy` while another process holds the lock.
 
+mod adopt;
 mod decisions;
 mod disk;
 mod gc;

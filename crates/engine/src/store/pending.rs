@@ -107,14 +107,25 @@ impl Pending {
     }
 
     /// Writes the record, with the digests of its files: afterwards the job is done, whatever happens to the machine.
-    pub fn commit(self, mut record: Record) -> Result<Record, StoreError> {
+    pub fn commit(self, record: Record) -> Result<Record, StoreError> {
+        self.store(record, false)
+    }
+
+    /// The same for a record whose files are those of another record, whose digests it has.
+    pub(super) fn commit_linked(self, record: Record) -> Result<Record, StoreError> {
+        self.store(record, true)
+    }
+
+    fn store(self, mut record: Record, is_linked: bool) -> Result<Record, StoreError> {
         let span = info_span!(target: host::log::STORE, "commit", key = self.key.short(), files = field::Empty);
         let _committing = span.enter();
         let syncs = Arc::clone(&self.store.syncs);
         let shared = syncs.join();
         host::failpoints::point("commit: before the digests")?;
-        disk::unshare(&self.dir())?;
-        record.files = record::of_folder(&self.dir())?;
+        if !is_linked {
+            disk::unshare(&self.dir())?;
+            record.files = record::of_folder(&self.dir())?;
+        }
         span.record("files", record.files.len());
         let text = record.to_text()?;
         let mut file = fs::File::create(self.staging.join("record.json"))?;

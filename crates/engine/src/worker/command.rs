@@ -1,8 +1,11 @@
 //! A program as a job: its inputs are linked, its output is read, its metrics and files are collected.
 
+mod again;
 mod contract;
 mod folder;
+mod kept;
 mod launcher;
+mod params_file;
 mod program;
 mod ranks;
 mod reads;
@@ -23,17 +26,19 @@ use std::{
 };
 
 use sweep_job::{
-    Failure, FailureKind, Job, Metric, Outcome, Report as _, Task, Unit, Variable,
+    Failure, FailureKind, Job, Metric, Outcome, Report as _, Reported, Task, Unit, Variable,
     tasks::{Command, MetricsFrom, input_name},
 };
 
 use crate::{host::machine::OutOfMemory, run::killed};
 
+pub(crate) use self::again::measure_again;
 pub(super) use self::program::is_over;
 use self::{
     contract::Contract,
     folder::Folder,
     launcher::Launcher,
+    params_file::ParamsFile,
     program::Ended,
     ranks::Ranks,
     report::{Following, Gathered},
@@ -76,7 +81,6 @@ fn attempt(command: &Command, job: &Job, folder: &Folder, channel: &mut Channel)
     let stop = program::follow_engine().map_err(disk("the worker cannot watch the engine"))?;
     let mut found = BTreeMap::new();
     let file = command.metrics.as_ref().and_then(MetricsFrom::file);
-    let from_lines = file.is_none();
     let mut contract = Contract::open(command, job).map_err(disk("the job's scratch folder cannot be used"))?;
     let (sources, patterns, keeper) = contract.sources(command, job);
     let launcher = Launcher::of(command, job)?;
@@ -85,10 +89,9 @@ fn attempt(command: &Command, job: &Job, folder: &Folder, channel: &mut Channel)
         .map_err(disk("the reports cannot be followed"))?;
     let spoke = following.spoke();
     let mut on_word = |word| match word {
-        Some(Word::Metric(name, value)) if from_lines => {
+        Some(Word::Metric(name, value)) => {
             found.insert(name, value);
         }
-        Some(Word::Metric(..)) => {}
         Some(Word::Progress(progress)) => channel.progress(progress),
         None => channel.alive(),
     };
@@ -99,6 +102,8 @@ fn attempt(command: &Command, job: &Job, folder: &Folder, channel: &mut Channel)
         launcher.clear();
     }
     let usage = Usage::start().map_err(disk("the program cannot be observed"))?;
+    // What another machine opens is not noticed here.
+    let params_file = if launcher.is_none() { ParamsFile::watch(&contract.params(), &job.scratch) } else { None };
     let ended = program::run(programs, launcher.as_ref(), move |line| patterns.hear(line), &mut on_word)
         .map_err(|error| not_started(command, folder.path(), &error))?;
     if let Some(launcher) = launcher.as_ref().filter(|_| !ended.status.success()) {
@@ -120,6 +125,8 @@ fn attempt(command: &Command, job: &Job, folder: &Folder, channel: &mut Channel)
         keeper.end();
         return Err(failure);
     }
+    let params_unread = params_file.is_some_and(|file| file.is_untouched());
+    let lines = found.iter().map(|(name, value)| (name.clone(), value.is_finite().then_some(*value))).collect();
     if let Some(path) = file {
         found = words::read_json(&folder.path().join(&path.0)).map_err(|reason| Failure {
             kind: FailureKind::Experiment,
@@ -129,11 +136,7 @@ fn attempt(command: &Command, job: &Job, folder: &Folder, channel: &mut Channel)
     if let Some(tracking) = tracking {
         tracking.end(folder.path(), channel)?;
     }
-    let outputs: Vec<&str> = command.outputs.iter().map(|output| output.0.as_str()).collect();
-    for output in &outputs {
-        folder.check(output, &outputs)?;
-    }
-    folder.keep(&outputs).map_err(disk("the job's folder cannot be cleaned up"))?;
+    let outputs = clean_up(command, folder)?;
 
     let mut outcome = Outcome::default();
     keeper.add_to(&mut outcome, ended.seconds);
@@ -150,8 +153,23 @@ fn attempt(command: &Command, job: &Job, folder: &Folder, channel: &mut Channel)
         outcome.set_open(&name, value, declared.map_or(Unit::One, |metric| metric.unit));
     }
     reported(command, &gathered, &mut outcome, channel);
+    let reported = Reported { sources: gathered.reported(), lines, params_unread };
+    outcome.reported = (reported != Reported::default()).then(|| Box::new(reported));
     outcome.artifacts = outputs.iter().map(|output| ((*output).to_owned(), (*output).to_owned())).collect();
     Ok(outcome)
+}
+
+/// Checks the outputs of a program, and removes all other files but the logs from which metrics can be taken again.
+fn clean_up<'c>(command: &'c Command, folder: &Folder) -> Result<Vec<&'c str>, Failure> {
+    let outputs: Vec<&str> = command.outputs.iter().map(|output| output.0.as_str()).collect();
+    for output in &outputs {
+        folder.check(output, &outputs)?;
+    }
+    // A log that cannot be kept is no reason to lose the result.
+    let has_logs = kept::keep(command, folder.path(), &outputs).unwrap_or(false);
+    let stays: Vec<&str> = outputs.iter().copied().chain(has_logs.then_some(kept::KEPT)).collect();
+    folder.keep(&stays).map_err(disk("the job's folder cannot be cleaned up"))?;
+    Ok(outputs)
 }
 
 /// Adds what the program has reported, which counts more than its lines and its file.

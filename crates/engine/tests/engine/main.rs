@@ -41,6 +41,7 @@ mod kubernetes;
 mod log;
 mod looks;
 mod matrices;
+mod measured;
 mod mistakes;
 mod nodes;
 mod page;

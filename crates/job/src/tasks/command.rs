@@ -15,7 +15,7 @@ use crate::{
 };
 
 pub use self::{
-    flags::{Booleans, FLAGS, FlagStyle},
+    flags::{Booleans, FLAGS, FlagStyle, flag_arguments},
     launch::{Launch, complete_ranks, launched},
     metrics::{Collect, MetricsFrom},
     reads::{STEP_NAMES, Texts, compile_pattern},
@@ -47,7 +47,7 @@ params! {
         /// linked into the job's folder under its file name (`../data/a.txt` becomes `a.txt`).
         inputs: Vec<Input> = Vec::new();
         /// Files and folders that the program writes and that are kept. All other files in the job's folder are
-        /// removed.
+        /// removed, except for small logs, from which metrics can be taken later.
         outputs: Vec<Inside> = Vec::new();
         /// A JSON file that the program writes, with numbers as metrics. By default, metrics are read from lines
         /// `name=value` on standard output. A map instead of a path gives the value of each reported series that
@@ -204,6 +204,12 @@ fn check_acts_from(values: &Values, conflicts: &mut Vec<Conflict>) {
 }
 
 impl Command {
+    /// The parameters that only read what a program has computed.
+    pub const MEASURING: [&'static str; 2] = ["metrics", "reads"];
+
+    /// The parameters that a program gets as arguments.
+    pub const ARGUMENTS: [&'static str; 5] = ["argv", "booleans", "flags", "hyphens", "params"];
+
     fn check_program(&self, conflicts: &mut Vec<Conflict>) {
         let (message, advice) = match (self.argv.first(), &self.run) {
             (None, None) => ("no program is given", "add `argv: [PROGRAM, ARGUMENT]`, or `run:` with a script"),

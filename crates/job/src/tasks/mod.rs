@@ -34,7 +34,7 @@ pub use bench::{
 pub use check::{Check, Checking};
 pub use command::{
     Booleans, Collect, Command, FLAGS, FlagStyle, Launch, MetricsFrom, STEP_NAMES, Texts, Tracks, compile_pattern,
-    complete_ranks, inherited, input_name, launched,
+    complete_ranks, flag_arguments, inherited, input_name, launched,
 };
 pub use computing::{Autotune, Checkpointing, Computing, Fusing, Precision, Switch, TuningCache};
 pub use data::{Corpus, Data, TokenFormat};

@@ -3,8 +3,10 @@
 
 use std::{
     collections::BTreeMap,
-    io,
+    fs::File,
+    io::{self, Read as _},
     panic::{AssertUnwindSafe, catch_unwind},
+    path::Path,
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
@@ -19,7 +21,7 @@ use crate::{
         threads::{self, refused},
     },
     plan::{Digests, JobId},
-    record::{Provenance, RECORD_FORMAT, Record, Started},
+    record::{LogPart, Provenance, RECORD_FORMAT, Record, Started},
     run::{
         RunEvent,
         attempt::{Attempt, GRACE},
@@ -181,6 +183,8 @@ impl Run<'_, '_> {
                 conditions,
                 continued: states::started(&attempt.pending.scratch()),
                 milestones: attempt.milestones,
+                log: None,
+                measured: None,
             },
         };
         // One that was asked to end may still do so.
@@ -189,7 +193,8 @@ impl Run<'_, '_> {
         }
         let (pending, begun, reads) = (attempt.pending, attempt.begun, attempt.reads);
         let (stateful, own) = (Stateful::of(self.plan, JobId::new(job)), self.store.clone());
-        let observed = attempt.observed;
+        let is_program = planned.task.name == "command";
+        let (observed, log, log_from) = (attempt.observed, attempt.log, attempt.log_from);
         self.tell(&RunEvent::Storing { job });
         let (sender, digests) = (self.sender.clone(), Arc::clone(&self.digests));
         let store = move || {
@@ -198,6 +203,10 @@ impl Run<'_, '_> {
             }
             if let (Some(all), Some(conditions)) = (surroundings, &mut record.provenance.conditions) {
                 all.add_program(conditions, &record.params, &pending.dir());
+            }
+            // Without it, nothing is taken from the log again.
+            if is_program {
+                record.provenance.log = log_part(&log, log_from).ok();
             }
             let mut read = None;
             if let Some(observed) = observed {
@@ -285,4 +294,18 @@ impl Run<'_, '_> {
         let until = Instant::now() + to.max(GRACE);
         self.patience = Some(self.patience.map_or(until, |before| before.min(until)));
     }
+}
+
+/// The part of its log that a job has written, from the beginning of its last attempt.
+fn log_part(path: &Path, from: u64) -> io::Result<LogPart> {
+    /// A longer log has no digest: it would take too long.
+    const LONGEST: u64 = 256 << 20;
+    let file = File::open(path)?;
+    let bytes = file.metadata()?.len();
+    let mut hasher = blake3::Hasher::new();
+    if bytes <= LONGEST {
+        hasher.update_reader(file.take(bytes))?;
+    }
+    let blake3 = (bytes <= LONGEST).then(|| hasher.finalize().to_hex().to_string());
+    Ok(LogPart { from, bytes, blake3 })
 }

@@ -146,6 +146,7 @@ impl Run<'_, '_> {
         let scratch = Scratch::new(&spec.scratch);
         // Of an attempt whose engine was killed.
         scratch.clear();
+        let log_from = fs::metadata(&log).map_or(0, |log| log.len());
         let worker = self.idle.start(&Start { id: job, job: &spec, log: &log, gpus, env }, &self.sender)?;
         span.record("pid", worker.id());
         self.attempts.insert(job, attempt);
@@ -156,6 +157,7 @@ impl Run<'_, '_> {
             reads,
             lease,
             log,
+            log_from,
             started,
             begun,
             outcome: None,

@@ -44,6 +44,11 @@ impl Contract {
         self.folder.join(REPORT)
     }
 
+    /// The file with the program's parameters.
+    pub(super) fn params(&self) -> PathBuf {
+        self.folder.join(PARAMS)
+    }
+
     /// The file in which what was read outlives an attempt.
     pub(super) fn state(&self) -> PathBuf {
         self.folder.join("state.json")
@@ -58,7 +63,7 @@ impl Contract {
             series.return_to(step);
         }
         let follower = Box::new(ReportFile::new(self.report()));
-        let (others, patterns) = reads::sources(command, &job.dir, &mut self.earlier);
+        let (others, patterns) = reads::sources(command, |place| job.dir.join(place), &mut self.earlier);
         let mut sources = vec![Source { name: report::REPORT.to_owned(), follower, series }];
         sources.extend(others);
         (sources, patterns, keeper)
@@ -66,9 +71,8 @@ impl Contract {
 
     /// Sets the variables of the contract.
     pub(super) fn describe(&self, command: &Command, program: &mut process::Command) {
-        let path = |name: &str| -> PathBuf { Path::new(&self.folder).join(name) };
         program.env("SWEEP_CONTRACT", VERSION);
-        program.env("SWEEP_PARAMS", path(PARAMS));
+        program.env("SWEEP_PARAMS", self.params());
         program.env("SWEEP_REPORT", self.report());
         match command.until {
             Some(step) => program.env("SWEEP_UNTIL", step.to_string()),

@@ -289,6 +289,30 @@ fn follow_worker(program: &mut Command) {
     }
 }
 
+/// An output on its way to the log. It is written in whole lines, so that a line of standard output has nothing of standard
+/// error in it: metrics may be taken from the log again.
+#[derive(Default)]
+struct WholeLines(Vec<u8>);
+
+impl WholeLines {
+    fn write(&mut self, bytes: &[u8]) {
+        /// A longer line is written in parts.
+        const LONGEST: usize = 1 << 16;
+        let end = bytes.iter().rposition(|byte| matches!(byte, b'\n' | b'\r')).map_or(0, |last| last + 1);
+        self.0.extend_from_slice(&bytes[..end]);
+        if end > 0 || self.0.len() > LONGEST {
+            self.flush();
+        }
+        self.0.extend_from_slice(&bytes[end..]);
+    }
+
+    fn flush(&mut self) {
+        // A log that is full is no reason to stop the program.
+        let _ = io::stderr().write_all(&self.0);
+        self.0.clear();
+    }
+}
+
 /// Copies an output to the log, as it is, and passes on its lines with the rank that wrote them. Lines of one of several
 /// ranks are written whole, with the rank before them.
 fn listen(
@@ -302,6 +326,7 @@ fn listen(
         let mut line = Vec::new();
         let mut reported = Instant::now();
         let is_alone = matches!(writer, Writer::Alone);
+        let mut log = WholeLines::default();
         let mut on_line = |line: &[u8]| {
             let (rank, line) = match &writer {
                 Writer::Alone => return on_line(Some(0), line),
@@ -322,8 +347,7 @@ fn listen(
                 Err(_) => break,
             };
             if is_alone {
-                // A log that is full is no reason to stop the program.
-                let _ = io::stderr().write_all(&buffer[..count]);
+                log.write(&buffer[..count]);
             }
             if reported.elapsed() >= ACTIVITY_INTERVAL {
                 reported = Instant::now();
@@ -340,6 +364,7 @@ fn listen(
                 }
             }
         }
+        log.flush();
         if is_alone || !line.is_empty() {
             on_line(&line);
         }

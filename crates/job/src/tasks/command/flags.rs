@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::Command;
 use crate::{
-    Conflict, Value,
+    Conflict, ParamType, Value, Values,
     params::{self, choice},
 };
 
@@ -33,6 +33,22 @@ choice! {
         /// `true` and `false` like other values.
         Value = "value",
     }
+}
+
+/// The program and its arguments, if the values of `params` are among them. Other parameters need not be there.
+pub fn flag_arguments(values: &Values) -> Option<Vec<String>> {
+    fn part<T: ParamType>(values: &Values, name: &str) -> Option<T> {
+        values.get(name).and_then(T::from_value)
+    }
+    let command = Command {
+        argv: part(values, "argv")?,
+        params: part(values, "params").unwrap_or_default(),
+        flags: part(values, "flags").unwrap_or(FlagStyle::Dashes),
+        booleans: part(values, "booleans").unwrap_or(Booleans::Flag),
+        hyphens: part(values, "hyphens").unwrap_or_default(),
+        ..Command::default()
+    };
+    command.has_flags().then(|| command.arguments())
 }
 
 impl Command {

@@ -158,7 +158,8 @@ impl EventFile {
     }
 }
 
-fn is_event_file(path: &Path) -> bool {
+/// True for the name of an event file.
+pub(in super::super) fn is_event_file(path: &Path) -> bool {
     path.file_name().is_some_and(|name| name.to_string_lossy().contains("tfevents"))
 }
 

@@ -19,7 +19,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use sweep_job::{Curve, LIVE_SERIES, Live, Metric, Progress, Report, tasks::Collect};
+use sweep_job::{Curve, LIVE_SERIES, Live, Metric, Progress, Report, ReportedSource, tasks::Collect};
 
 use super::resume::Keeper;
 use crate::{
@@ -214,6 +214,12 @@ impl Gathered {
     /// The newest step and the number of steps in all, as the program has reported them.
     pub(super) fn progress(&self) -> (Option<u64>, Option<u64>) {
         self.0.iter().find(|source| source.name == REPORT).map_or((None, None), |source| source.series.progress())
+    }
+
+    /// The values that can become metrics, by source.
+    pub(super) fn reported(&self) -> Vec<ReportedSource> {
+        let all = self.0.iter().map(|source| source.series.reported(&source.name));
+        all.filter(|source| source.name != REPORT || *source != ReportedSource::of(REPORT)).collect()
     }
 
     /// The curves by name.

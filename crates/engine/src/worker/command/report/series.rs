@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
-use sweep_job::{Curve, Metric, Unit, tasks::Collect};
+use sweep_job::{Aggregates, Curve, Metric, ReportedSource, Unit, tasks::Collect};
 
 use super::{
     curve::{MOST, Points},
@@ -279,6 +279,25 @@ impl Series {
             to.remove(name);
             to.extend(value.map(|value| (name.clone(), Metric { value, unit: *unit })));
         }
+    }
+
+    /// The values that can become metrics, as those of the source with this name.
+    pub(in super::super) fn reported(&self, source: &str) -> ReportedSource {
+        let series = self.curves.iter().map(|(name, points)| {
+            let point = |how| points.collect(how).map(|point| (point.step, point.value));
+            let aggregates = Aggregates {
+                unit: points.unit,
+                last: point(Collect::Last),
+                first: point(Collect::First),
+                min: point(Collect::Min),
+                max: point(Collect::Max),
+                mean: points.collect(Collect::Mean).map(|point| point.value),
+            };
+            (name.clone(), aggregates)
+        });
+        let metric = |Final { value, unit }: &Final| value.map(|value| Metric { value, unit: *unit });
+        let finals = self.finals.iter().map(|(name, last)| (name.clone(), metric(last)));
+        ReportedSource { name: source.to_owned(), series: series.collect(), finals: finals.collect() }
     }
 
     /// True if a series or a final value has this name.
