@@ -175,6 +175,25 @@ pub fn alike(store: &Store, keys: &BTreeSet<Key>) -> io::Result<BTreeSet<Key>> {
     Ok(all)
 }
 
+/// Those of some jobs that compute the same as an earlier one of them, and only read it differently.
+pub fn twins(plan: &Plan, store: &Store, of: impl Iterator<Item = JobId>) -> io::Result<HashSet<JobId>> {
+    let reading = |id: &JobId| Command::MEASURING.map(|name| plan.job(*id).values.get(name));
+    let programs: Vec<JobId> = of.filter(|id| plan.job(*id).task.name == Command::NAME).collect();
+    if programs.windows(2).all(|pair| reading(&pair[0]) == reading(&pair[1])) {
+        return Ok(HashSet::new());
+    }
+    let origins = Origins { store, known: HashMap::new(), records: RefCell::default() };
+    let mut seen = HashSet::new();
+    let mut twins = HashSet::new();
+    for id in programs {
+        let Identity { code, .. } = &plan.job(id).identity;
+        if !seen.insert((plan.job(id).identity.computation(true, &origins)?, code)) {
+            twins.insert(id);
+        }
+    }
+    Ok(twins)
+}
+
 /// A record to be made from another one.
 struct Adoption<'a> {
     job: &'a Job,

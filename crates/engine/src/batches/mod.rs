@@ -15,7 +15,7 @@ use std::{collections::HashSet, io, sync::Arc};
 use sweep_job::Backend;
 
 pub use self::{
-    again::{Again, Measured, Measurer, alike, install_measurer},
+    again::{Again, Measured, Measurer, alike, install_measurer, twins},
     decided::sampler_files,
 };
 use self::{

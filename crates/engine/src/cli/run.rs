@@ -23,7 +23,7 @@ use sweep_job::{
 use self::{
     batches::{Past, Round},
     elsewhere::{opening, shared},
-    states::{look_again, share, states, warn_of_scarcity},
+    states::{look_again, share, warn_of_scarcity},
 };
 use super::{
     ChangeArgs, OnlyArgs, Prepared,
@@ -182,7 +182,7 @@ fn round(
         warn_of_damage(&looked.standing);
         warn(plan);
     }
-    let mut states = past.states(plan, states(plan, selected, &looked.standing.cached));
+    let (mut states, has_twins) = past.states(plan, store, selected, &looked.standing, batch.is_none())?;
     share(plan, store, &mut states);
     check_plan(plan, &states)?;
     check_nodes(args, plan, &states, batch.as_ref())?;
@@ -204,7 +204,7 @@ fn round(
         let _ = run::retire(plan, store, |id| decided_jobs.is_stopped(id));
     }
     let stamps = (!was_run).then_some(stamps);
-    Ok(Some(Round { summary, page, ran, stamps }))
+    Ok(Some(Round { summary, page, ran, stamps, has_twins }))
 }
 
 /// A request to run a plan.

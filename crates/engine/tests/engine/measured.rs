@@ -435,3 +435,29 @@ fn a_store_that_cannot_be_written_is_said() {
     mode(0o755);
     assert!(report.stderr.contains("1 job could not be measured again"), "{}", report.stderr);
 }
+
+#[test]
+fn two_steps_that_read_one_computation_differently_run_it_once() {
+    let step = |name: &str, how: &str| {
+        format!(
+            "  {name}:
+    uses: command
+    with:
+      argv: [python3, train.py]
+      inputs: [train.py]
+      tracks: declared
+      metrics: {{ score: {how} }}
+"
+        )
+    };
+    let both = format!("steps:\n{}{}", step("train", "min"), step("again", "max"));
+    let after =
+        "  after: { uses: command, needs: again, with: { run: 'echo high=${{ needs.again.metrics.score }}' } }\n";
+    let sandbox = ran(&(both + after));
+    assert_eq!((value(&sandbox, "score"), starts(&sandbox)), (Some(2.0), 1));
+    let all = sandbox
+        .sweep(&["query", "recipe.yaml", "--select", "step,metrics.score,metrics.high", "--format", "csv"])
+        .stdout;
+    assert!(all.contains("again,6") && all.contains("after,,6"), "{all}");
+    sandbox.assert_all_cached(&["recipe.yaml"]);
+}
