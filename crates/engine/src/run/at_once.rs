@@ -13,6 +13,9 @@ use crate::{
     plan::{JobId, Plan},
 };
 
+/// The reason of jobs with a GPU each.
+const ONE_GPU: &str = "1 GPU each";
+
 /// Jobs that run at once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AtOnce {
@@ -33,7 +36,10 @@ impl AtOnce {
         for id in open {
             let job = plan.job(*id);
             let measures = job.turn.is_some() && job.resources.cpus.is_none() && Usual::of(job).cpus.is_none();
-            let (most, because) = bound(&demand(job, limits, history), limits, measures && job.is_program());
+            let (most, mut because) = bound(&demand(job, limits, history), limits, measures && job.is_program());
+            if job.is_program() && job.resources.gpus.is_none() && because == ONE_GPU {
+                because.push_str("; `resources: { gpus: 0 }` for programs that use none");
+            }
             let step = job.label.step.to_string();
             match groups.iter_mut().find(|group| (group.most, &group.because) == (most, &because)) {
                 Some(group) => {

@@ -70,7 +70,7 @@ use self::{
 };
 use crate::{
     plan::{Job, JobId, Plan},
-    recipe::{GpuCount, GpuMemory},
+    recipe::{GpuCount, GpuMemory, Resources},
     record::Key,
     store::Store,
 };
@@ -195,7 +195,8 @@ impl Usual {
             return Self { cpus: None, gpus: None };
         }
         let processes = launched(&job.values).map_or(1, |(_, ranks)| ranks / job.resources.nodes()).max(1);
-        let says = job.resources.gpus.is_some() || job.resources.gpu_memory.is_some();
+        let Resources { cpus, gpus, gpu_memory, .. } = job.resources;
+        let says = cpus.is_some() || gpus.is_some() || gpu_memory.is_some();
         Self { cpus: Some(processes), gpus: (!says).then_some(processes) }
     }
 

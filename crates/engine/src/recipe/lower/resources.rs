@@ -198,8 +198,8 @@ mapping! {
         /// A program whose times are measured has all cores by default, and a job on a GPU its share of the cores. A
         /// program that computes with several threads needs as many cores: `cpus: 8`.
         cpus: Whole = Whole { range: 1..=4096, of: "cores" },
-        /// The number of GPUs that are reserved for a job. Default: 1 for a job that computes on GPUs, and for a
-        /// program if the machine has GPUs, or 1 for each of its processes.
+        /// The number of GPUs that are reserved for a job. Default: 1 for a job that computes on GPUs, and, if the
+        /// machine has GPUs, for each process of a program without `cpus`.
         ///
         /// A job that computes on the CPU gets no GPU. A program whose times are measured has none reserved by default,
         /// and sees all. With `gpus: 0` none is reserved, either.
