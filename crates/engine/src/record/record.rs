@@ -68,6 +68,9 @@ pub struct Provenance {
     /// Times at which it had done so many of its steps, as far as it has reported them.
     #[serde(default, skip_serializing_if = "Milestones::is_empty")]
     pub milestones: Milestones,
+    /// Notices of the job, such as values that are no numbers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notices: Vec<String>,
 }
 
 /// The state from which a job continued.
@@ -211,6 +214,7 @@ pub(crate) mod tests {
                 conditions: None,
                 continued: None,
                 milestones: Milestones::default(),
+                notices: Vec::new(),
             },
         }
     }

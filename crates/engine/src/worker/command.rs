@@ -8,8 +8,10 @@ mod ranks;
 mod reads;
 mod report;
 mod resume;
+mod shell;
 mod tracking;
 mod usage;
+mod values;
 mod verdict;
 mod words;
 
@@ -22,9 +24,10 @@ use std::{
     sync::atomic::Ordering,
 };
 
+use signal_hook::consts::SIGPIPE;
 use sweep_job::{
-    Failure, FailureKind, Job, Metric, Outcome, Report as _, Task, Unit, Variable,
-    tasks::{Command, MetricsFrom, input_name},
+    Failure, FailureKind, Job, Metric, Outcome, Report as _, Variable,
+    tasks::{Command, MetricsFrom, Shell, input_name},
 };
 
 use crate::{host::machine::OutOfMemory, run::killed};
@@ -40,6 +43,7 @@ use self::{
     resume::Keeper,
     tracking::Tracking,
     usage::Usage,
+    values::Values,
     verdict::Facts,
     words::Word,
 };
@@ -74,9 +78,7 @@ fn link_inputs(command: &Command, folder: &Folder) -> Result<(), Failure> {
 fn attempt(command: &Command, job: &Job, folder: &Folder, channel: &mut Channel) -> Result<Outcome, Failure> {
     link_inputs(command, folder)?;
     let stop = program::follow_engine().map_err(disk("the worker cannot watch the engine"))?;
-    let mut found = BTreeMap::new();
-    let file = command.metrics.as_ref().and_then(MetricsFrom::file);
-    let from_lines = file.is_none();
+    let mut values = Values::of(command);
     let mut contract = Contract::open(command, job).map_err(disk("the job's scratch folder cannot be used"))?;
     let (sources, patterns, keeper) = contract.sources(command, job);
     let launcher = Launcher::of(command, job)?;
@@ -85,10 +87,8 @@ fn attempt(command: &Command, job: &Job, folder: &Folder, channel: &mut Channel)
         .map_err(disk("the reports cannot be followed"))?;
     let spoke = following.spoke();
     let mut on_word = |word| match word {
-        Some(Word::Metric(name, value)) if from_lines => {
-            found.insert(name, value);
-        }
-        Some(Word::Metric(..)) => {}
+        Some(Word::Metric(name, value, unit)) => values.number(name, value, unit),
+        Some(Word::NoNumber(name, text)) => values.other(name, text),
         Some(Word::Progress(progress)) => channel.progress(progress),
         None => channel.alive(),
     };
@@ -99,7 +99,8 @@ fn attempt(command: &Command, job: &Job, folder: &Folder, channel: &mut Channel)
         launcher.clear();
     }
     let usage = Usage::start().map_err(disk("the program cannot be observed"))?;
-    let ended = program::run(programs, launcher.as_ref(), move |line| patterns.hear(line), &mut on_word)
+    let on_line = move |output, line: &[u8], is_cut| patterns.hear(output, line, is_cut);
+    let ended = program::run(programs, launcher.as_ref(), on_line, &mut on_word)
         .map_err(|error| not_started(command, folder.path(), &error))?;
     if let Some(launcher) = launcher.as_ref().filter(|_| !ended.status.success()) {
         launcher.clear();
@@ -120,15 +121,12 @@ fn attempt(command: &Command, job: &Job, folder: &Folder, channel: &mut Channel)
         keeper.end();
         return Err(failure);
     }
-    if let Some(path) = file {
-        found = words::read_json(&folder.path().join(&path.0)).map_err(|reason| Failure {
-            kind: FailureKind::Experiment,
-            message: format!("the metrics file `{}` {reason}", path.0),
-        })?;
-    }
+    values.read(folder.path())?;
     if let Some(tracking) = tracking {
         tracking.end(folder.path(), channel)?;
     }
+    // As long as its files are there.
+    let silence = gathered.silence();
     let outputs: Vec<&str> = command.outputs.iter().map(|output| output.0.as_str()).collect();
     for output in &outputs {
         folder.check(output, &outputs)?;
@@ -141,13 +139,9 @@ fn attempt(command: &Command, job: &Job, folder: &Folder, channel: &mut Channel)
     if launcher.is_none_or(|launcher| launcher.is_local()) {
         usage.finish(ended.seconds, &mut outcome);
     }
-    for (name, value) in found {
-        if !value.is_finite() {
-            channel.note(&format!("`{name}` is {value}, which is not a number: ignored"));
-            outcome.metrics.remove(&name);
-        }
-        let declared = Task::info("command").and_then(|task| task.metric(&name));
-        outcome.set_open(&name, value, declared.map_or(Unit::One, |metric| metric.unit));
+    values.add_to(&mut outcome, channel);
+    for text in silence {
+        channel.note(&text);
     }
     reported(command, &gathered, &mut outcome, channel);
     outcome.artifacts = outputs.iter().map(|output| ((*output).to_owned(), (*output).to_owned())).collect();
@@ -195,7 +189,7 @@ fn prepare(
 /// The program with its arguments and its environment. Fails if a variable is not set whose value it is to get.
 fn prepare_one(command: &Command, job: &Job, contract: &Contract) -> Result<process::Command, Failure> {
     let argv = match &command.run {
-        Some(script) => ["sh", "-eu", "-c", script, "run"].map(str::to_owned).into(),
+        Some(script) => shell::words(command, script, &job.dir)?,
         None => command.arguments(),
     };
     let (name, arguments) = argv.split_first().map_or(("", [].as_slice()), |(name, rest)| (name.as_str(), rest));
@@ -233,7 +227,8 @@ fn location(name: &str, folder: &Path) -> PathBuf {
 }
 
 fn not_started(command: &Command, folder: &Path, error: &io::Error) -> Failure {
-    let name = command.argv.first().map_or("sh", |name| name.0.as_str());
+    let shell = command.shell.as_ref().and_then(|shell| shell.0.first()).map_or("sh", String::as_str);
+    let name = command.argv.first().map_or(shell, |name| name.0.as_str());
     let missing = error.kind() == io::ErrorKind::NotFound && !location(name, folder).exists();
     let message = match (missing, name.contains('/')) {
         (true, false) => format!("there is no program `{name}` on the PATH"),
@@ -249,7 +244,15 @@ fn describe(command: &Command, ended: &Ended, out_of_memory: Option<bool>) -> Fa
     let (kind, how) = describe_status(ended.status, out_of_memory);
     let rank = ended.rank.map_or_else(String::new, |rank| format!("rank {rank} of {}: ", command.processes()));
     let separator = if ended.complaint.is_empty() { "" } else { ": " };
-    Failure { kind, message: format!("{rank}{how}{separator}{}", ended.complaint) }
+    // A shell reports a program that a signal has ended by 128 and its number.
+    let is_pipe =
+        command.shell().is_some_and(|shell| shell != Shell::Plain) && ended.status.code() == Some(128 + SIGPIPE);
+    let hint = if is_pipe {
+        "; the program after it in a pipeline ended before it had read all (SIGPIPE): let it read the rest, as `sed -n 1p` does and `head -1` does not, or write `|| true` for the part that may fail"
+    } else {
+        ""
+    };
+    Failure { kind, message: format!("{rank}{how}{separator}{}{hint}", ended.complaint) }
 }
 
 fn describe_status(status: ExitStatus, out_of_memory: Option<bool>) -> (FailureKind, String) {

@@ -181,6 +181,7 @@ impl Run<'_, '_> {
                 conditions,
                 continued: states::started(&attempt.pending.scratch()),
                 milestones: attempt.milestones,
+                notices: attempt.notices,
             },
         };
         // One that was asked to end may still do so.

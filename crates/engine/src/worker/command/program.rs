@@ -27,7 +27,7 @@ use tracing::info;
 
 use super::{
     launcher::{Failed, Launcher},
-    words::{Word, understand},
+    words::{Word, plain, understand},
 };
 use crate::host::{log, threads};
 
@@ -50,6 +50,13 @@ struct End {
     at: Instant,
 }
 
+/// One of a program's two outputs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Output {
+    Out,
+    Err,
+}
+
 /// Events from the threads that follow the program.
 enum Event {
     /// It said something that means something.
@@ -63,7 +70,7 @@ enum Event {
 }
 
 /// Longest line that is parsed; of a longer one, the beginning.
-const LONGEST_LINE: usize = 4096;
+const LONGEST_LINE: usize = 1 << 16;
 /// Longest complaint that is quoted, in characters.
 const LONGEST_COMPLAINT: usize = 300;
 /// Shortest interval at which output counts as activity.
@@ -165,11 +172,11 @@ enum Writer {
 }
 
 /// Runs a program to its end, as one process, as several ranks, or by a launcher that starts them; `on_word` also hears `None`, when the program has written
-/// something, and `on_line` every line of standard output of the first rank. An error means that it could not be started.
+/// something, and `on_line` every line of the first rank, without codes for terminals, and if it is cut. An error means that it could not be started.
 pub(super) fn run(
     programs: Vec<Command>,
     launcher: Option<&Launcher>,
-    on_line: impl Fn(&[u8]) + Clone + Send + 'static,
+    on_line: impl Fn(Output, &[u8], bool) + Clone + Send + 'static,
     on_word: &mut dyn FnMut(Option<Word>),
 ) -> io::Result<Ended> {
     let begun = Instant::now();
@@ -233,16 +240,16 @@ fn follow_outputs(
     writer: &Writer,
     sender: &SyncSender<Event>,
     complaints: &Complaints,
-    on_line: impl Fn(&[u8]) + Send + 'static,
+    on_line: impl Fn(Output, &[u8], bool) + Clone + Send + 'static,
 ) -> io::Result<usize> {
     let mut open = 0;
     if let Some(stdout) = child.stdout.take() {
-        let words = sender.clone();
-        let on_line = move |rank: Option<usize>, line: &[u8]| {
+        let (words, heard) = (sender.clone(), on_line.clone());
+        let on_line = move |rank: Option<usize>, line: &[u8], is_cut: bool| {
             if rank != Some(0) {
                 return;
             }
-            on_line(line);
+            heard(Output::Out, line, is_cut);
             if let Some(word) = understand(line) {
                 let _ = words.send(Event::Word(word));
             }
@@ -253,7 +260,10 @@ fn follow_outputs(
     if let Some(stderr) = child.stderr.take() {
         let complaints = Arc::clone(complaints);
         let launcher = if let Writer::All(launcher) = writer { Some(launcher.clone()) } else { None };
-        let on_line = move |rank: Option<usize>, line: &[u8]| {
+        let on_line = move |rank: Option<usize>, line: &[u8], is_cut: bool| {
+            if rank == Some(0) {
+                on_line(Output::Err, line, is_cut);
+            }
             let text = String::from_utf8_lossy(line);
             // What ends a step of Slurm speaks in the name of a process.
             if text.trim().is_empty() || (launcher.is_some() && text.starts_with("slurmstepd")) {
@@ -295,16 +305,18 @@ fn listen(
     mut output: impl Read + Send + 'static,
     writer: Writer,
     closed: SyncSender<Event>,
-    mut on_line: impl FnMut(Option<usize>, &[u8]) + Send + 'static,
+    mut on_line: impl FnMut(Option<usize>, &[u8], bool) + Send + 'static,
 ) -> io::Result<()> {
     let follow = move || {
         let mut buffer = vec![0; 1 << 16];
-        let mut line = Vec::new();
+        let (mut line, mut is_cut) = (Vec::new(), false);
         let mut reported = Instant::now();
         let is_alone = matches!(writer, Writer::Alone);
-        let mut on_line = |line: &[u8]| {
+        let mut on_line = |line: &[u8], is_cut: bool| {
+            // A number at the end of a part may be a part, too.
+            let line = &line[..line.iter().rposition(u8::is_ascii_whitespace).filter(|_| is_cut).unwrap_or(line.len())];
             let (rank, line) = match &writer {
-                Writer::Alone => return on_line(Some(0), line),
+                Writer::Alone => return on_line(Some(0), &plain(line), is_cut),
                 Writer::Rank(rank) => (Some(*rank), Cow::Borrowed(line)),
                 Writer::All(launcher) => {
                     launcher.labeled(line).map_or((None, Cow::Borrowed(line)), |(rank, rest)| (Some(rank), rest))
@@ -312,7 +324,7 @@ fn listen(
             };
             let prefix = rank.map_or_else(String::new, |rank| format!("[{rank}] "));
             let _ = io::stderr().write_all(&[prefix.as_bytes(), &line, b"\n"].concat());
-            on_line(rank, &line);
+            on_line(rank, &plain(&line), is_cut);
         };
         loop {
             let count = match output.read(&mut buffer) {
@@ -331,17 +343,20 @@ fn listen(
             }
             for byte in &buffer[..count] {
                 match byte {
-                    b'\n' | b'\r' => {
-                        on_line(&line);
+                    // Bars of progress go back to write over a line.
+                    b'\x08' if is_alone && line.is_empty() => {}
+                    b'\n' | b'\r' | b'\x08' if is_alone || *byte != b'\x08' => {
+                        on_line(&line, is_cut);
                         line.clear();
+                        is_cut = false;
                     }
                     _ if line.len() < LONGEST_LINE => line.push(*byte),
-                    _ => {}
+                    _ => is_cut = true,
                 }
             }
         }
         if is_alone || !line.is_empty() {
-            on_line(&line);
+            on_line(&line, is_cut);
         }
         let _ = closed.send(Event::Closed);
     };

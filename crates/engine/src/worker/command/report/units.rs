@@ -54,6 +54,16 @@ pub(super) fn written(symbol: &str) -> Option<(Unit, f64)> {
     SYMBOLS.iter().find(|(known, ..)| *known == symbol).map(|(_, unit, factor)| (*unit, *factor))
 }
 
+/// A value with a written unit in base units.
+pub(in super::super) fn in_base_units(value: f64, unit: Option<&str>) -> Option<(f64, Unit)> {
+    written(unit?).map(|(unit, factor)| (value * factor, unit))
+}
+
+/// The written unit that is a text after a number.
+pub(in super::super) fn symbol(text: &str) -> Option<&'static str> {
+    SYMBOLS[2..].iter().find(|(known, ..)| *known == text).map(|(symbol, ..)| *symbol)
+}
+
 /// The unit that the end of a name implies, and the factor to it; else a pure number.
 pub(super) fn implied(name: &str) -> (Unit, f64) {
     let end = ENDS.iter().find(|(end, ..)| name.ends_with(end));
