@@ -14,7 +14,7 @@ pub struct Reported {
     pub sources: Vec<ReportedSource>,
     /// Numbers of lines `name=value`; `None` for one that was not finite. They count without a metrics file.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub lines: BTreeMap<String, Option<f64>>,
+    pub lines: BTreeMap<String, Option<Metric>>,
     /// True if no process opened the file with the program's parameters.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub params_unread: bool,

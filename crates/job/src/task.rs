@@ -54,6 +54,7 @@ pub struct TaskInfo {
     pub hidden: bool,
     build: fn(&Values) -> Option<Task>,
     artifacts: fn(&Values) -> Vec<String>,
+    raised: fn(&Values) -> u32,
     conflicts: fn(&Values) -> Vec<Conflict>,
     redundant: fn(&Values) -> Vec<&'static str>,
     reach: fn(&Values) -> Option<Reach>,
@@ -138,6 +139,11 @@ pub trait TaskSpec: Sized {
         None
     }
 
+    /// The number of later revisions in which the computation changed for parameters as these only.
+    fn raised(_values: &Values) -> u32 {
+        0
+    }
+
     /// The parameters whose values mean the same as their defaults beside these others, and are therefore not in the key.
     fn redundant(_values: &Values) -> Vec<&'static str> {
         Vec::new()
@@ -208,6 +214,7 @@ impl TaskInfo {
             artifacts: T::artifacts,
             conflicts: T::conflicts,
             redundant: T::redundant,
+            raised: T::raised,
             reach: T::reach,
             acts_from: T::acts_from,
             prefix: T::prefix,
@@ -241,7 +248,7 @@ impl TaskInfo {
     pub fn revision_of(&self, values: &Values, backend: Option<Backend>) -> u32 {
         let precision = values.get("precision").and_then(Value::as_text);
         let rounds = backend == Some(Backend::Cpu) && matches!(precision, Some("mixed" | "mixed_bf16"));
-        self.revision + u32::from(rounds && self.param("precision").is_some())
+        self.revision + (self.raised)(values) + u32::from(rounds && self.param("precision").is_some())
     }
 
     /// The typed task, if every parameter is there and has passed [`Param::check`].

@@ -3,6 +3,7 @@
 mod savings;
 #[cfg(feature = "mcp")]
 mod summary;
+mod unmeasured;
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
@@ -92,6 +93,8 @@ pub(super) struct View<'a> {
     explainer: Explainer<'a>,
     /// Decisions of searches about jobs.
     decided_jobs: DecidedJobs,
+    /// Lines about metrics that no job has measured.
+    unmeasured: Vec<String>,
 }
 
 pub(super) fn plan(results: &Path, args: &PlanArgs) -> Result<Exit, Error> {
@@ -117,9 +120,10 @@ pub(super) fn viewed<T>(
     let mut selected = plan.selection()?;
     let standing = Standing::of(plan, &store, &selected)?;
     warn_of_damage(&standing);
+    let table = args.format == PlanFormat::Table;
+    let unmeasured = if table { unmeasured::unmeasured(plan, &store, &standing, &selected)? } else { Vec::new() };
     let cached = standing.cached;
     share(plan, &store, &mut selected, &cached);
-    let table = args.format == PlanFormat::Table;
     if !table && args.format != PlanFormat::Json && args.design.is_wanted() {
         return Err(DesignError::Format.into());
     }
@@ -155,8 +159,20 @@ pub(super) fn viewed<T>(
         Executor::Local => AtOnce::of(plan, &open, &limits, &history.gpus),
         Executor::Batch(_) => Vec::new(),
     };
-    let view =
-        View { plan, selected, cached, blocked, about, at_once, states, savings, history, explainer, decided_jobs };
+    let view = View {
+        plan,
+        selected,
+        cached,
+        blocked,
+        about,
+        at_once,
+        states,
+        savings,
+        history,
+        explainer,
+        decided_jobs,
+        unmeasured,
+    };
     Ok(show(view, design))
 }
 
@@ -222,6 +238,7 @@ impl<'a> View<'a> {
         };
         text.extend(grid.lines().map(|line| format!("{}\n", line.trim_end())));
         text.extend(self.empty_figures());
+        text.extend(self.unmeasured.iter().map(String::as_str));
         text
     }
 

@@ -189,6 +189,7 @@ fn text(record: &Record, origin: Option<&Origin>, folder: &Path, decisions: Vec<
     section(&mut lines, "facts", facts.into_iter());
     let absent = absent.into_iter().map(|(reason, metrics)| format!("{}: {reason}", metrics.join(", ")));
     section(&mut lines, "not measured", absent);
+    section(&mut lines, "notices", provenance.notices.iter().cloned());
     let conditions = provenance.conditions.iter().flat_map(|conditions| conditions.facts());
     section(&mut lines, "conditions", conditions.map(|(name, value)| format!("{name}: {value}")));
     section(

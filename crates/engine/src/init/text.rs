@@ -322,7 +322,7 @@ fn params(out: &mut String, lines: &[Line]) {
 fn foot(out: &mut String, name: &str, axes: &[Axis]) {
     out.push_str(
         "      # Metrics: `sweep.report(step, loss=…)` in the script, lines `loss=2.3` that it prints, or what it writes already.\n\
-         \x20     # reads: { stdout: 'step (?<step>\\d+).*loss (?<loss>[\\d.]+)', tensorboard: runs/, csv: log.csv }\n\
+         \x20     # reads: { stdout: 'step {step} .*loss {loss}', tensorboard: runs/, csv: log.csv }\n\
          \x20     # metrics: { loss: min }\n\
          \x20     # Files that are kept.\n\
          \x20     # outputs: [model.pt]\n\

@@ -1,7 +1,7 @@
 //! The points of a recipe's steps as jobs: their values, checked, with inputs, keys and dependencies.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{BTreeSet, HashMap, HashSet},
     rc::Rc,
     sync::Arc,
 };
@@ -74,6 +74,8 @@ pub(super) struct Builder<'a> {
     /// The recipe's index.
     pub(super) study: usize,
     pub(super) recipe: &'a Recipe,
+    /// The names of the metrics that it uses.
+    pub(super) used: Arc<BTreeSet<String>>,
     /// The recipe's name, where there are several.
     pub(super) prefix: Option<Name>,
     pub(super) backend: Backend,
@@ -121,11 +123,20 @@ impl Builder<'_> {
             let folder = self.recipe.sources.folder(step.name.span.source);
             let Jobs { manifests, digests, .. } = &mut *self.jobs;
             let (key, code) = manifests.keyed(&mut identity, &values, folder, digests)?;
+            let task = step.task;
             let id = match self.jobs.by_key.get(&key) {
-                Some(id) => *id,
+                Some(id) => {
+                    let known = &mut self.jobs.all[id.index()].used;
+                    if task.open_metrics && !Arc::ptr_eq(known, &self.used) {
+                        *known = Arc::new(known.union(&self.used).cloned().collect());
+                    }
+                    *id
+                }
                 None => {
-                    let Step { task, resources, policy, .. } = *step;
-                    let job = Job { key, identity, task, values, resources, policy, turn: None, label, seeds, code };
+                    let Step { resources, policy, .. } = *step;
+                    let used = if task.open_metrics { Arc::clone(&self.used) } else { Arc::default() };
+                    let job =
+                        Job { key, identity, task, values, resources, policy, turn: None, label, seeds, code, used };
                     let id = JobId::new(self.jobs.all.len());
                     self.jobs.all.push(job);
                     self.jobs.needs.push(lists());

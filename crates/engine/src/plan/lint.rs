@@ -4,7 +4,10 @@ mod unread;
 
 use std::path::Path;
 
-use sweep_job::{ParamError, Part, Value, tasks::Tracks};
+use sweep_job::{
+    ParamError, ParamType as _, Part, Value,
+    tasks::{Pattern, Texts, Tracks},
+};
 
 pub(super) use self::unread::unread;
 use super::{Label, Point};
@@ -31,6 +34,7 @@ pub(super) fn point(recipe: &Recipe, step: &Step, matrix: &Names, label: &Label,
         match param.value.as_str() {
             "run" => script(recipe, template, matrix, label, problems),
             "env" | "params" => secrets(recipe, template, matrix, problems),
+            "reads" => patterns(recipe, template, matrix, problems),
             _ => {}
         }
     }
@@ -56,6 +60,21 @@ fn script(recipe: &Recipe, template: &Template, matrix: &Names, label: &Label, p
             "pass it through the environment: `env: {{ {variable}: \"${{{{ {scope}.{name} }}}}\" }}`, and write `\"${variable}\"` in the script"
         );
         problems.warn(&recipe.sources, reference.span, message, help);
+    }
+}
+
+/// Warns about groups of patterns that read a part of a number, or skip the line of a run that has diverged.
+fn patterns(recipe: &Recipe, template: &Template, matrix: &Names, problems: &mut Collector) {
+    let Some(Value::Map(entries)) = template.resolve(&recipe.params, matrix).map(|value| value.value) else { return };
+    let Some(Texts(texts)) = entries.get("stdout").and_then(Texts::from_value) else { return };
+    let part = template.part(&Part::Key("stdout".to_owned())).unwrap_or(template);
+    let span = part.resolve(&recipe.params, matrix).map_or(part.span, |value| value.span);
+    for pattern in texts.iter().filter_map(|text| Pattern::new(text).ok()) {
+        for (name, inner, missed) in pattern.gaps() {
+            let message = format!("`(?<{name}>{inner})` does not read all numbers: not `{}`", missed.join("`, `"));
+            let help = format!("write `{{{name}}}` in its place, which reads every number that programs print");
+            problems.warn(&recipe.sources, span, message, help);
+        }
     }
 }
 

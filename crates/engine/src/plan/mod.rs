@@ -171,6 +171,8 @@ pub struct Job {
     pub seeds: Option<SeedPlan>,
     /// Files of the project that earlier runs were observed to read; `None` if nothing is observed.
     pub code: Option<Arc<Code>>,
+    /// Names of metrics and curves that its recipes use, if its task measures what it does not declare.
+    pub used: Arc<BTreeSet<String>>,
 }
 
 impl Job {
@@ -272,7 +274,8 @@ impl Plan {
             let prefix = several.then(|| Name::from(recipe.name.as_str()));
             let steps = vec![Vec::new(); recipe.steps.len()];
             let (jobs, problems, room) = (&mut jobs, &mut problems, &mut room);
-            let mut builder = Builder { study, recipe: &recipe, prefix, backend, jobs, steps, problems, room };
+            let used = Arc::new(recipe.used());
+            let mut builder = Builder { study, recipe: &recipe, used, prefix, backend, jobs, steps, problems, room };
             let keys = debug_span!(target: log::PLAN, "keys", recipe = recipe.name).entered();
             for step in order {
                 builder.add_step(step, std::mem::take(&mut points[step]))?;

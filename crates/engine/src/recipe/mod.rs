@@ -17,7 +17,10 @@ pub mod schema;
 mod source;
 mod template;
 
-use std::path::{Path, PathBuf};
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+};
 
 use sweep_job::TaskInfo;
 
@@ -270,6 +273,24 @@ impl Recipe {
     pub fn metrics(&self) -> impl Iterator<Item = &str> {
         let sizes = self.claims.iter().flat_map(|claim| &claim.scale).map(|least| least.name.value.as_str());
         self.shown().flat_map(|shown| shown.metrics).chain(sizes)
+    }
+
+    /// The names of all metrics and curves that it uses: those that it shows, declares, decides by and passes on to other jobs.
+    pub(crate) fn used(&self) -> BTreeSet<String> {
+        let passed = self.steps.iter().flat_map(|step| &step.with).flat_map(|(_, template)| template.references());
+        let passed = passed.filter(|reference| matches!(reference.scope, Scope::Needs(..)));
+        let decided = self.steps.iter().filter_map(|step| step.search.as_ref());
+        let decided = decided.flat_map(|search| {
+            let by = search.rungs.as_ref().map(|rungs| &rungs.by);
+            by.into_iter()
+                .chain(search.racing.as_ref().map(|racing| &racing.by))
+                .chain(search.suggest.iter().map(|suggest| &suggest.by))
+        });
+        let names = self.metrics().chain(passed.map(|reference| reference.name.as_str()));
+        let names =
+            names.chain(decided.chain(self.rules.iter().map(|rule| &rule.name)).map(|name| name.value.as_str()));
+        // The step of a series' best value is a metric, too.
+        names.flat_map(|name| [Some(name), name.strip_suffix(".step")]).flatten().map(str::to_owned).collect()
     }
 
     /// The effects that tables and figures show.

@@ -78,6 +78,9 @@ pub struct Provenance {
     /// The record that the metrics were taken from again; `None` if the job ran for this record.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub measured: Option<Box<MeasuredAgain>>,
+    /// Notices of the job, such as values that are no numbers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notices: Vec<String>,
 }
 
 /// The part of a log that a job wrote.
@@ -282,6 +285,7 @@ pub(crate) mod tests {
                 milestones: Milestones::default(),
                 log: None,
                 measured: None,
+                notices: Vec::new(),
             },
         }
     }

@@ -48,6 +48,8 @@ pub(super) struct Attempt {
     pub(super) outcome: Option<Result<Outcome, Failure>>,
     /// Files that its program has read.
     pub(super) observed: Option<Observed>,
+    /// Its notices.
+    pub(super) notices: Vec<String>,
     /// `sweep`'s part of its scratch folder.
     pub(super) scratch: Scratch,
     /// True if it shall stop when it can.

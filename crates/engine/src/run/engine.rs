@@ -36,6 +36,7 @@ use super::{
     specs,
 };
 use crate::{
+    format::shortened,
     host::{
         log,
         settings::Settings,
@@ -55,6 +56,9 @@ const TICK: Duration = Duration::from_millis(100);
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 /// The longest such wait.
 const LONGEST_WAIT: Duration = Duration::from_mins(1);
+/// Most notices of a job that its record keeps, and the longest, in characters.
+const MOST_NOTICES: usize = 50;
+const LONGEST_NOTICE: usize = 500;
 
 /// The loop's state.
 pub(super) struct Run<'a, 'o> {
@@ -285,7 +289,12 @@ impl<'a, 'o> Run<'a, 'o> {
                 }
                 self.tell(&RunEvent::Progress { job, progress });
             }
-            Message::Note(text) => self.tell(&RunEvent::Note { job, text }),
+            Message::Note(text) => {
+                if running.notices.len() < MOST_NOTICES {
+                    running.notices.push(shortened(&text, LONGEST_NOTICE));
+                }
+                self.tell(&RunEvent::Note { job, text });
+            }
             Message::Alive | Message::Idle => {}
             Message::Observed(observed) => running.observed = Some(observed),
             Message::Done(outcome) => running.outcome = Some(Ok(outcome)),

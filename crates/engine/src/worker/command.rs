@@ -5,14 +5,17 @@ mod contract;
 mod folder;
 mod kept;
 mod launcher;
+mod lines;
 mod params_file;
 mod program;
 mod ranks;
 mod reads;
 mod report;
 mod resume;
+mod shell;
 mod tracking;
 mod usage;
+mod values;
 mod verdict;
 mod words;
 
@@ -25,12 +28,13 @@ use std::{
     sync::atomic::Ordering,
 };
 
+use signal_hook::consts::SIGPIPE;
 use sweep_job::{
-    Failure, FailureKind, Ignore, Job, Metric, Outcome, Report as _, Reported, Task, Unit, Variable,
-    tasks::{Command, MetricsFrom, input_name},
+    Failure, FailureKind, Ignore, Job, Metric, Outcome, Report as _, Reported, Variable,
+    tasks::{Command, MetricsFrom, Shell, input_name},
 };
 
-use crate::{format::clean, host::machine::OutOfMemory, run::killed};
+use crate::{host::machine::OutOfMemory, run::killed};
 
 pub(crate) use self::again::measure_again;
 pub(super) use self::program::is_over;
@@ -45,6 +49,7 @@ use self::{
     resume::Keeper,
     tracking::Tracking,
     usage::Usage,
+    values::Values,
     verdict::Facts,
     words::Word,
 };
@@ -95,8 +100,7 @@ fn results_of(job: &Job) -> &Path {
 fn attempt(command: &Command, job: &Job, folder: &Folder, channel: &mut Channel) -> Result<Outcome, Failure> {
     link_inputs(command, job, folder)?;
     let stop = program::follow_engine().map_err(disk("the worker cannot watch the engine"))?;
-    let (mut found, mut units) = (BTreeMap::new(), BTreeMap::new());
-    let file = command.metrics.as_ref().and_then(MetricsFrom::file);
+    let mut values = Values::of(command);
     let mut contract = Contract::open(command, job).map_err(disk("the job's scratch folder cannot be used"))?;
     let (sources, patterns, keeper) = contract.sources(command, job);
     let launcher = Launcher::of(command, job)?;
@@ -105,9 +109,8 @@ fn attempt(command: &Command, job: &Job, folder: &Folder, channel: &mut Channel)
         .map_err(disk("the reports cannot be followed"))?;
     let spoke = following.spoke();
     let mut on_word = |word| match word {
-        Some(Word::Metric(name, value)) => {
-            found.insert(name, value);
-        }
+        Some(Word::Metric(name, value, unit)) => values.number(name, value, unit),
+        Some(Word::NoNumber(name, text)) => values.other(name, text),
         Some(Word::Progress(progress)) => channel.progress(progress),
         None => channel.alive(),
     };
@@ -120,7 +123,8 @@ fn attempt(command: &Command, job: &Job, folder: &Folder, channel: &mut Channel)
     let usage = Usage::start().map_err(disk("the program cannot be observed"))?;
     // What another machine opens is not noticed here.
     let params_file = if launcher.is_none() { ParamsFile::watch(&contract.params(), &job.scratch) } else { None };
-    let ended = program::run(programs, launcher.as_ref(), move |line| patterns.hear(line), &mut on_word)
+    let on_line = move |output, line: &[u8], is_cut| patterns.hear(output, line, is_cut);
+    let ended = program::run(programs, launcher.as_ref(), on_line, &mut on_word)
         .map_err(|error| not_started(command, folder.path(), &error))?;
     if let Some(launcher) = launcher.as_ref().filter(|_| !ended.status.success()) {
         launcher.clear();
@@ -142,17 +146,12 @@ fn attempt(command: &Command, job: &Job, folder: &Folder, channel: &mut Channel)
         return Err(failure);
     }
     let params_unread = params_file.is_some_and(|file| file.is_untouched());
-    let lines = found.iter().map(|(name, value)| (name.clone(), value.is_finite().then_some(*value))).collect();
-    if let Some(path) = file {
-        found = words::read_json(&folder.path().join(&path.0)).map_err(|reason| Failure {
-            kind: FailureKind::Experiment,
-            message: format!("the metrics file `{}` {reason}", path.0),
-        })?;
-        units = words::read_units(&folder.path().join(&path.0));
-    }
+    values.read(folder.path())?;
     if let Some(tracking) = tracking {
         tracking.end(folder.path(), channel)?;
     }
+    // As long as its files are there.
+    let silence = gathered.silence();
     let outputs = clean_up(command, folder)?;
 
     let mut outcome = Outcome::default();
@@ -161,7 +160,11 @@ fn attempt(command: &Command, job: &Job, folder: &Folder, channel: &mut Channel)
     if launcher.is_none_or(|launcher| launcher.is_local()) {
         usage.finish(ended.seconds, &mut outcome);
     }
-    printed(found, &units, &mut outcome, channel);
+    let lines = values.lines();
+    values.add_to(&mut outcome, channel);
+    for text in silence {
+        channel.note(&text);
+    }
     reported(command, &gathered, &mut outcome, channel);
     let reported = Reported { sources: gathered.reported(), lines, params_unread };
     outcome.reported = (reported != Reported::default()).then(|| Box::new(reported));
@@ -180,38 +183,6 @@ fn clean_up<'c>(command: &'c Command, folder: &Folder) -> Result<Vec<&'c str>, F
     let stays: Vec<&str> = outputs.iter().copied().chain(has_logs.then_some(kept::KEPT)).collect();
     folder.keep(&stays).map_err(disk("the job's folder cannot be cleaned up"))?;
     Ok(outputs)
-}
-
-/// Adds what the program has printed, or what its metrics file has, where `units` are the written ones.
-fn printed(
-    found: BTreeMap<String, f64>,
-    units: &BTreeMap<String, String>,
-    outcome: &mut Outcome,
-    channel: &mut Channel,
-) {
-    for (name, value) in found {
-        let (name, unit) = written(name, units, channel);
-        if !value.is_finite() {
-            channel.note(&format!("`{name}` is {value}, which is not a number: it has diverged"));
-            outcome.metrics.remove(&name);
-            outcome.set_diverged(&name);
-        }
-        let declared = Task::info("command").and_then(|task| task.metric(&name));
-        outcome.set_open(&name, value, declared.map_or(unit, |metric| metric.unit));
-    }
-}
-
-/// The name of a metric of the metrics file, `time` for the number `time.value` beside a unit, and that unit.
-fn written(name: String, units: &BTreeMap<String, String>, channel: &mut Channel) -> (String, Unit) {
-    let Some((whole, symbol)) = name.strip_suffix(".value").and_then(|whole| units.get_key_value(whole)) else {
-        return (name, Unit::One);
-    };
-    let unit = Unit::written(symbol).unwrap_or_else(|| {
-        let known = Unit::known();
-        channel.note(&format!("`{}` has the unknown unit `{}`; known are {known}", clean(whole), clean(symbol)));
-        Unit::One
-    });
-    (whole.clone(), unit)
 }
 
 /// Adds what the program has reported, which counts more than its lines and its file.
@@ -260,7 +231,7 @@ fn prepare(
 /// The program with its arguments and its environment. Fails if a variable is not set whose value it is to get.
 fn prepare_one(command: &Command, job: &Job, contract: &Contract) -> Result<process::Command, Failure> {
     let argv = match &command.run {
-        Some(script) => ["sh", "-eu", "-c", script, "run"].map(str::to_owned).into(),
+        Some(script) => shell::words(command, script, &job.dir)?,
         None => command.arguments(),
     };
     let (name, arguments) = argv.split_first().map_or(("", [].as_slice()), |(name, rest)| (name.as_str(), rest));
@@ -299,7 +270,8 @@ fn location(name: &str, folder: &Path) -> PathBuf {
 }
 
 fn not_started(command: &Command, folder: &Path, error: &io::Error) -> Failure {
-    let name = command.argv.first().map_or("sh", |name| name.0.as_str());
+    let shell = command.shell.as_ref().and_then(|shell| shell.0.first()).map_or("sh", String::as_str);
+    let name = command.argv.first().map_or(shell, |name| name.0.as_str());
     let missing = error.kind() == io::ErrorKind::NotFound && !location(name, folder).exists();
     let message = match (missing, name.contains('/')) {
         (true, false) => format!("there is no program `{name}` on the PATH"),
@@ -315,7 +287,15 @@ fn describe(command: &Command, ended: &Ended, out_of_memory: Option<bool>) -> Fa
     let (kind, how) = describe_status(ended.status, out_of_memory);
     let rank = ended.rank.map_or_else(String::new, |rank| format!("rank {rank} of {}: ", command.processes()));
     let separator = if ended.complaint.is_empty() { "" } else { ": " };
-    Failure { kind, message: format!("{rank}{how}{separator}{}", ended.complaint) }
+    // A shell reports a program that a signal has ended by 128 and its number.
+    let is_pipe =
+        command.shell().is_some_and(|shell| shell != Shell::Plain) && ended.status.code() == Some(128 + SIGPIPE);
+    let hint = if is_pipe {
+        "; the program after it in a pipeline ended before it had read all (SIGPIPE): let it read the rest, as `sed -n 1p` does and `head -1` does not, or write `|| true` for the part that may fail"
+    } else {
+        ""
+    };
+    Failure { kind, message: format!("{rank}{how}{separator}{}{hint}", ended.complaint) }
 }
 
 fn describe_status(status: ExitStatus, out_of_memory: Option<bool>) -> (FailureKind, String) {

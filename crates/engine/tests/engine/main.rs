@@ -51,6 +51,7 @@ mod nodes;
 mod page;
 mod policies;
 mod programs;
+mod programs_numbers;
 mod programs_ranks;
 mod programs_reads;
 mod programs_stop;

@@ -3,7 +3,10 @@
 mod flags;
 mod launch;
 mod metrics;
+mod number;
+mod pattern;
 mod reads;
+mod shell;
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -18,7 +21,10 @@ pub use self::{
     flags::{Booleans, FLAGS, FlagStyle, flag_arguments},
     launch::{Launch, complete_ranks, launched},
     metrics::{Collect, MetricsFrom},
-    reads::{STEP_NAMES, Texts, compile_pattern},
+    number::{Number, leading_number},
+    pattern::{Found, Pattern, Reading},
+    reads::{STEP_NAMES, Texts},
+    shell::Shell,
 };
 
 params! {
@@ -27,8 +33,14 @@ params! {
         /// The program and its arguments. A program name without `/` is searched on `PATH`. Write `./NAME` for an input
         /// or another file in the job's folder. The item `"${{ flags }}"` stands for the values of `params`.
         argv: Vec<Scalar> = Vec::new();
-        /// A script for `sh -eu -c`, instead of `argv`.
+        /// A script for a shell, instead of `argv`. It ends at the first command that fails, at an unset variable, and at a
+        /// pipeline of which any part fails.
         run: Option<String> = None;
+        /// The shell of `run`: `bash`, `zsh`, `ksh` and `mksh` are started with `-euo pipefail -c`, `sh` and `dash` with
+        /// `-eu -c`, so that only the last part of a pipeline can fail. A list has the program with its arguments before the
+        /// script: `[zsh, -c]`. By default `bash` runs scripts with a pipe (without a `bash`, a `sh` that knows `pipefail`),
+        /// and `sh`, which starts faster, all others.
+        shell: Option<Texts> = None;
         /// The program's own parameters: any values, which may be nested. The program finds them in the JSON file
         /// `SWEEP_PARAMS`, and in place of `"${{ flags }}"` in `argv`.
         params: BTreeMap<String, Value> = BTreeMap::new();
@@ -61,8 +73,8 @@ params! {
         /// becomes its metric: `{ loss: min }`. With `min` and `max`, the metric `loss.step` is its step.
         metrics: Option<MetricsFrom> = None;
         /// Logs that the program writes without knowing of `sweep`, followed while it runs: `csv`, `jsonl` and
-        /// `tensorboard` name files and folders in the job's folder, `stdout` a regular expression with named groups.
-        /// Each may be a list.
+        /// `tensorboard` name files and folders in the job's folder, `stdout` a regular expression for lines of standard
+        /// output and standard error, with `{NAME}` for each number: `step {step} .*loss {loss}`. Each may be a list.
         reads: BTreeMap<String, Texts> = BTreeMap::new();
         /// Starts the program as several processes, with the variables that `torchrun` sets. With `torchrun` every process
         /// sees all GPUs of the job on its machine, with `processes` its own only. With `srun` and `mpirun`, Slurm or an MPI
@@ -157,6 +169,12 @@ impl TaskSpec for Command {
         outputs.iter().filter_map(Value::as_text).map(str::to_owned).collect()
     }
 
+    fn raised(values: &Values) -> u32 {
+        let script = values.given("run").and_then(Value::as_text);
+        let is_default = matches!(values.given("shell"), None | Some(Value::Null));
+        u32::from(is_default && script.is_some_and(shell::may_pipe))
+    }
+
     fn reach(values: &Values) -> Option<Reach> {
         // Not as a whole: a plan asks for it for every job.
         let end = match values.given("until") {
@@ -192,6 +210,7 @@ impl TaskSpec for Command {
         command.check_environment(&mut conflicts);
         command.check_names(&mut conflicts);
         command.check_reads(&mut conflicts);
+        command.check_shell(&mut conflicts);
         command.check_launch(&mut conflicts);
         if let Err(message) = Ignore::new(&command.ignore) {
             let advice =

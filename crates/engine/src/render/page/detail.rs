@@ -82,6 +82,8 @@ impl Detail {
         self.metrics.extend(outcome.metrics.iter().map(metric));
         let fact = |(name, fact): (&String, &String)| (clean(name).into_owned(), clean(fact).into_owned());
         self.facts.extend(outcome.facts.iter().map(fact));
+        let notice = |text: &String| ("notice".to_owned(), clean(text).into_owned());
+        self.facts.extend(provenance.notices.iter().map(notice));
         self.facts.extend(outcome.artifacts.iter().map(|(name, path)| {
             let (name, path) = (clean(name), clean(path));
             (format!("artifact {name}"), format!("files/{path}"))

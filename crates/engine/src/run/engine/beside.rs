@@ -198,6 +198,7 @@ impl Run<'_, '_> {
                 milestones: attempt.milestones,
                 log: None,
                 measured: None,
+                notices: attempt.notices,
             },
         };
         // One that was asked to end may still do so.

@@ -134,6 +134,7 @@ impl Run<'_, '_> {
             project: planned.code.as_ref().map(|code| code.project.clone()),
             nodes: planned.resources.nodes(),
             log: stays.then(|| std::path::absolute(&log)).transpose()?,
+            used: (*planned.used).clone(),
         };
         let names: Vec<&str> =
             lease.gpus.iter().filter_map(|gpu| self.options.gpus.get(*gpu)).map(String::as_str).collect();
@@ -169,6 +170,7 @@ impl Run<'_, '_> {
             forgiven: Duration::ZERO,
             outcome: None,
             observed: None,
+            notices: Vec::new(),
             scratch,
             unwanted: false,
             asked: None,

@@ -10,16 +10,17 @@ use std::{
 };
 
 use sweep_job::{
-    Curve, Metric, Outcome, Reported, ReportedSource, Task, TaskSpec as _, Unit, Values,
-    tasks::{Collect, Command, MetricsFrom, compile_pattern},
+    Curve, Metric, Outcome, Reported, ReportedSource, Task, TaskSpec as _, Values,
+    tasks::{Collect, Command, MetricsFrom, Pattern},
 };
 
 use self::{log::Log, origin::attributed};
 use super::{
     kept::KEPT,
+    program::Output,
     reads::{self, source_name},
     report::{REPORT, Series, State},
-    words,
+    words::{self, plain},
 };
 use crate::{batches::Again, record::Record};
 
@@ -157,7 +158,8 @@ impl Stored<'_> {
                 source.series = series.resume();
                 let mut waiting = 0;
                 log.lines(part, &mut |line| {
-                    patterns.hear(line);
+                    // A log has both outputs.
+                    patterns.hear(Output::Out, &plain(line), false);
                     waiting += 1;
                     if waiting % 1000 == 0 {
                         // It is read from memory, which cannot fail.
@@ -201,13 +203,16 @@ impl Stored<'_> {
         now: &Command,
         known: &Reported,
         notes: &mut Vec<String>,
-    ) -> BTreeMap<String, Option<f64>> {
+    ) -> BTreeMap<String, Option<Metric>> {
         let file = |command: &Command| command.metrics.as_ref().and_then(MetricsFrom::file).map(|file| file.0.clone());
         let (old, new) = (file(was), file(now));
         let is_same = old == new;
         match new {
             Some(path) => match words::read_json(&self.locate(&path)) {
-                Ok(found) => found.into_iter().map(|(name, value)| (name, Some(value))).collect(),
+                Ok(numbers) => {
+                    let finite = |metric: Metric| metric.value.is_finite().then_some(metric);
+                    numbers.found.into_iter().map(|(name, metric)| (name, finite(metric))).collect()
+                }
                 Err(_) if is_same => self.rest(was, known),
                 Err(_) => {
                     notes.push(format!("the metrics file `{path}` was not kept, so that nothing can be read from it"));
@@ -227,7 +232,7 @@ impl Stored<'_> {
     }
 
     /// The metrics of a record that are neither the task's own nor those of a source.
-    fn rest(&self, was: &Command, known: &Reported) -> BTreeMap<String, Option<f64>> {
+    fn rest(&self, was: &Command, known: &Reported) -> BTreeMap<String, Option<Metric>> {
         let Outcome { metrics, curves, .. } = &self.record.outcome;
         let collect = collect(was);
         let is_step = |name: &str| {
@@ -239,7 +244,7 @@ impl Stored<'_> {
             curves.contains_key(name) || is_step(name) || known.sources.iter().any(|source| source.has(name))
         };
         let rest = metrics.iter().filter(|(name, _)| !is_own(name) && !is_reported(name));
-        rest.map(|(name, metric)| (name.clone(), Some(metric.value))).collect()
+        rest.map(|(name, metric)| (name.clone(), Some(*metric))).collect()
     }
 }
 
@@ -247,7 +252,7 @@ impl Stored<'_> {
 fn take(
     now: &Command,
     sources: &[Source],
-    found: BTreeMap<String, Option<f64>>,
+    found: BTreeMap<String, Option<Metric>>,
     outcome: &mut Outcome,
     notes: &mut Vec<String>,
 ) {
@@ -256,14 +261,14 @@ fn take(
         outcome.facts.remove(&fact);
     }
     outcome.metrics.retain(|name, _| is_own(name));
-    for (name, value) in found {
+    for (name, metric) in found {
         outcome.metrics.remove(&name);
-        if value.is_none() {
+        let Some(Metric { value, unit }) = metric else {
             outcome.set_diverged(&name);
-        }
+            continue;
+        };
         let declared = Task::info(Command::NAME).and_then(|task| task.metric(&name));
-        let unit = declared.map_or(Unit::One, |metric| metric.unit);
-        outcome.set_open(&name, value.unwrap_or(f64::NAN), unit);
+        outcome.set_open(&name, value, declared.map_or(unit, |metric| metric.unit));
     }
     let collect = collect(now);
     let (mut metrics, mut curves) = (BTreeMap::new(), BTreeMap::new());
@@ -324,7 +329,7 @@ fn is_own(name: &str) -> bool {
 
 /// The names of the series of a pattern.
 fn groups(place: &str) -> Vec<String> {
-    let regex = compile_pattern(place).ok();
-    let names = regex.iter().flat_map(|regex| regex.capture_names().flatten());
+    let pattern = Pattern::new(place).ok();
+    let names = pattern.iter().flat_map(Pattern::names);
     names.filter(|name| !sweep_job::tasks::STEP_NAMES.contains(name)).map(str::to_owned).collect()
 }

@@ -1,13 +1,18 @@
 //! The files of the contract with a program, in the folder `.sweep` of the job's scratch folder, and their variables.
 
 use std::{
+    collections::BTreeMap,
     io::{self, Write as _},
     path::{Path, PathBuf},
     process,
+    sync::Arc,
 };
 
 use fs_err as fs;
-use sweep_job::{Job, tasks::Command};
+use sweep_job::{
+    Job,
+    tasks::{Command, MetricsFrom},
+};
 
 use super::{
     reads::{self, Patterns},
@@ -66,6 +71,11 @@ impl Contract {
         let (others, patterns) = reads::sources(command, |place| job.dir.join(place), &mut self.earlier);
         let mut sources = vec![Source { name: report::REPORT.to_owned(), follower, series }];
         sources.extend(others);
+        let named = command.metrics.as_ref().and_then(MetricsFrom::series).into_iter().flat_map(BTreeMap::keys);
+        let needed = Arc::new(job.used.iter().chain(named).cloned().collect());
+        for source in &mut sources {
+            source.series.need(&needed);
+        }
         (sources, patterns, keeper)
     }
 

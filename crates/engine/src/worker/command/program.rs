@@ -27,7 +27,8 @@ use tracing::info;
 
 use super::{
     launcher::{Failed, Launcher},
-    words::{Word, understand},
+    lines::Lines,
+    words::{Word, plain, understand},
 };
 use crate::host::{log, threads};
 
@@ -50,6 +51,13 @@ struct End {
     at: Instant,
 }
 
+/// One of a program's two outputs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Output {
+    Out,
+    Err,
+}
+
 /// Events from the threads that follow the program.
 enum Event {
     /// It said something that means something.
@@ -62,8 +70,6 @@ enum Event {
     Ended(End),
 }
 
-/// Longest line that is parsed; of a longer one, the beginning.
-const LONGEST_LINE: usize = 4096;
 /// Longest complaint that is quoted, in characters.
 const LONGEST_COMPLAINT: usize = 300;
 /// Shortest interval at which output counts as activity.
@@ -165,11 +171,11 @@ enum Writer {
 }
 
 /// Runs a program to its end, as one process, as several ranks, or by a launcher that starts them; `on_word` also hears `None`, when the program has written
-/// something, and `on_line` every line of standard output of the first rank. An error means that it could not be started.
+/// something, and `on_line` every line of the first rank, without codes for terminals, and if it is cut. An error means that it could not be started.
 pub(super) fn run(
     programs: Vec<Command>,
     launcher: Option<&Launcher>,
-    on_line: impl Fn(&[u8]) + Clone + Send + 'static,
+    on_line: impl Fn(Output, &[u8], bool) + Clone + Send + 'static,
     on_word: &mut dyn FnMut(Option<Word>),
 ) -> io::Result<Ended> {
     let begun = Instant::now();
@@ -233,16 +239,16 @@ fn follow_outputs(
     writer: &Writer,
     sender: &SyncSender<Event>,
     complaints: &Complaints,
-    on_line: impl Fn(&[u8]) + Send + 'static,
+    on_line: impl Fn(Output, &[u8], bool) + Clone + Send + 'static,
 ) -> io::Result<usize> {
     let mut open = 0;
     if let Some(stdout) = child.stdout.take() {
-        let words = sender.clone();
-        let on_line = move |rank: Option<usize>, line: &[u8]| {
+        let (words, heard) = (sender.clone(), on_line.clone());
+        let on_line = move |rank: Option<usize>, line: &[u8], is_cut: bool| {
             if rank != Some(0) {
                 return;
             }
-            on_line(line);
+            heard(Output::Out, line, is_cut);
             if let Some(word) = understand(line) {
                 let _ = words.send(Event::Word(word));
             }
@@ -253,7 +259,10 @@ fn follow_outputs(
     if let Some(stderr) = child.stderr.take() {
         let complaints = Arc::clone(complaints);
         let launcher = if let Writer::All(launcher) = writer { Some(launcher.clone()) } else { None };
-        let on_line = move |rank: Option<usize>, line: &[u8]| {
+        let on_line = move |rank: Option<usize>, line: &[u8], is_cut: bool| {
+            if rank == Some(0) {
+                on_line(Output::Err, line, is_cut);
+            }
             let text = String::from_utf8_lossy(line);
             // What ends a step of Slurm speaks in the name of a process.
             if text.trim().is_empty() || (launcher.is_some() && text.starts_with("slurmstepd")) {
@@ -319,17 +328,17 @@ fn listen(
     mut output: impl Read + Send + 'static,
     writer: Writer,
     closed: SyncSender<Event>,
-    mut on_line: impl FnMut(Option<usize>, &[u8]) + Send + 'static,
+    mut on_line: impl FnMut(Option<usize>, &[u8], bool) + Send + 'static,
 ) -> io::Result<()> {
     let follow = move || {
         let mut buffer = vec![0; 1 << 16];
-        let mut line = Vec::new();
         let mut reported = Instant::now();
         let is_alone = matches!(writer, Writer::Alone);
         let mut log = WholeLines::default();
-        let mut on_line = |line: &[u8]| {
+        let mut lines = Lines::new(is_alone);
+        let mut on_line = |line: &[u8], is_cut: bool| {
             let (rank, line) = match &writer {
-                Writer::Alone => return on_line(Some(0), line),
+                Writer::Alone => return on_line(Some(0), &plain(line), is_cut),
                 Writer::Rank(rank) => (Some(*rank), Cow::Borrowed(line)),
                 Writer::All(launcher) => {
                     launcher.labeled(line).map_or((None, Cow::Borrowed(line)), |(rank, rest)| (Some(rank), rest))
@@ -337,7 +346,7 @@ fn listen(
             };
             let prefix = rank.map_or_else(String::new, |rank| format!("[{rank}] "));
             let _ = io::stderr().write_all(&[prefix.as_bytes(), &line, b"\n"].concat());
-            on_line(rank, &line);
+            on_line(rank, &plain(&line), is_cut);
         };
         loop {
             let count = match output.read(&mut buffer) {
@@ -353,21 +362,10 @@ fn listen(
                 reported = Instant::now();
                 let _ = closed.try_send(Event::Output);
             }
-            for byte in &buffer[..count] {
-                match byte {
-                    b'\n' | b'\r' => {
-                        on_line(&line);
-                        line.clear();
-                    }
-                    _ if line.len() < LONGEST_LINE => line.push(*byte),
-                    _ => {}
-                }
-            }
+            lines.feed(&buffer[..count], &mut on_line);
         }
         log.flush();
-        if is_alone || !line.is_empty() {
-            on_line(&line);
-        }
+        lines.end(&mut on_line);
         let _ = closed.send(Event::Closed);
     };
     threads::start(follow).map(drop)

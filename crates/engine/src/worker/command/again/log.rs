@@ -8,13 +8,16 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use sweep_job::tasks::{Command, launched};
+use sweep_job::{
+    Metric,
+    tasks::{Command, launched},
+};
 
-use super::super::words::{Word, understand};
+use super::super::{
+    lines::Lines,
+    words::{Word, metric, plain, understand},
+};
 use crate::record::Record;
-
-/// Longest line that is read; of a longer one, the beginning.
-const LONGEST_LINE: usize = 4096;
 
 /// The output of a job's attempts.
 pub(super) struct Log {
@@ -71,35 +74,28 @@ impl Log {
         file.seek(SeekFrom::Start(part.start))?;
         let mut rest = file.take(part.end - part.start);
         let mut buffer = vec![0; 1 << 16];
-        let mut line = Vec::new();
-        let mut pass = |line: &mut Vec<u8>| {
-            let own = if self.has_ranks { line.strip_prefix(b"[0] ") } else { Some(line.as_slice()) };
+        let mut lines = Lines::new(!self.has_ranks);
+        let mut pass = |line: &[u8], _is_cut: bool| {
+            let own = if self.has_ranks { line.strip_prefix(b"[0] ") } else { Some(line) };
             own.into_iter().for_each(&mut *on_line);
-            line.clear();
         };
         loop {
             let count = rest.read(&mut buffer)?;
-            for byte in &buffer[..count] {
-                match byte {
-                    b'\n' | b'\r' => pass(&mut line),
-                    _ if line.len() < LONGEST_LINE => line.push(*byte),
-                    _ => {}
-                }
-            }
+            lines.feed(&buffer[..count], &mut pass);
             if count == 0 {
-                pass(&mut line);
+                lines.end(&mut pass);
                 return Ok(());
             }
         }
     }
 
     /// The numbers of lines `name=value` of the last attempt.
-    pub(super) fn words(&self) -> BTreeMap<String, Option<f64>> {
+    pub(super) fn words(&self) -> BTreeMap<String, Option<Metric>> {
         let mut found = BTreeMap::new();
         // What cannot be read has no lines; the digest was right a moment ago.
         let _ = self.lines(self.from..self.end, &mut |line| {
-            if let Some(Word::Metric(name, value)) = understand(line) {
-                found.insert(name, value.is_finite().then_some(value));
+            if let Some(Word::Metric(name, value, unit)) = understand(&plain(line)) {
+                found.insert(name, value.is_finite().then(|| metric(value, unit)));
             }
         });
         found

@@ -7,13 +7,13 @@ mod tensorboard;
 
 use std::path::PathBuf;
 
-use sweep_job::tasks::{Command, STEP_NAMES, compile_pattern};
+use sweep_job::tasks::{Command, Pattern, STEP_NAMES};
 
 use self::{csv::Csv, jsonl::JsonLines, tensorboard::EventFiles};
 pub(super) use self::{pattern::Patterns, tensorboard::is_event_file};
-use super::report::{Follower, Source, State};
+use super::report::{Appended, Follower, Series, Source, State};
 
-/// The sources that a job's `reads` names, and the part of them that hears standard output. `locate` gives the path of a
+/// The sources that a job's `reads` names, and the part of them that hears the program's output. `locate` gives the path of a
 /// file; each source continues what it had in earlier attempts.
 pub(super) fn sources(
     command: &Command,
@@ -29,8 +29,8 @@ pub(super) fn sources(
             "jsonl" => Box::new(JsonLines::new(path)),
             "tensorboard" => Box::new(EventFiles::new(path)),
             // The plan has compiled it, too.
-            _ => match compile_pattern(place) {
-                Ok(regex) => Box::new(patterns.add(regex)),
+            _ => match Pattern::new(place) {
+                Ok(pattern) => Box::new(patterns.add(place, pattern)),
                 Err(_) => continue,
             },
         };
@@ -49,4 +49,10 @@ pub(super) fn source_name(kind: &str, place: &str) -> String {
 /// The place of the name that says the step, in any case of letters.
 fn step_column<'a, N: Iterator<Item = &'a str>>(names: impl Fn() -> N) -> Option<usize> {
     STEP_NAMES.iter().find_map(|step| names().position(|name| name.trim().eq_ignore_ascii_case(step)))
+}
+
+/// Notices about a file of which nothing was read.
+fn unread(kind: &str, lines: &Appended, series: &Series) -> Vec<String> {
+    let (name, absence) = (lines.name(), lines.absence());
+    series.is_silent().then(|| format!("`{name}` of `reads: {kind}` {absence}: no value of it")).into_iter().collect()
 }

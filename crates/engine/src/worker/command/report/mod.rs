@@ -2,6 +2,7 @@
 //! shows the newest values to the engine, and keeps what was read for a later attempt.
 
 mod curve;
+mod json;
 mod lines;
 mod series;
 mod state;
@@ -28,7 +29,8 @@ use crate::{
 
 pub(super) use self::{
     curve::Point,
-    lines::{Appended, Line, ReportFile, parse, values, whole},
+    json::{number, parse, parse_object},
+    lines::{Appended, Line, ReportFile, values, whole},
     series::{Checkpoint, Series},
     state::State,
 };
@@ -42,6 +44,9 @@ pub(super) trait Follower: Send {
     fn finish(&mut self, sink: &mut Series) -> io::Result<()> {
         self.poll(sink)
     }
+
+    /// Notices about what was not read in any attempt, after the program's end; `series` is what was.
+    fn silence(&self, series: &Series) -> Vec<String>;
 }
 
 /// A follower with what it has read.
@@ -143,6 +148,9 @@ impl<R: Report> Thread<R> {
             if let Err(error) = read {
                 series.once("source", || format!("`{name}` cannot be read: {error}"));
             }
+            if is_last {
+                series.end(name);
+            }
             for note in series.notes() {
                 self.to.note(&note);
             }
@@ -234,10 +242,27 @@ impl Gathered {
     pub(super) fn diverged(&self, collect: &BTreeMap<String, Collect>) -> BTreeSet<String> {
         let mut diverged = BTreeSet::new();
         for source in self.0.iter().rev() {
-            diverged.retain(|name: &String| !source.series.has(name));
-            diverged.extend(source.series.diverged(collect).cloned());
+            let reported = source.series.reported(&source.name);
+            diverged.retain(|name: &String| !reported.has(name));
+            diverged.extend(reported.diverged(collect).cloned());
         }
         diverged
+    }
+
+    /// Notices about sources of which nothing was read, and about names that several sources have.
+    pub(super) fn silence(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        let mut known: BTreeMap<&str, &str> = BTreeMap::new();
+        for Source { name: source, follower, series } in &self.0 {
+            notes.extend(follower.silence(series));
+            for name in series.names() {
+                let first = *known.entry(name).or_insert(source);
+                if first != source {
+                    notes.push(format!("`{name}` is in `{first}` and in `{source}`: the first counts"));
+                }
+            }
+        }
+        notes
     }
 
     /// The metrics by name, and the names in `collect` that nothing has reported.
