@@ -1,5 +1,6 @@
 //! Warnings: values that are valid in a recipe but possibly unintended.
 
+mod absent;
 mod unread;
 
 use std::path::Path;
@@ -9,7 +10,7 @@ use sweep_job::{
     tasks::{Pattern, Texts, Tracks},
 };
 
-pub(super) use self::unread::unread;
+pub(super) use self::{absent::absent, unread::unread};
 use super::{Label, Point};
 use crate::format::is_secret;
 use crate::recipe::{Collector, Names, Problem, Recipe, Scope, Span, Spanned, Statement, Step, TableKind, Template};

@@ -281,7 +281,8 @@ impl Plan {
                 builder.add_step(step, std::mem::take(&mut points[step]))?;
             }
             drop(keys);
-            let steps = builder.steps;
+            let Builder { steps, problems, .. } = builder;
+            lint::absent(&recipe, &steps, problems);
             let looks = search::looks(&recipe, &steps);
             let own = searched.iter().filter(|((of, _), _)| *of == study);
             let searched = own.map(|((_, step), searched)| (*step, searched.clone())).collect();

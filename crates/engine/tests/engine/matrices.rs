@@ -345,7 +345,7 @@ tables:
   all: { from: b, rows: [value, n], cells: [value] }
   kernels: { from: a, rows: [model, kernel], cells: [time.run] }
 claims:
-  all-counted: { of: { step: b, where: { value: 1 } }, metric: value, less_than: 3 }
+  without-the-axis: { value: { metric: value, of: { step: b, value: 1 } }, expect: { less_than: 3 } }
 ";
     let sandbox = Sandbox::with(recipe);
     let ended = sandbox.sweep(&["run", "recipe.yaml"]);
@@ -378,7 +378,9 @@ fn an_expression_in_a_text_or_a_list_needs_its_axis_at_every_point() {
         "run: 'true', params: { o: { w: 'w${{ matrix.warmup }}' } }",
     ] {
         let matrix = "matrix: { lr: [0.1, 0.2], include: [{ lr: 0.2, warmup: 10 }] }";
-        let (code, stderr) = said(&format!("steps:\n  a:\n    uses: command\n    {matrix}\n    with: {{ {with} }}\n"));
+        let (code, stderr) = said(&format!(
+            "steps:\n  a:\n    uses: command\n    {matrix}\n    with: {{ {with} }}\n    if: matrix.lr != 0\n"
+        ));
         assert_eq!(code, Some(3), "{with}: {stderr}");
         assert_eq!(stderr.matches("  × ").count(), 1, "{stderr}");
         assert!(stderr.contains("`a/lr=0.1` has no axis `warmup`"), "{stderr}");
@@ -442,7 +444,7 @@ fn numbers_that_make_no_axis_have_one_clear_message() {
 fn draws_that_repeat_run_once_and_are_counted() {
     let matrix = "matrix: { random: { n: 20, axes: { value: { choice: [1, 2, 3] } } } }";
     let sandbox = Sandbox::with(&format!(
-        "steps:\n  a:\n    uses: mock\n    {matrix}\ntables: {{ t: {{ from: a, rows: [], cells: [value] }} }}\n"
+        "steps:\n  a:\n    uses: mock\n    {matrix}\ntables: {{ t: {{ from: a, rows: [value], cells: [value] }} }}\n"
     ));
     let ended = sandbox.sweep(&["run", "recipe.yaml"]);
     assert_eq!((ended.code, sandbox.records().len()), (Some(0), 3), "{}", ended.stderr);
@@ -454,4 +456,24 @@ fn draws_that_repeat_run_once_and_are_counted() {
     let plan = sandbox.sweep(&["plan", "recipe.yaml", "--list"]);
     assert_eq!(plan.stdout.lines().filter(|line| line.starts_with("a/")).count(), 3, "{}", plan.stdout);
     assert!(plan.stderr.contains("of which 3 differ"), "{}", plan.stderr);
+}
+
+#[test]
+fn a_figure_or_a_table_by_an_axis_that_points_lack_says_so() {
+    let recipe = "
+steps:
+  a: { uses: mock, matrix: { value: [1, 2, 3], include: [{ value: 2, steps: 7 }, { value: 3, steps: 8 }] } }
+figures:
+  f: { from: a, kind: line, x: steps, y: value }
+tables:
+  t: { from: a, compare: { axis: steps, baseline: 7 }, cells: [value] }
+";
+    let (code, stderr) = said(recipe);
+    assert_eq!(code, Some(0), "{stderr}");
+    for shown in ["figure `f`", "table `t`"] {
+        assert!(
+            stderr.contains(&format!("{shown} leaves out 1 of 3 points of `a`, which have no axis `steps`")),
+            "{stderr}"
+        );
+    }
 }

@@ -61,18 +61,20 @@ booleans: no-flag"#,
     let record = record(&sandbox);
     let log = fs_err::read_to_string(list(&list(&sandbox.path("results/runs"))[0].join("logs")).remove(0)).unwrap();
     let (params, flags) = log.split_once('\n').unwrap();
-    let expected = json!({
-        "lr": 0.001, "net": { "depth": 4, "name": "a b" }, "tags": ["x", 2, { "y": null }], "amp": true,
-        "slow": false, "none": null,
-    });
-    assert_eq!(serde_json::from_str::<Value>(params).unwrap(), expected);
+    let expected = |depth: Value| {
+        json!({
+            "lr": 0.001, "net": { "depth": depth, "name": "a b" }, "tags": ["x", 2, { "y": null }], "amp": true,
+            "slow": false, "none": null,
+        })
+    };
+    assert_eq!(serde_json::from_str::<Value>(params).unwrap(), expected(json!(4.0)));
     let flags: Vec<&str> = flags.lines().map(|flag| flag.trim_matches(['<', '>'])).collect();
     let expected_flags = [
         "--amp",
         "--lr",
         "0.001",
         "--net.depth",
-        "4",
+        "4.0",
         "--net.name",
         "a b",
         "--no-slow",
@@ -83,7 +85,7 @@ booleans: no-flag"#,
         "last",
     ];
     assert_eq!(flags, expected_flags);
-    assert_eq!(record["identity"]["params"]["params"], expected);
+    assert_eq!(record["identity"]["params"]["params"], expected(json!(4)), "a key has one spelling");
     assert_eq!(record["identity"]["params"]["argv"][4], "${{ flags }}", "the key has the values once");
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use sweep_job::{Value, tasks::FLAGS};
+use sweep_job::{Part, Value, tasks::FLAGS};
 
 use super::{COMMAND, SCRIPTS, started};
 use crate::plan::Point;
@@ -25,16 +25,22 @@ pub(in crate::plan) fn unread(recipe: &Recipe, step: &Step, point: &Point, probl
     let Some(params) = template("params").filter(|_| step.task.name == COMMAND) else { return };
     let matrix: Names = point.values.iter().cloned().collect();
     let resolved = |template: &Template| template.resolve(&recipe.params, &matrix).map(|value| value.value);
-    if matches!(resolved(params), Some(Value::Map(entries)) if entries.is_empty()) {
-        return;
-    }
+    let names: Vec<String> = match resolved(params) {
+        Some(Value::Map(entries)) if entries.is_empty() => return,
+        Some(Value::Map(entries)) => entries.into_keys().collect(),
+        _ => Vec::new(),
+    };
     let passed: Vec<&Template> = ["argv", "run", "env"].into_iter().filter_map(template).collect();
     let same = |one: &Reference, other: &Reference| one.scope == other.scope && one.name == other.name;
     let passes = |reference: &&Reference| {
         passed.iter().flat_map(|template| template.references()).any(|other| same(reference, other))
     };
-    let references = params.references();
-    if !references.is_empty() && references.iter().all(passes) {
+    // A param may be named for the tables, and be passed in another way.
+    let is_passed = |name: &String| {
+        let references = params.part(&Part::Key(name.clone())).map(Template::references).unwrap_or_default();
+        !references.is_empty() && references.iter().all(passes)
+    };
+    if !names.is_empty() && names.iter().all(is_passed) {
         return;
     }
     let mut words = Vec::new();
@@ -55,6 +61,10 @@ pub(in crate::plan) fn unread(recipe: &Recipe, step: &Step, point: &Point, probl
         open.extend(paths.into_iter().map(|path| (folder.join(path), 0)));
     }
     for path in scripts.iter().map(|script| folder.join(script)).filter(|path| path.is_file()) {
+        if !is_small(&path) {
+            // A large program is not looked through, so that nothing is known of it.
+            return;
+        }
         // It may import the reader.
         open.extend(path.parent().map(|parent| (parent.to_owned(), 0)).filter(|_| is_script(&path)));
         open.push((path, 0));
@@ -90,10 +100,18 @@ fn is_script(path: &Path) -> bool {
     path.extension().and_then(|end| end.to_str()).is_some_and(|end| SCRIPTS.contains(&end))
 }
 
+fn is_small(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|metadata| metadata.is_file() && metadata.len() <= LARGEST)
+}
+
 /// True if one of these files, or a script in one of these folders, has the sign, or if there are too many to know.
 fn any_file(mut open: Vec<(PathBuf, usize)>, is_sign: &dyn Fn(&[u8]) -> bool) -> bool {
     let mut left = MOST;
     while let Some((path, depth)) = open.pop() {
+        if left == 0 {
+            return true;
+        }
+        left -= 1;
         if path.is_dir() {
             let Ok(entries) = std::fs::read_dir(&path) else { continue };
             for entry in entries.flatten() {
@@ -106,12 +124,7 @@ fn any_file(mut open: Vec<(PathBuf, usize)>, is_sign: &dyn Fn(&[u8]) -> bool) ->
             }
             continue;
         }
-        if left == 0 {
-            return true;
-        }
-        left -= 1;
-        let small = std::fs::metadata(&path).is_ok_and(|metadata| metadata.is_file() && metadata.len() <= LARGEST);
-        if small && std::fs::read(&path).is_ok_and(|text| is_sign(&text)) {
+        if is_small(&path) && std::fs::read(&path).is_ok_and(|text| is_sign(&text)) {
             return true;
         }
     }
