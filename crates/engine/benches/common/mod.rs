@@ -38,6 +38,7 @@ pub(crate) fn finish_all(folder: &Path, recipe: String, outcome: impl Fn(usize) 
                 conditions: None,
                 continued: None,
                 milestones: Milestones::default(),
+                notices: Vec::new(),
             },
         };
         let place = store.folder(job.key);
