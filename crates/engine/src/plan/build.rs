@@ -123,20 +123,12 @@ impl Builder<'_> {
             let folder = self.recipe.sources.folder(step.name.span.source);
             let Jobs { manifests, digests, .. } = &mut *self.jobs;
             let (key, code) = manifests.keyed(&mut identity, &values, folder, digests)?;
-            let task = step.task;
             let id = match self.jobs.by_key.get(&key) {
-                Some(id) => {
-                    let known = &mut self.jobs.all[id.index()].used;
-                    if task.open_metrics && !Arc::ptr_eq(known, &self.used) {
-                        *known = Arc::new(known.union(&self.used).cloned().collect());
-                    }
-                    *id
-                }
+                Some(id) => *id,
                 None => {
-                    let Step { resources, policy, .. } = *step;
-                    let used = if task.open_metrics { Arc::clone(&self.used) } else { Arc::default() };
-                    let job =
-                        Job { key, identity, task, values, resources, policy, turn: None, label, seeds, code, used };
+                    let Step { task, resources, policy, .. } = *step;
+                    let (turn, used) = (None, Arc::default());
+                    let job = Job { key, identity, task, values, resources, policy, turn, label, seeds, code, used };
                     let id = JobId::new(self.jobs.all.len());
                     self.jobs.all.push(job);
                     self.jobs.needs.push(lists());
@@ -148,6 +140,7 @@ impl Builder<'_> {
                     id
                 }
             };
+            self.jobs.all[id.index()].use_metrics(&self.used);
             // What one recipe holds in reserve, another one may want at once.
             let known = &mut self.jobs.rounds[id.index()];
             *known = round.min(*known);

@@ -186,6 +186,15 @@ impl Job {
         self.resources.exclusive || self.turn.is_some()
     }
 
+    /// Adds the metrics that a recipe uses, if the task measures what it does not declare.
+    fn use_metrics(&mut self, names: &Arc<BTreeSet<String>>) {
+        if self.used.is_empty() && self.task.open_metrics {
+            self.used = Arc::clone(names);
+        } else if self.task.open_metrics && !self.used.is_superset(names) {
+            self.used = Arc::new(self.used.union(names).cloned().collect());
+        }
+    }
+
     /// True if other jobs may use the rest of the job's GPU. A job that measures times has its GPUs for itself.
     pub fn shares_gpu(&self) -> bool {
         self.resources.shares_gpu() && !self.measures() && self.identity.backend != Some(Backend::Cpu)

@@ -110,7 +110,7 @@ fn attempt(command: &Command, job: &Job, folder: &Folder, channel: &mut Channel)
     let spoke = following.spoke();
     let mut on_word = |word| match word {
         Some(Word::Metric(name, value, unit)) => values.number(name, value, unit),
-        Some(Word::NoNumber(name, text)) => values.other(name, text),
+        Some(Word::NoNumber(name, text)) => values.other(name, &text),
         Some(Word::Progress(progress)) => channel.progress(progress),
         None => channel.alive(),
     };

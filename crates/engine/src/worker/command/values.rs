@@ -46,9 +46,9 @@ impl<'c> Values<'c> {
     }
 
     /// Takes a printed text that looks like a number.
-    pub(super) fn other(&mut self, name: String, text: String) {
+    pub(super) fn other(&mut self, name: String, text: &str) {
         if self.file.is_none() && self.others.len() <= MOST_NOTICES {
-            self.others.insert(name, format!("is printed as `{}`", shortened(&text, QUOTED)));
+            self.others.insert(name, format!("is printed as `{}`", shortened(text, QUOTED)));
         }
     }
 

@@ -131,6 +131,11 @@ pub(super) fn read_json(path: &Path) -> Result<Numbers, String> {
     Ok(numbers)
 }
 
+/// True for a text that is a number, or looks like one.
+fn is_quoted(text: &str) -> bool {
+    Number::parse(text).is_some() || (text.contains(|char: char| char.is_ascii_digit()) && looks_like_number(text))
+}
+
 fn gather(prefix: &str, entries: &Map<String, Value>, numbers: &mut Numbers) {
     for (name, value) in entries {
         let name = format!("{prefix}{name}");
@@ -152,7 +157,7 @@ fn gather(prefix: &str, entries: &Map<String, Value>, numbers: &mut Numbers) {
             }
             (None, Value::Object(inner)) => gather(&format!("{name}."), inner, numbers),
             (None, Value::Null) => numbers.others.push((name, "null".to_owned())),
-            (None, Value::String(text)) if leading_number(text).is_some() && looks_like_number(text) => {
+            (None, Value::String(text)) if is_quoted(text) => {
                 numbers.others.push((name, format!("the text \"{text}\"")));
             }
             (None, Value::Array(items)) if items.iter().any(|item| number(item).is_some()) => {
@@ -256,7 +261,7 @@ mod tests {
             read_json(&path)
         };
         let text = r#"{"loss": 1, "memory": {"peak": 2.5, "name": "x", "grad": NaN}, "none": null, "list": [1], "x": Infinity,
-            "y": -Infinity, "c": nan, "d": -inf, "e": 1e999, "text": "NaN is a word", "quoted": "0.5", "word": "Infinity"}"#;
+            "y": -Infinity, "c": nan, "d": -inf, "e": 1e999, "text": "NaN is a word", "quoted": "5e-4", "word": "Infinity"}"#;
         let Numbers { found, others } = read(text).unwrap();
         assert_eq!(found, BTreeMap::from([("loss".into(), 1.0), ("memory.peak".into(), 2.5)]));
         let others: Vec<String> = others.into_iter().map(|(name, text)| format!("{name} {text}")).collect();
@@ -267,7 +272,7 @@ mod tests {
             "list a list",
             "memory.grad NaN",
             "none null",
-            "quoted the text \"0.5\"",
+            "quoted the text \"5e-4\"",
             "word inf",
             "x inf",
             "y -inf",

@@ -42,7 +42,9 @@ fn with_numbers(text: &[u8]) -> Vec<u8> {
             let end = text[at..].iter().position(|byte| !is_part(byte)).map_or(text.len(), |length| at + length);
             let word = &text[at..end];
             at = end;
-            match std::str::from_utf8(word).ok().and_then(leading_number) {
+            // A name without quotation marks is none.
+            let is_name = text[end..].trim_ascii_start().starts_with(b":");
+            match std::str::from_utf8(word).ok().filter(|_| !is_name).and_then(leading_number) {
                 Some((value, "")) => match serde_json::Number::from_f64(value) {
                     Some(_) if serde_json::from_slice::<Value>(word).is_ok() => out.extend_from_slice(word),
                     Some(number) => out.extend_from_slice(number.to_string().as_bytes()),
