@@ -14,15 +14,23 @@ use super::{
 };
 use crate::{format::count, plan::Point, recipe::MetricTraits, record::Key};
 
-/// Equal values of a metric with a declared resolution say something only beside so many other values.
+/// Fewer measured values may be equal by chance: those of a metric with a declared resolution, or of some of several seeds.
 const MANY: usize = 4;
 /// Names that a sentence lists at most.
 const MOST_NAMES: usize = 3;
 
 /// The place of a job without its seed and without the axes that distinguish the sides, and its seed.
 type Place = (Vec<String>, String);
-/// The digests of what was measured at a place, each with the index of its side.
-type Signature = Vec<(usize, u64)>;
+/// Digests of results, each with the index of its side.
+type Digests = Vec<(usize, u64)>;
+
+/// What all sides have measured at a place.
+#[derive(Default)]
+struct Signature {
+    digests: Digests,
+    /// True if every job has few measured values, which may be equal by chance.
+    few: bool,
+}
 
 /// Leaves out the jobs that are equal to others of the sides in all but the seed, and answers the jobs that are equal to some
 /// other. Seeds are compared on all sides together: one side may be the same with every seed.
@@ -31,24 +39,32 @@ pub(super) fn leave_out_equal(sides: &mut [&mut Side<'_>], apart: &[String], tra
         let seed = point.get(SEED)?;
         Some((place(point, |axis| axis == SEED || apart.iter().any(|other| other == axis)), format!("{seed:?}")))
     };
-    // What all sides have measured with a seed; `None` if that cannot be compared.
+    // `None` if what was measured cannot be compared.
     let mut signatures: BTreeMap<Place, Option<Signature>> = BTreeMap::new();
-    for (index, found) in
-        sides.iter().enumerate().flat_map(|(index, side)| side.found.iter().map(move |it| (index, it)))
-    {
-        let Some(place) = place_of(found.point) else { continue };
-        let signature = signatures.entry(place).or_insert_with(|| Some(Vec::new()));
-        match (signature.as_mut(), digest(found, traits)) {
-            (Some(known), Some(digest)) => known.push((index, digest)),
-            _ => *signature = None,
+    for (index, side) in sides.iter().enumerate() {
+        for found in &side.found {
+            let Some(place) = place_of(found.point) else { continue };
+            let known = signatures.entry(place).or_insert_with(|| Some(Signature::default()));
+            match (known.as_mut(), digest(found, traits)) {
+                (Some(known), Some((digest, values))) => {
+                    known.digests.push((index, digest));
+                    known.few |= values < MANY;
+                }
+                _ => *known = None,
+            }
         }
     }
-    let mut alike: BTreeMap<(&Vec<String>, &Signature), Vec<&Place>> = BTreeMap::new();
+    let mut alike: BTreeMap<(&Vec<String>, &Digests), Vec<&Place>> = BTreeMap::new();
+    let mut seeds: BTreeMap<&Vec<String>, usize> = BTreeMap::new();
     for (place, signature) in &signatures {
+        *seeds.entry(&place.0).or_default() += 1;
         if let Some(signature) = signature {
-            alike.entry((&place.0, signature)).or_default().push(place);
+            alike.entry((&place.0, &signature.digests)).or_default().push(place);
         }
     }
+    // Some of several seeds can have the same rounded number by chance, but not the same curve.
+    let is_few = |place: &Place| signatures[place].as_ref().is_none_or(|signature| signature.few);
+    alike.retain(|(of, _), places| places.len() == seeds[of] || !places.iter().any(|place| is_few(place)));
     let equal: Vec<&Vec<&Place>> = alike.values().filter(|places| places.len() > 1).collect();
     let all: BTreeSet<&Place> = equal.iter().flat_map(|places| places.iter().copied()).collect();
     let repeated: BTreeSet<&Place> = equal.iter().flat_map(|places| places[1..].iter().copied()).collect();
@@ -86,7 +102,7 @@ pub(super) fn values_without_effect(
     for (label, side) in rows.iter().filter(|(_, side)| side.absent.is_empty()) {
         let of = |found: &Found<'_>| {
             let place = place(found.point, |axis| apart.iter().any(|other| other == axis));
-            Some((place, digest(found, traits)?))
+            Some((place, digest(found, traits)?.0))
         };
         let Some(mut signature) = side.found.iter().map(of).collect::<Option<Vec<_>>>() else { continue };
         signature.sort_unstable();
@@ -100,13 +116,15 @@ pub(super) fn values_without_effect(
             let more = labels.len().saturating_sub(MOST_NAMES);
             let named = labels[..labels.len() - more].join("; ");
             let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-            format!("no effect: {named}{more} measured bit by bit the same (times and memory aside)")
+            format!(
+                "{named}{more} measured bit by bit the same (times and memory aside), as if what distinguishes them had no effect"
+            )
         })
         .collect()
 }
 
-/// The digest of a job's result, if it says something about the values of a metric.
-fn digest(found: &Found<'_>, traits: MetricTraits) -> Option<u64> {
+/// The digest of a job's result with the number of measured values, if it says something about the values of a metric.
+fn digest(found: &Found<'_>, traits: MetricTraits) -> Option<(u64, usize)> {
     let remarks = &found.by?.remarks;
     // Times and sizes are samples of the machine, whatever the jobs compute.
     if traits.depends_on_load || traits.unit.base() == Unit::Bytes {
@@ -117,5 +135,5 @@ fn digest(found: &Found<'_>, traits: MetricTraits) -> Option<u64> {
         Precision::Resolution(_) => remarks.values >= MANY,
         Precision::Deterministic => false,
     };
-    Some(remarks.digest).filter(|digest| says && *digest != 0)
+    (says && remarks.digest != 0).then_some((remarks.digest, remarks.values))
 }
