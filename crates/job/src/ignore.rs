@@ -24,6 +24,9 @@ pub const IGNORED: &[&str] = &[
     ".pytest_cache/",
     ".mypy_cache/",
     ".ruff_cache/",
+    // The locks of all sweeps on a machine, which have no content.
+    "sweep-machine.lock",
+    "sweep-machine.gate",
 ];
 
 /// Largest size of a compiled pattern, in bytes.

@@ -316,6 +316,7 @@ mod tests {
             Some("lib".into()),
             "what is ignored may be missing"
         );
+        fs::remove_file(at("lib/x.swp")).unwrap();
         assert_eq!(project.place(Path::new("/etc/passwd"), &none, &made), None);
         run_git(folder.path(), &["add", "lib"]);
         fs::remove_file(at("lib/a.py")).unwrap();

@@ -77,7 +77,7 @@ impl Store {
         self.root.join("manifests").join("list.jsonl")
     }
 
-    fn sets(&self) -> PathBuf {
+    pub(super) fn sets(&self) -> PathBuf {
         self.root.join("manifests").join("sets")
     }
 

@@ -13,7 +13,7 @@ use crate::record::{Key, Line, Manifest};
 /// The list of manifests.
 struct Lists {
     manifests: Manifests,
-    /// True if every line has a digest, and there is one.
+    /// True if every line has a digest, and none can be lost.
     is_sealed: bool,
     /// Lines of earlier versions, by the keys of their records.
     by_record: HashMap<Key, Vec<Manifest>>,
@@ -69,8 +69,9 @@ impl Store {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
             text => text?,
         };
-        let mut lists =
-            Lists { manifests: self.listed_manifests(), is_sealed: !text.is_empty(), by_record: HashMap::new() };
+        // Sets without a list show that one was lost.
+        let is_sealed = !text.is_empty() || !self.sets().is_dir();
+        let mut lists = Lists { manifests: self.listed_manifests(), is_sealed, by_record: HashMap::new() };
         for (number, line) in text.split(|byte| *byte == b'\n').enumerate().filter(|(_, line)| !line.is_empty()) {
             match Line::parse(line) {
                 Line::Sealed(_) => {}

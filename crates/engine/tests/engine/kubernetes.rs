@@ -350,7 +350,15 @@ tables: { t: { from: a, rows: [seed], cells: [x] } }
 ";
     let sandbox = without_a_shared_folder(recipe);
     for (folder, x) in [("", 22), ("image/", 1)] {
-        let program = "import module, os\nprint('x=%d' % (100 * int(os.environ['SWEEP_SEED']) + module.X))\n";
+        // In a pod, the project is beside the folder for temporary files.
+        let program = "
+import os, sys
+work = os.path.join(os.path.dirname(os.environ.get('TMPDIR', '/none/tmp')), 'work')
+if os.path.isdir(work):
+    sys.path.insert(0, work)
+import module
+print('x=%d' % (100 * int(os.environ['SWEEP_SEED']) + module.X))
+";
         sandbox.write(&format!("{folder}t.py"), program);
         sandbox.write(&format!("{folder}module.py"), &format!("X = {x}\n"));
     }

@@ -151,11 +151,13 @@ fn a_record_from_elsewhere_needs_the_list_that_it_names() {
     fs_err::create_dir(&folder).unwrap();
     let tar = |args: &[&str]| assert!(std::process::Command::new("tar").args(args).status().unwrap().success());
     tar(&["-xf", sandbox.path("all.tar").to_str().unwrap(), "-C", folder.to_str().unwrap()]);
-    for record in list(&folder.join("sweep-records")) {
-        let _ = fs_err::remove_file(record.join("observation.json"));
-    }
     let archive = other.path("without.tar");
-    tar(&["-cf", archive.to_str().unwrap(), "-C", folder.to_str().unwrap(), "sweep-records"]);
+    let names = list(&folder.join("sweep-records")).into_iter().map(|record| record.join("record.json"));
+    let names: Vec<String> =
+        names.map(|path| path.strip_prefix(&folder).unwrap().to_str().unwrap().to_owned()).collect();
+    let mut args = vec!["-cf", archive.to_str().unwrap(), "-C", folder.to_str().unwrap()];
+    args.extend(names.iter().map(String::as_str));
+    tar(&args);
     let ended = other.sweep(&["cache", "import", "without.tar"]);
     let said = format!("{}{}", ended.stdout, ended.stderr);
     assert!(said.contains("the list of the files that the job read, which it names, is not with it"), "{said}");

@@ -73,7 +73,7 @@ impl Check<'_> {
             let (before, now) = {
                 let mut digests = self.digests();
                 if digests.now(path, ignored).map_err(unreadable)? == planned {
-                    return Ok(Vec::new());
+                    return Ok(self.made_in(path, &mut digests));
                 }
                 (digests.tree_before(path, ignored, planned), digests.tree(path, ignored).map_err(unreadable)?)
             };
@@ -107,6 +107,15 @@ impl Check<'_> {
             }
             return Err(inside(path, first));
         }
+    }
+
+    /// Files that the job made in an input and that the check of another job has found first.
+    fn made_in(&self, path: &Path, digests: &mut Digests) -> Vec<Difference> {
+        let path = real(path);
+        let written =
+            self.written.iter().flatten().filter_map(|written| Some((written, written.strip_prefix(&path).ok()?)));
+        let made = written.filter(|(written, _)| digests.made().has(written));
+        made.map(|(_, inner)| Difference { inner: inner.to_owned(), kind: Kind::Added }).collect()
     }
 
     /// Compares an artifact with its record, and removes what jobs have added to it.
