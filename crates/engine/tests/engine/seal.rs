@@ -269,8 +269,8 @@ fn sealed_seeds_are_not_left_out_by_naming_them_in_the_recipe() {
     let seen = sealed_seeds(&sandbox);
     assert!(!seen.is_empty());
     let recipe = sandbox.read("recipe.yaml");
-    let listed = seen.iter().map(|seed| format!(", {seed}")).collect::<String>();
-    sandbox.write("recipe.yaml", &recipe.replace("seeds: 3", &format!("matrix: {{ seed: [0, 1, 2{listed}] }}")));
+    let listed = seen.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    sandbox.write("recipe.yaml", &recipe.replace("seeds: 3", &format!("matrix: {{ seed: [0, 1, 2, {listed}] }}")));
     let ended = ask(&sandbox, &[]);
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     assert!(ended.stderr.contains("the seeds of the recipe changed since"), "{}", ended.stderr);
