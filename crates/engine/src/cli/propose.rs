@@ -113,6 +113,10 @@ fn text(answer: &Answer) -> String {
             let jobs = count(end.repeated, "sealed job");
             lines.push(format!("  {jobs} began more than once, after interrupts or failures"));
         }
+        if end.altered > 0 {
+            let calls = count(end.altered, "call");
+            lines.push(format!("  {calls} differed from the question while it was open; what was granted held"));
+        }
         lines.push(format!("  jobs took {}", duration(end.seconds)));
         lines.extend(end.bundle.as_ref().map(|bundle| format!("  bundle: {}", bundle.file.display())));
     } else {

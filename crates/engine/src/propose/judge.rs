@@ -61,6 +61,12 @@ impl Effect {
         Some(Self { seeds, baseline, candidate, mean: sample.mean, low, high })
     }
 
+    /// True if the candidate has the baseline's values, bit by bit.
+    pub(super) fn has_no_effect(&self) -> bool {
+        let bits = |values: &[f64]| values.iter().map(|value| value.to_bits()).collect::<Vec<_>>();
+        bits(&self.baseline) == bits(&self.candidate)
+    }
+
     /// The verdict at a level. Without a spread there is no evidence.
     pub(super) fn judge(&self, sign: f64, least: f64, level: f64) -> (Verdict, Evidence) {
         let p = online::improvement_p(&differences(&self.baseline, &self.candidate, sign)).unwrap_or(1.0);

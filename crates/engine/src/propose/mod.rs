@@ -21,7 +21,7 @@ use std::{io, thread, time::Duration};
 use serde::Serialize;
 
 pub use self::{
-    attempts::kept_for_questions,
+    attempts::{altered_calls, kept_for_questions},
     judge::{Effect, Verdict},
     ledger::{Archive, Conclusion, Entry, Event, Evidence, Grant, Ledger, LedgerError, Noise},
     question::{Direction, Proposal, Question},
@@ -32,7 +32,7 @@ use self::{referee::Referee, seal::Secret, study::Subject};
 use crate::{
     batches::SearchError,
     export::bundle::BundleError,
-    format::say,
+    format::{count, say},
     host::devices::DeviceError,
     plan::NothingSelected,
     recipe::RecipeError,
@@ -143,6 +143,26 @@ pub enum ProposeError {
         /// Key of the record.
         record: Key,
     },
+    /// A sealed job that began is not among those of the confirmation any more.
+    #[error(
+        "question {question} is open, and {} of its confirmation that began are not among its jobs any more: the seeds of the recipe, its jobs or the ledger were changed since its level was granted; undo the change, and the same command goes on", count(*.jobs, "sealed job")
+    )]
+    LeftOut {
+        /// Number of the question.
+        question: usize,
+        /// Jobs that began.
+        jobs: usize,
+    },
+    /// A record of a sealed job that no attempt at it has made.
+    #[error(
+        "question {question} is open, and the record {short} of its confirmation was made by no attempt at it, but elsewhere or before; `sweep cache rm {short}` removes it, and the same command goes on", short = .record.short()
+    )]
+    Foreign {
+        /// Number of the question.
+        question: usize,
+        /// Key of the record.
+        record: Key,
+    },
     /// A job failed.
     #[error("{0} jobs failed, and the question is still open; the same command runs them again")]
     Failed(usize),
@@ -224,7 +244,7 @@ pub fn propose(proposal: &Proposal, store: &Store, dry: bool) -> Result<Answer, 
     if !(proposal.least.is_finite() && proposal.least > 0.0) {
         return Err(ProposeError::Least);
     }
-    let subject = Subject::new(proposal, store)?;
+    let mut subject = Subject::new(proposal, store)?;
     let question = question(&subject)?;
     let _lock = if dry { None } else { Some(lock(store)?) };
     let ledger = Ledger::read(store)?;
@@ -251,10 +271,12 @@ pub fn propose(proposal: &Proposal, store: &Store, dry: bool) -> Result<Answer, 
         return Ok(Answer { asked: Some(*number), asked_at: Some(*at), conclusion: Some(end), ..known });
     }
     let (question, number) = asked.map_or((question, None), |(number, _, known)| (known, Some(number)));
+    let altered = number.and_then(|asked| ledger.grant(asked)).map(|grant| subject.hold_to(grant, &question));
     if dry {
         return estimate(&subject, &ledger, question, number);
     }
-    Referee { subject, ledger, question, secret: Secret::open(store)? }.judge(number)
+    let altered = altered.unwrap_or_default();
+    Referee { subject, ledger, question, secret: Secret::open(store)? }.judge(number, altered)
 }
 
 /// The question that a proposal means.
