@@ -146,7 +146,14 @@ impl Table {
 
     /// The headings with the names of metrics as people read them: `fusion=off · Memory: peak (MiB)`.
     pub(crate) fn titles(&self) -> Vec<String> {
-        self.named(readable)
+        let (titles, headings) = (self.named(readable), self.named(str::to_owned));
+        let shared = |title: &String| titles.iter().filter(|other| *other == title).count() > 1;
+        // Two names that people would read alike are as they are.
+        titles
+            .iter()
+            .zip(headings)
+            .map(|(title, heading)| if shared(title) { heading } else { title.clone() })
+            .collect()
     }
 
     fn named(&self, name: impl Fn(&str) -> String) -> Vec<String> {
