@@ -3,7 +3,7 @@
 use std::{
     collections::{BTreeSet, HashSet},
     fs::File,
-    io::{self, BufReader, BufWriter, Write as _},
+    io::{self, BufReader},
     path::{Path, PathBuf},
 };
 
@@ -20,7 +20,10 @@ use crate::{
     batches::Batches,
     error::{Error, Exit},
     format::{clean, count, duration, quantity, say},
-    host,
+    host::{
+        self,
+        replaced::{Outlives, Readers, replace_with},
+    },
     plan::Plan,
     propose::{ProposeError, kept_for_questions},
     recipe::{Draft, Request},
@@ -361,16 +364,8 @@ fn recorded(store: &Store, which: &[String], values: &Values) -> Result<BTreeSet
 
 fn export(store: &Store, file: &Path, which: &[String], values: &Values) -> Result<Exit, Error> {
     let keys = recorded(store, which, values)?;
-    let writing = || Error::io("cannot write the archive");
-    // Beside it first: an archive is there whole or not at all.
-    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
-    let mut beside = tempfile::NamedTempFile::new_in(folder).map_err(writing())?;
-    let mut out = BufWriter::new(beside.as_file_mut());
-    store.export(&keys, &mut out)?;
-    out.flush().map_err(writing())?;
-    drop(out);
-    beside.as_file().sync_all().map_err(writing())?;
-    beside.persist(file).map_err(|error| writing()(error.error))?;
+    // An archive is there whole or not at all.
+    replace_with(file, Readers::Owner, Outlives::Machine, |out| store.export(&keys, out))?;
     say(format_args!("{} in {}", count(keys.len(), "record"), file.display()));
     Ok(Exit::Done)
 }

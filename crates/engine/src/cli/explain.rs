@@ -13,10 +13,9 @@ use super::{ChangeArgs, Prepared, print};
 use crate::{
     analysis::search::{DecidedJobs, DecidedState},
     error::{Error, Exit},
-    format::{clean, count},
+    format::{clean, count, quoted},
     plan::{JobId, Plan},
     query::explain::{Cause, Explainer, Explanation, is_content, news},
-    recipe::quoted,
     record::without_keys,
     run::{History, describe_gpu},
     store::Store,

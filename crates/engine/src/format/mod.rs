@@ -3,11 +3,13 @@
 mod arguments;
 mod progress;
 mod quantity;
+mod shell;
 mod text;
 
 pub(crate) use self::{
     arguments::{is_secret, masked},
     quantity::{decimals, number},
+    shell::{quoted, quoted_path},
     text::{clean_in_place, readable, say, shortened},
 };
 pub use self::{

@@ -5,8 +5,8 @@ use std::{
     io,
     os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
-    process::Command,
     sync::Arc,
+    time::{Duration, Instant},
 };
 
 use fs_err as fs;
@@ -16,10 +16,21 @@ use super::{
     HostError,
     trees::{Content, Entry, Tree, stays},
 };
-use crate::format::quantity;
+use crate::{
+    format::quantity,
+    host::{
+        ask::{Children, Limits, converse},
+        git::{git, is_in_repository},
+    },
+};
 
 /// The largest file of a project, in bytes.
 const MOST_OF_FILE: u64 = 64 << 20;
+/// Longest time for Git's list of files, and the most bytes of it.
+const PATIENCE: Duration = Duration::from_mins(2);
+const LONGEST_LIST: usize = 256 << 20;
+/// Git's words about a folder without repository. About one whose repository is missing it has others.
+const NO_REPOSITORY: &str = "not a git repository (or any";
 /// The largest project, in bytes.
 const MOST: u64 = 1 << 30;
 /// The largest number of files of a project.
@@ -47,18 +58,19 @@ impl Project {
         Self(Arc::new(Inner { tree, digest, ..Inner::default() }))
     }
 
-    /// The files below a folder that Git knows or does not ignore, or all of them without Git. `sync` are patterns of ignored
-    /// files to add, in Git's form. The results folder is left out.
+    /// The files below a folder that Git knows or does not ignore, or all of them where there is no repository. `sync` are patterns
+    /// of ignored files to add, in Git's form. The results folder is left out.
     ///
     /// # Errors
-    /// A file is too large or cannot be read, or there are too many.
+    /// A file is too large or cannot be read, there are too many, or Git does not answer about its repository.
     pub fn collect(folder: &Path, results: &Path, sync: &[String]) -> Result<Self, HostError> {
         let unreadable =
             |error: &dyn std::fmt::Display| HostError::Project(format!("the project {}: {error}", folder.display()));
         let folder = fs::canonicalize(folder).map_err(|error| unreadable(&error))?;
         let results = std::path::absolute(results).map_err(|error| unreadable(&error))?;
         let results = fs::canonicalize(&results).unwrap_or(results);
-        let mut paths = match listed(&folder, &["--cached", "--others", "--exclude-standard"], &[]) {
+        let known = listed(&folder, &["--cached", "--others", "--exclude-standard"], &[]);
+        let mut paths = match known.map_err(|error| unreadable(&error))? {
             Some(paths) => paths,
             None => {
                 let mut found = Vec::new();
@@ -68,9 +80,8 @@ impl Project {
         };
         if !sync.is_empty() {
             let patterns: Vec<String> = sync.iter().map(|pattern| format!(":(glob){pattern}")).collect();
-            paths.extend(
-                listed(&folder, &["--others", "--ignored", "--exclude-standard"], &patterns).unwrap_or_default(),
-            );
+            let ignored = listed(&folder, &["--others", "--ignored", "--exclude-standard"], &patterns);
+            paths.extend(ignored.map_err(|error| unreadable(&error))?.unwrap_or_default());
         }
         paths.sort_unstable();
         paths.dedup();
@@ -178,14 +189,33 @@ pub(super) fn digest(path: &Path) -> io::Result<String> {
     Ok(hasher.finalize().to_hex().to_string())
 }
 
-/// Files that Git lists; `None` if the folder is in no repository, or there is no Git.
-fn listed(folder: &Path, which: &[&str], patterns: &[String]) -> Option<Vec<PathBuf>> {
+/// Files that Git lists; `None` if the folder is in no repository. A repository about which Git does not answer is none without
+/// ignored files: they may be secrets.
+fn listed(folder: &Path, which: &[&str], patterns: &[String]) -> io::Result<Option<Vec<PathBuf>>> {
     use std::os::unix::ffi::OsStrExt as _;
-    let mut command = Command::new("git");
-    command.arg("-C").arg(folder).args(["ls-files", "-z"]).args(which).arg("--").args(patterns);
-    let output = command.stdin(std::process::Stdio::null()).output().ok().filter(|output| output.status.success())?;
-    let names = output.stdout.split(|byte| *byte == 0).filter(|name| !name.is_empty());
-    Some(names.map(|name| PathBuf::from(std::ffi::OsStr::from_bytes(name))).collect())
+    if !is_in_repository(folder) {
+        return Ok(None);
+    }
+    let mut command = git(folder);
+    command.args(["ls-files", "-z"]).args(which).arg("--").args(patterns);
+    let limits = Limits { most: LONGEST_LIST, until: Instant::now() + PATIENCE, children: Children::Awaited };
+    let refused = |reason: &str| {
+        io::Error::other(format!(
+            "it is in a Git repository, and Git does not say which files it ignores ({reason}); nothing is sent, because they \
+             may be secrets: make `git ls-files` work there"
+        ))
+    };
+    let answer = converse(&mut command, None, limits).map_err(|error| refused(&format!("`git`: {error}")))?;
+    match answer.status {
+        None => return Err(refused(&format!("it has not answered within {} s", PATIENCE.as_secs()))),
+        // A folder of this name that is no repository.
+        Some(status) if !status.success() && answer.complaint.contains(NO_REPOSITORY) => return Ok(None),
+        Some(status) if !status.success() => return Err(refused(answer.last_words().unwrap_or("it failed"))),
+        Some(_) if !answer.is_whole() => return Err(refused("its answer is too long")),
+        Some(_) => {}
+    }
+    let names = answer.text.split(|byte| *byte == 0).filter(|name| !name.is_empty());
+    Ok(Some(names.map(|name| PathBuf::from(std::ffi::OsStr::from_bytes(name))).collect()))
 }
 
 /// All files, links and empty folders below a folder, except those of the results folder. `inner` stands for the folder.
@@ -221,8 +251,8 @@ mod tests {
         project.tree().entries.iter().map(|entry| entry.path.as_str()).collect()
     }
 
-    fn git(folder: &Path, arguments: &[&str]) {
-        assert!(Command::new("git").arg("-C").arg(folder).args(arguments).output().unwrap().status.success());
+    fn run_git(folder: &Path, arguments: &[&str]) {
+        assert!(git(folder).args(arguments).output().unwrap().status.success());
     }
 
     #[test]
@@ -242,7 +272,7 @@ mod tests {
         };
         let all = [".gitignore", "data/big.bin", "data/small.csv", "lib/a.py", "link.py", "train.py"];
         assert_eq!(names(&collect(&[])), all, "without Git");
-        git(folder.path(), &["init", "-q"]);
+        run_git(folder.path(), &["init", "-q"]);
         let project = collect(&[]);
         assert_eq!(names(&project), [".gitignore", "lib/a.py", "link.py", "train.py"]);
         assert_eq!(
@@ -254,9 +284,27 @@ mod tests {
         assert_eq!(project.place(&real.join("lib")), Some("lib".into()), "all of it is there");
         assert_eq!(project.place(&real.join("data")), None);
         assert_eq!(project.place(Path::new("/etc/passwd")), None);
-        git(folder.path(), &["add", "lib"]);
+        run_git(folder.path(), &["add", "lib"]);
         fs::remove_file(at("lib/a.py")).unwrap();
         assert_eq!(names(&collect(&[])), [".gitignore", "link.py", "train.py"], "Git still knows the removed file");
+    }
+
+    #[test]
+    fn nothing_of_a_repository_that_git_cannot_read_is_sent() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        fs::write(at("secret"), "").unwrap();
+        let collect = || Project::collect(folder.path(), &at("results"), &[]);
+        // A repository whose own files are gone, of which Git says that it is none, is not told from a folder of this name.
+        fs::create_dir(at(".git")).unwrap();
+        assert_eq!(names(&collect().unwrap()), [".git", "secret"]);
+        fs::remove_dir(at(".git")).unwrap();
+        fs::write(at(".git"), "gitdir: /nowhere\n").unwrap();
+        let error = collect().unwrap_err().to_string();
+        assert!(
+            error.contains("Git does not say which files it ignores") && error.contains("may be secrets"),
+            "{error}"
+        );
     }
 
     #[test]

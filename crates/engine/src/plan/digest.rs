@@ -8,7 +8,7 @@
 use std::{
     collections::{BTreeMap, HashMap},
     fs::Metadata,
-    io::{self, Write as _},
+    io,
     os::unix::fs::MetadataExt as _,
     path::{Component, Path, PathBuf},
     time::{Duration, SystemTime},
@@ -18,6 +18,7 @@ use fs_err as fs;
 use serde::{Deserialize, Serialize};
 
 use super::code::Manifests;
+use crate::host::replaced::{Outlives, Readers, replace};
 
 /// Digests of files, remembered from one run of the program to the next.
 #[derive(Debug, Default)]
@@ -45,6 +46,8 @@ struct Locked {
     /// The folder here that stands for one there.
     here: PathBuf,
     there: PathBuf,
+    /// Digests of files by the digests of their paths there, which are not known here.
+    hidden: BTreeMap<String, String>,
 }
 
 /// State of a file when it was read.
@@ -92,7 +95,16 @@ impl Digests {
     /// Those of files on another machine, by their paths there, of which the folder `there` is `here` on this one. No file
     /// is read.
     pub fn locked(digests: BTreeMap<PathBuf, String>, here: PathBuf, there: PathBuf) -> Self {
-        Self { locked: Some(Locked { digests, here, there }), ..Self::default() }
+        Self { locked: Some(Locked { digests, here, there, hidden: BTreeMap::new() }), ..Self::default() }
+    }
+
+    /// The same, with the digests of files by the [`hidden`] form of their paths there.
+    #[must_use]
+    pub(crate) fn with_hidden(mut self, digests: BTreeMap<String, String>) -> Self {
+        if let Some(locked) = &mut self.locked {
+            locked.hidden = digests;
+        }
+        self
     }
 
     /// The same, with the files that earlier runs of jobs read.
@@ -206,16 +218,14 @@ impl Digests {
     /// Keeps what is new for the next run. Where there is no store yet, or it cannot be written, nothing is lost but time.
     pub(crate) fn keep(&mut self) {
         let Some(file) = self.file.as_deref().filter(|_| self.changed) else { return };
-        let Some(folder) = file.parent().filter(|folder| folder.is_dir()) else { return };
+        if !file.parent().is_some_and(Path::is_dir) {
+            return;
+        }
         self.known.retain(|path, _| Path::new(path).exists());
         let kept = Kept { format: FORMAT, files: self.known.clone() };
-        let write = || -> io::Result<()> {
-            let mut temporary = tempfile::NamedTempFile::new_in(folder)?;
-            temporary.write_all(&serde_json::to_vec(&kept)?)?;
-            temporary.persist(file)?;
-            Ok(())
-        };
-        let _ = write();
+        let _ = serde_json::to_vec(&kept)
+            .map_err(io::Error::from)
+            .and_then(|text| replace(file, &text, Readers::Owner, Outlives::Process));
         self.changed = false;
     }
 }
@@ -223,8 +233,14 @@ impl Digests {
 impl Locked {
     fn of(&self, path: &Path) -> Option<String> {
         let there = path.strip_prefix(&self.here).map_or_else(|_| path.to_owned(), |inner| self.there.join(inner));
-        self.digests.get(&normal(&there)).cloned()
+        let known = self.digests.get(&normal(&there));
+        known.or_else(|| self.hidden.get(&hidden(path)).filter(|_| !self.hidden.is_empty())).cloned()
     }
+}
+
+/// The digest of a path, by which one that is written in a recipe is found without being named elsewhere.
+pub(crate) fn hidden(path: &Path) -> String {
+    blake3::hash(normal(path).as_os_str().as_encoded_bytes()).to_hex().to_string()
 }
 
 /// An absolute path without detours.

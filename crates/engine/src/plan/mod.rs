@@ -54,13 +54,14 @@ pub use self::{
 };
 pub(crate) use self::{
     code::{digest_now, project_of, set_file},
-    digest::normal,
+    digest::{hidden, normal},
     effects::{Layout, LayoutError},
     selection::{resolved, selected},
 };
+use crate::format::quoted;
 use crate::host::log;
 use crate::recipe::{
-    Claim, Draft, Executor, Names, Policy, Problems, Recipe, Resources, Sources, Span, Spanned, Step, Warning, quoted,
+    Claim, Draft, Executor, Names, Policy, Problems, Recipe, Resources, Sources, Span, Spanned, Step, Warning,
 };
 use crate::record::{self, Identity, Key, SeedPlan};
 

@@ -169,16 +169,6 @@ impl Request<'_> {
     }
 }
 
-/// An argument, quoted for a shell.
-pub(crate) fn quoted(argument: &str) -> String {
-    let plain = |char: char| char.is_ascii_alphanumeric() || "_-./=:,@+%".contains(char);
-    if !argument.is_empty() && argument.chars().all(plain) {
-        argument.to_owned()
-    } else {
-        format!("'{}'", argument.replace('\'', r"'\''"))
-    }
-}
-
 /// Recipes as far as they are valid, with the mistakes found so far. Planning finds the others, so that the author sees
 /// all of them at once.
 #[derive(Debug)]

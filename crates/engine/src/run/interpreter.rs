@@ -16,8 +16,13 @@ use std::{
 use fs_err as fs;
 use sweep_job::{Value, Values};
 
-use super::provenance::{self, Readers};
-use crate::{host::ask, record::Interpreter};
+use crate::{
+    host::{
+        ask,
+        replaced::{Outlives, Readers, replace},
+    },
+    record::Interpreter,
+};
 
 /// Time for Python to say its version.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -97,7 +102,7 @@ fn look(path: &Path, dir: &Path, folder: &Path) -> Interpreter {
         let file = folder.join(format!("packages-{}.txt", &digest[..12]));
         // Without the list, its digest still tells two environments apart.
         if folder.is_dir() && !file.exists() {
-            let _ = provenance::write(&file, list.as_bytes(), Readers::All);
+            let _ = replace(&file, list.as_bytes(), Readers::All, Outlives::Process);
         }
         digest
     });

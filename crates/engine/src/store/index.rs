@@ -23,7 +23,11 @@ use tracing::info_span;
 use super::{Origin, Record, Store, StoreError, Under, entries};
 use crate::record::{Digest, RecordError};
 use crate::{
-    host::{log, threads},
+    host::{
+        log,
+        replaced::{Outlives, Readers, replace},
+        threads,
+    },
     record::{Identity, Key},
 };
 
@@ -346,13 +350,7 @@ impl Store {
     }
 
     fn rewrite<'e, L: Line + 'e>(&self, lines: impl Iterator<Item = (Stamp, &'e L)>) {
-        let write = || -> io::Result<()> {
-            let mut file = tempfile::NamedTempFile::new_in(&self.root)?;
-            file.write_all(to_text(lines).as_bytes())?;
-            file.persist(self.root.join(L::FILE))?;
-            Ok(())
-        };
-        let _ = write();
+        let _ = replace(&self.root.join(L::FILE), to_text(lines).as_bytes(), Readers::Owner, Outlives::Process);
     }
 }
 

@@ -24,10 +24,9 @@ use super::{
     lower::{Lower, PLAIN, Sweep},
     node::{Node, NodeKind},
     problem::{Collector, Problem, Problems},
-    quoted,
     source::{Sources, Span, Spanned},
 };
-use crate::format::masked;
+use crate::format::{masked, quoted};
 
 /// Maximum size of a recipe file, in bytes.
 const LARGEST_FILE: u64 = 32 << 20;

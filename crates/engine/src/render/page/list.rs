@@ -232,10 +232,14 @@ impl Columns {
             own.take(3).for_each(|(name, metric)| add(name, metric));
         }
         found.truncate(MOST_COLUMNS);
+        // Two names that people would read alike are as they are.
+        let read: Vec<String> = found.iter().map(|(metric, ..)| readable(metric)).collect();
+        let is_alone = |name: &String| read.iter().filter(|other| *other == name).count() == 1;
         let column = |(metric, unit, most): (String, Unit, f64)| {
             let scale = Scale::of(most, unit);
             let unit = if scale.suffix.is_empty() { unit.symbol() } else { scale.suffix };
-            let name = clean(&readable(&metric)).into_owned();
+            let name = readable(&metric);
+            let name = clean(if is_alone(&name) { &name } else { &metric }).into_owned();
             let heading = if unit.is_empty() { name } else { format!("{name} ({unit})") };
             Column { metric, scale, heading }
         };

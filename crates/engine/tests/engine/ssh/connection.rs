@@ -39,7 +39,7 @@ fn two() -> World {
 }
 
 /// Every file below a folder.
-fn files(folder: &Path) -> Vec<std::path::PathBuf> {
+pub(super) fn files(folder: &Path) -> Vec<std::path::PathBuf> {
     let mut found = Vec::new();
     for path in list(folder) {
         if path.is_dir() && !path.is_symlink() {

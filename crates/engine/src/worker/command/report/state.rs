@@ -2,10 +2,10 @@
 
 use std::{collections::BTreeMap, io, path::Path};
 
-use fs_err as fs;
 use serde::{Deserialize, Serialize};
 
 use super::{Follower as _, REPORT, ReportFile, Series, Source};
+use crate::host::replaced::{Outlives, Readers, replace};
 
 /// The state of the sources of a job.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -55,7 +55,5 @@ impl State {
 }
 
 fn write(path: &Path, state: &impl Serialize) -> io::Result<()> {
-    let next = path.with_extension("next");
-    fs::write(&next, serde_json::to_vec(state)?)?;
-    fs::rename(&next, path)
+    replace(path, &serde_json::to_vec(state)?, Readers::All, Outlives::Process)
 }
