@@ -5,7 +5,7 @@ use std::{
     sync::LazyLock,
 };
 
-use crate::{Backend, MetricInfo, Name, Param, Value, Values, current_name, tasks};
+use crate::{MetricInfo, Name, Param, Value, Values, current_name, tasks};
 
 /// The list of tasks as a type, and as declarations.
 macro_rules! declare {
@@ -244,11 +244,11 @@ impl TaskInfo {
 
     /// The revision of a job: a later one where the computation changed for some parameters only.
     ///
-    /// On the CPU mixed precision has had its own kernels since the revision that follows the task's.
-    pub fn revision_of(&self, values: &Values, backend: Option<Backend>) -> u32 {
-        let precision = values.get("precision").and_then(Value::as_text);
-        let rounds = backend == Some(Backend::Cpu) && matches!(precision, Some("mixed" | "mixed_bf16"));
-        self.revision + (self.raised)(values) + u32::from(rounds && self.param("precision").is_some())
+    /// Since the revision that follows the task's, mixed precision has its own kernels on the CPU, and norms, softmax and
+    /// activations in shorter formats are computed in single precision.
+    pub fn revision_of(&self, values: &Values) -> u32 {
+        let is_short = values.get("precision").and_then(Value::as_text).is_some_and(|precision| precision != "f32");
+        self.revision + (self.raised)(values) + u32::from(is_short && self.param("precision").is_some())
     }
 
     /// The typed task, if every parameter is there and has passed [`Param::check`].
