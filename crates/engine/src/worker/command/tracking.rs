@@ -109,12 +109,27 @@ impl<'a> Tracking<'a> {
                 message: format!("the file of dependencies `{}` {reason}", depfile.0),
             })?;
             self.add_listed(&listed, folder, &mut seen)?;
-        } else if !seen.begun {
+        } else if seen.begun == 0 {
+            let reason = if self.is_python() {
+                "Python was started with -S, -I or -E, or without the environment of the job"
+            } else {
+                "only those that Python reads are observed"
+            };
+            if self.is_strict() {
+                return Err(unknown(reason));
+            }
             if self.command.tracks.is_some() || self.is_python() {
-                let advice = "Python was started with -S, -I or -E, or without the environment of the job";
-                report.note(&format!("the files that the program read are not tracked: {advice}"));
+                report.note(&format!("the files that the program read are not tracked: {reason}"));
             }
             return Ok(None);
+        }
+        let unobserved: Vec<String> = seen.unobserved().into_iter().map(|name| format!("`{name}`")).collect();
+        if tool == Tool::Audit && !unobserved.is_empty() {
+            let reason = format!("those that {} reads are not observed", unobserved.join(", "));
+            if self.is_strict() {
+                return Err(unknown(&reason));
+            }
+            report.note(&format!("some files that the program read are not tracked: {reason}; list them in `inputs`"));
         }
         let mut rewritten = BTreeSet::new();
         for path in &seen.written {
@@ -128,7 +143,7 @@ impl<'a> Tracking<'a> {
         }
         let written = seen.written.iter().map(|path| path_text(path)).collect();
         let files = self.files(seen.read, report);
-        if self.command.tracks == Some(Tracks::Strict) {
+        if self.is_strict() {
             return if files.is_empty() { Ok(None) } else { Err(undeclared(&files)) };
         }
         Ok(Some(Observed { tool, files, packages: audit::packages(&seen.packages), written, rewritten }))
@@ -197,8 +212,20 @@ impl<'a> Tracking<'a> {
     /// True if the program is Python by its name.
     fn is_python(&self) -> bool {
         let name = self.command.argv.first().and_then(|name| Path::new(&name.0).file_name()?.to_str());
-        name.is_some_and(|name| name.starts_with("python") || name.starts_with("pypy"))
+        name.is_some_and(audit::is_python)
     }
+
+    fn is_strict(&self) -> bool {
+        self.command.tracks == Some(Tracks::Strict)
+    }
+}
+
+/// The failure of a job that declares all files that it reads, of which some are not known.
+fn unknown(reason: &str) -> Failure {
+    let message = format!(
+        "`tracks: strict` needs to know the files that the program reads: {reason}; use `tracks: code` or `tracks: declared`"
+    );
+    Failure { kind: FailureKind::Input, message }
 }
 
 fn undeclared(files: &BTreeMap<String, ObservedFile>) -> Failure {

@@ -9,6 +9,7 @@ than all of this:
     read   size  time  inode  path  importer
     write  path
     package  folder  module
+    start  program
 
 Nothing here may fail or change what the program does: every error is ignored, and the module that has the name
 `sitecustomize` without this one is imported in its place.
@@ -23,7 +24,7 @@ def _observe():
     project = os.environ.get("SWEEP_PROJECT")
     if not reads or not project:
         return
-    from posix import O_ACCMODE, O_APPEND, O_RDONLY, O_WRONLY, close, open as os_open, stat, write
+    from posix import O_ACCMODE, O_APPEND, O_RDONLY, O_TRUNC, O_WRONLY, close, open as os_open, stat, write
 
     fsencode, fspath, realpath = os.fsencode, os.fspath, os.path.realpath
     getframe = sys._getframe
@@ -139,6 +140,9 @@ def _observe():
     # Events of changes to folders, with the number of paths that each has first.
     changes = {"os.rename": 2, "os.remove": 1, "os.mkdir": 1, "os.rmdir": 1, "os.truncate": 1, "os.link": 2}
 
+    # Events of the start of a program.
+    starts = ("subprocess.Popen", "os.exec", "os.posix_spawn", "os.system")
+
     def hook(event, arguments):
         if event == "open":
             try:
@@ -149,13 +153,17 @@ def _observe():
                 if path is None:
                     return
                 if mode is not None:
-                    writing = "+" in mode or "r" not in mode
+                    reading, writing = "r" in mode, "+" in mode or "r" not in mode
                 else:
-                    writing = (flags or 0) & O_ACCMODE != O_RDONLY
-                if writing:
-                    written(path)
-                else:
-                    read(path)
+                    access = (flags or 0) & O_ACCMODE
+                    reading = access != O_WRONLY and not (flags or 0) & O_TRUNC
+                    writing = access != O_RDONLY
+                try:
+                    if reading:
+                        read(path)
+                finally:
+                    if writing:
+                        written(path)
             except Exception:
                 pass
         elif event == "import":
@@ -164,6 +172,28 @@ def _observe():
                 path = text(arguments[1])
                 if path:
                     read(path)
+            except Exception:
+                pass
+        elif event in ("ctypes.dlopen", "sqlite3.connect"):
+            try:
+                path = text(arguments[0])
+                # A name without a folder is looked for among the system's libraries.
+                if path and ("/" in path or event == "sqlite3.connect"):
+                    try:
+                        read(path)
+                    finally:
+                        if event == "sqlite3.connect":
+                            written(path)
+            except Exception:
+                pass
+        elif event in starts:
+            try:
+                started = arguments[0]
+                if event == "subprocess.Popen" and not started:
+                    started = arguments[1][0] if isinstance(arguments[1], (list, tuple)) else arguments[1]
+                started = "sh" if event == "os.system" else text(started)
+                if started:
+                    say(b"start", escaped(os.path.basename(started)))
             except Exception:
                 pass
         elif event in changes:
