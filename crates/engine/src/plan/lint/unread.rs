@@ -90,7 +90,9 @@ fn texts(value: &Value, found: &mut Vec<String>) {
         Value::List(items) => items.iter().for_each(|item| texts(item, found)),
         Value::Map(entries) => {
             found.extend(entries.keys().cloned());
-            entries.values().for_each(|value| texts(value, found));
+            for value in entries.values() {
+                texts(value, found);
+            }
         }
         Value::Null | Value::Bool(_) | Value::Int(_) | Value::Float(_) => {}
     }
