@@ -55,12 +55,12 @@ pub(super) fn explanation(plan: &Plan, store: &Store, job: &str) -> Result<Strin
             ago(record.provenance.started)
         );
         let measured = record.provenance.measured.iter().flat_map(|measured| measured.sentences());
-        let measured: String = measured.map(|sentence| format!("  {}\n", clean(&sentence))).collect();
+        let measured: Vec<String> = measured.map(|sentence| format!("  {}\n", clean(&sentence))).collect();
         let decided = decided_jobs.of(id).map(|(_, because)| format!("  {}\n", clean(because))).unwrap_or_default();
         let gpu = record.provenance.conditions.as_ref().and_then(|conditions| conditions.gpu);
         let gpu = gpu.map(|gpu| format!("  it had {}\n", gpu.describe())).unwrap_or_default();
         return Ok(text
-            + &measured
+            + &measured.concat()
             + chosen.as_deref().unwrap_or_default()
             + &decided
             + &gpu

@@ -279,7 +279,7 @@ mod tests {
             let said = shell("cat; cat /dev/null", Some(&large));
             assert!(said.succeeded() && said.text.len() == 100 && said.bytes == 1 << 20, "{said:?}");
             assert!(shell("exit 0", Some(&large)).succeeded(), "it does not read");
-            let said = shell("yes error | head -c 200000 >&2; echo last >&2", None);
+            let said = shell("yes error | head -c 200000 >&2; echo >&2; echo last >&2", None);
             assert_eq!((said.complaint.len(), said.last_words()), (LONGEST_COMPLAINT, Some("last")));
             let limits = Limits { most: 4, until: Instant::now() + PATIENCE, children };
             assert!(converse(&mut Command::new("/nothing/here"), None, limits).is_err());

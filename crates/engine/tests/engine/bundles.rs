@@ -162,7 +162,9 @@ fn jobs_of_a_bundle_run_again() {
     sandbox.write("data/in.txt", "other\n");
     let other = verify(&sandbox, &["--rerun", "8", "--seed", "1", "--yes"]);
     assert_eq!((other.code, &other.stdout), (Some(0), &ended.stdout), "{}", other.stderr);
+    sandbox.write("data/in.txt", "input\n");
     assert_eq!(sandbox.sweep(&["bundle", "create", "recipes/study.yaml", "--input-limit", "0"]).code, Some(0));
+    sandbox.write("data/in.txt", "other\n");
     let other = verify(&sandbox, &["--rerun", "8", "--seed", "1", "--yes", "--inputs", "data"]);
     said.add("inputs that are not in the bundle", &settled(&(other.stdout + &other.stderr)));
     assert_eq!(other.code, Some(1));

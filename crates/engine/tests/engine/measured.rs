@@ -64,6 +64,9 @@ fn starts(sandbox: &Sandbox) -> usize {
 fn value(sandbox: &Sandbox, name: &str) -> Option<f64> {
     let ended =
         sandbox.sweep(&["query", "recipe.yaml", "--select", &format!("step,metrics.{name}"), "--format", "csv"]);
+    if ended.stderr.contains(&format!("no record has `metrics.{name}`")) {
+        return None;
+    }
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     let row =
         ended.stdout.lines().find(|line| line.starts_with("train,")).unwrap_or_else(|| panic!("{}", ended.stdout));

@@ -12,7 +12,7 @@ const FILTERS: [(&str, &str); 20] = [
     (r"\bin \d+(?:\.\d+)?(?:µs|ms|s)\b", "in [time]"),
     (r" on \S+ in \[time\]", " on [host] in [time]"),
     (r"(?m)^  host: .*", "  host: [host]"),
-    (r"(?m)^  threads: \d+", "  threads: [threads]"),
+    (r"(?m)^  threads: \d+(, \d+)*", "  threads: [threads]"),
     (r"--seed \d{3,}", "--seed [seed]"),
     (r"\bat line \d+ column \d+", "at [place]"),
     (r"\b(records|store)/[0-9a-f]{2}/", "$1/[shard]/"),

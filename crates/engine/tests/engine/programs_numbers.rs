@@ -181,7 +181,7 @@ print('day=2024-01-01')
 ";
     let (sandbox, ended) = run("outputs: []", program);
     let values = ["recall@5", "точность", "acc", "time", "loss", "both", "day"].map(|name| metric(&sandbox, name));
-    assert_eq!(values, [Some(0.5), Some(0.5), Some(0.95), Some(0.012), None, None, None]);
+    assert_eq!(values, [Some(0.5), Some(0.5), Some(0.95), Some(12.0), None, None, None]);
     assert_eq!(outcome(&sandbox)["metrics"]["acc"]["unit"], "fraction");
     assert_notice(&sandbox, &ended, "`loss` is printed as `0,5`, which is no number");
     assert_notice(&sandbox, &ended, "`both` is printed as `1 other=2`, which is no number");
