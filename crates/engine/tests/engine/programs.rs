@@ -379,7 +379,10 @@ figures:
     let bytes = fs_err::read(event).unwrap();
     assert!(bytes.windows(10).any(|window| window == b"train/loss"));
     let mlflow = |end: &'static str| find(&sandbox.path("mlruns"), &|path| path.ends_with(end));
-    assert!(mlflow("metrics/train").is_some() && mlflow("metrics/train_x002f_loss").is_some(), "one leads through the other");
+    assert!(
+        mlflow("metrics/train").is_some() && mlflow("metrics/train_x002f_loss").is_some(),
+        "one leads through the other"
+    );
     let history = mlflow("metrics/curves/train/loss").unwrap();
     let history = fs_err::read_to_string(history).unwrap();
     let steps: Vec<&str> = history.lines().filter_map(|line| line.split(' ').nth(2)).collect();

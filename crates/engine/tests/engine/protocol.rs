@@ -166,7 +166,7 @@ steps:
     matrix: { variant: [0, 1, 2, 3] }
     seeds: { min: 2, max: 4, until: decided }
     exclusive: true
-    with: { value: "${{ matrix.seed }}" }
+    with: { value: '${{ matrix.seed }}' }
 tables: { pairs: { from: a, compare: { axis: variant, pairs: [[1, 0], [2, 3]], decide: true }, cells: [value] } }
 ";
     let sandbox = Sandbox::with(more);
