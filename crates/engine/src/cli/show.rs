@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, path::Path};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 use serde_json::json;
-use sweep_job::{Failure, Task};
+use sweep_job::{Failure, Task, TaskSpec as _, tasks::Command};
 
 use super::{
     print,
@@ -163,6 +163,9 @@ fn text(record: &Record, origin: Option<&Origin>, folder: &Path, decisions: Vec<
     lines.extend(again.map(|sentence| format!("  {sentence}")));
     // What it says above was said elsewhere.
     lines.extend(origin.map(|origin| format!("  from {origin}")));
+    if record.identity.task == Command::NAME && record.read.is_none() {
+        lines.push("  not observed: the files that the program reads; only `inputs` decide when it runs again".to_owned());
+    }
     lines.push(format!("task {}", record.identity.task));
     let task = Task::info(&record.identity.task);
     for (name, value) in &record.params {
