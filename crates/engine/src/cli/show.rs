@@ -164,7 +164,9 @@ fn text(record: &Record, origin: Option<&Origin>, folder: &Path, decisions: Vec<
     // What it says above was said elsewhere.
     lines.extend(origin.map(|origin| format!("  from {origin}")));
     if record.identity.task == Command::NAME && record.read.is_none() {
-        lines.push("  not observed: the files that the program reads; only `inputs` decide when it runs again".to_owned());
+        lines.push(
+            "  not observed: the files that the program reads; only `inputs` decide when it runs again".to_owned(),
+        );
     }
     lines.push(format!("task {}", record.identity.task));
     let task = Task::info(&record.identity.task);

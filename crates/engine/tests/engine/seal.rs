@@ -391,7 +391,9 @@ fn a_job_counts_once_however_many_points_mean_it() {
             .replace("env: {", "env: { KIND: '${{ matrix.kind }}',")
     };
     let mut found = Vec::new();
-    for matrix in ["{ kind: [0, 1] }", "{ kind: [0, 1], tracks: [code, declared], exclude: [{ kind: 1, tracks: declared }] }"] {
+    for matrix in
+        ["{ kind: [0, 1] }", "{ kind: [0, 1], tracks: [code, declared], exclude: [{ kind: 1, tracks: declared }] }"]
+    {
         let sandbox = Sandbox::with(&recipe(matrix));
         sandbox.write("delta.yaml", BETTER);
         found.push(answer(&sandbox, &[])["conclusion"]["search"].clone());
