@@ -5,7 +5,7 @@ use std::{
     sync::LazyLock,
 };
 
-use crate::{MetricInfo, Name, Param, Value, Values, current_name, tasks};
+use crate::{Backend, MetricInfo, Name, Param, Value, Values, current_name, tasks};
 
 /// The list of tasks as a type, and as declarations.
 macro_rules! declare {
@@ -245,10 +245,14 @@ impl TaskInfo {
     /// The revision of a job: a later one where the computation changed for some parameters only.
     ///
     /// Since the revision that follows the task's, mixed precision has its own kernels on the CPU, and norms, softmax and
-    /// activations in shorter formats are computed in single precision.
-    pub fn revision_of(&self, values: &Values) -> u32 {
-        let is_short = values.get("precision").and_then(Value::as_text).is_some_and(|precision| precision != "f32");
-        self.revision + (self.raised)(values) + u32::from(is_short && self.param("precision").is_some())
+    /// activations of networks in half precision are computed in single precision.
+    pub fn revision_of(&self, values: &Values, backend: Option<Backend>) -> u32 {
+        let has_later = match values.get("precision").and_then(Value::as_text) {
+            Some("f16" | "bf16") => true,
+            Some("mixed" | "mixed_bf16") => backend == Some(Backend::Cpu),
+            _ => false,
+        };
+        self.revision + (self.raised)(values) + u32::from(has_later && self.param("precision").is_some())
     }
 
     /// The typed task, if every parameter is there and has passed [`Param::check`].

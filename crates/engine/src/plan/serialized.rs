@@ -112,7 +112,8 @@ impl Plan {
         for serialized in serialized {
             let SerializedJob { key, label, identity, values, resources, policy, turn, .. } = serialized;
             let SerializedJob { needs, lists, seeds, project, used, .. } = serialized;
-            let task = Task::info(&identity.task).filter(|task| task.revision_of(&values) == identity.revision);
+            let task = Task::info(&identity.task)
+                .filter(|task| task.revision_of(&values, identity.backend) == identity.revision);
             let task = task.ok_or_else(|| DeserializeError::Task(identity.task.to_string()))?;
             let lists: Option<Vec<(ListId, usize)>> = lists.iter().map(|number| known.get(number).copied()).collect();
             let lists = lists.filter(|lists| lists.iter().all(|(_, after)| *after <= jobs.len()));

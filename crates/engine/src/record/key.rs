@@ -67,7 +67,7 @@ impl Identity {
         Self {
             format: FORMAT,
             task: Name::const_new(task.name),
-            revision: task.revision_of(values),
+            revision: task.revision_of(values, backend),
             backend,
             params,
             inputs,

@@ -92,9 +92,13 @@ pub fn causal_attention<B: Backend>(
     probabilities.matmul(values).swap_dims(1, 2).reshape([rows, d_model])
 }
 
-/// The softmax of each row of `logits`.
+/// The softmax of each row of `logits`. In mixed precision it stays in the format of products: it subtracts the largest logit, so
+/// its exponentials are at most 1.
 fn softmax<B: Backend>(logits: Tensor<B, 2>) -> Tensor<B, 2> {
-    in_single(logits, |logits| activation::softmax(logits, 1))
+    match autocast::format() {
+        None => in_single(logits, |logits| activation::softmax(logits, 1)),
+        Some(_) => activation::softmax(logits, 1),
+    }
 }
 
 /// Sets each number to 0 with probability `p` and scales the others, so that the mean stays.
