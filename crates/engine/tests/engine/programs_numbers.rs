@@ -57,7 +57,7 @@ fn a_placeholder_reads_what_languages_print() {
         ("\\x1b[31m0.25\\x1b[0m", Some(0.25)),
         ("tensor(0.25, device='cuda:0')", Some(0.25)),
         ("np.float64(0.25)", Some(0.25)),
-        ("95%", Some(0.95)),
+        ("95%", Some(95.0)),
         ("nan", None),
         ("-inf", None),
         ("Infinity", None),
@@ -181,8 +181,8 @@ print('day=2024-01-01')
 ";
     let (sandbox, ended) = run("outputs: []", program);
     let values = ["recall@5", "точность", "acc", "time", "loss", "both", "day"].map(|name| metric(&sandbox, name));
-    assert_eq!(values, [Some(0.5), Some(0.5), Some(0.95), Some(12.0), None, None, None]);
-    assert_eq!(outcome(&sandbox)["metrics"]["acc"]["unit"], "fraction");
+    assert_eq!(values, [Some(0.5), Some(0.5), Some(95.0), Some(12.0), None, None, None]);
+    assert_eq!(outcome(&sandbox)["metrics"]["acc"]["unit"], "%");
     assert_notice(&sandbox, &ended, "`loss` is printed as `0,5`, which is no number");
     assert_notice(&sandbox, &ended, "`both` is printed as `1 other=2`, which is no number");
     assert_eq!(notices(&sandbox).len(), 2);
@@ -201,7 +201,7 @@ write("f.csv", "1,0.5\n2,0.25\n")
 "#;
     let (sandbox, ended) = run("reads: { csv: [a.csv, b.csv, c.csv, f.csv], jsonl: [d.jsonl, e.jsonl] }", program);
     assert_eq!(curve(&sandbox, "loss"), [(1, 3.33e-6), (3, 0.5), (5, 1e-3)]);
-    assert_eq!((curve(&sandbox, "acc"), curve(&sandbox, "lr")), (vec![(2, 0.95)], vec![(2, 0.25)]));
+    assert_eq!((curve(&sandbox, "acc"), curve(&sandbox, "lr")), (vec![(2, 95.0)], vec![(2, 0.25)]));
     assert_eq!((curve(&sandbox, "x"), curve(&sandbox, "w")), (vec![(2, 0.5)], vec![(1, 1.0), (2, 2.0), (3, 3.0)]));
     for words in [
         "`loss` is -inf at step 2",

@@ -211,7 +211,7 @@ mod tests {
             assert_eq!(understand(line.as_bytes()), Some(metric(name, value)), "{line}");
         }
         let unit = |line: &str| understand(line.as_bytes());
-        assert_eq!(unit("acc=95%"), Some(Word::Metric("acc".into(), 0.95, Some("fraction"))));
+        assert_eq!(unit("acc=95%"), Some(Word::Metric("acc".into(), 95.0, Some("%"))));
         assert_eq!(unit("time = 12.5 ms"), Some(Word::Metric("time".into(), 12.5, Some("ms"))));
         for line in ["loss=0,5", "loss=1,234.5", "loss=1 000", "loss=0.5 acc=0.9", "loss=0.5, acc=0.9", "loss=5,"] {
             let text = line.split_once('=').unwrap().1;

@@ -5,7 +5,7 @@
 pub struct Number {
     /// The value, not finite for `nan` and `inf`.
     pub value: f64,
-    /// `fraction` if it is written in percent.
+    /// `%` if it is written in percent.
     pub unit: Option<&'static str>,
 }
 
@@ -22,7 +22,7 @@ impl Number {
 
     /// So many percent.
     pub(super) fn percent(value: f64) -> Self {
-        Self { value: value / 100.0, unit: Some("fraction") }
+        Self { value, unit: Some("%") }
     }
 
     /// The number as a step: an integer from 0, also if it is written as `100.0` or `1e3`.
@@ -144,7 +144,7 @@ mod tests {
         for text in ["nan", "NaN", "-nan", "nan(0x8000000000000)", "-nan(ind)"] {
             assert!(Number::parse(text).is_some_and(|number| number.value.is_nan()), "{text}");
         }
-        assert_eq!(Number::parse("95%"), Some(Number { value: 0.95, unit: Some("fraction") }));
+        assert_eq!(Number::parse("95%"), Some(Number { value: 95.0, unit: Some("%") }));
         assert_eq!(Number::parse("95.5 %").map(|number| number.value), Some(0.955));
         for text in
             ["", "-", ".", "e5", "0,5", "1,234.5", "1_", "_1", "1__0", "5x", "1.2.3", "2024-01-01", "infi", "0x10"]

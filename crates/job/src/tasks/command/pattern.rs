@@ -16,6 +16,8 @@ const NUMBER: &str = concat!(
     r"(?:[0-9]+(?:_[0-9]+)*(?:\.(?:[0-9]+(?:_[0-9]+)*)?)?|\.[0-9]+(?:_[0-9]+)*)(?:[eE][+-]?[0-9]+|[dDfF][+-][0-9]+)?",
     r"|(?i:infinity|inf|nan)(?:\([A-Za-z0-9_]*\))?))",
 );
+/// A text with a digit in the place of a number.
+const TEXT: &str = r"(?-Uix:\S*?[0-9]\S*)";
 /// Numbers that a group for numbers should read, too.
 const PRINTED: [&str; 5] = ["-0.5", "1e-3", "3.33e-06", "nan", "inf"];
 
@@ -23,6 +25,8 @@ const PRINTED: [&str; 5] = ["-0.5", "1e-3", "3.33e-06", "nan", "inf"];
 #[derive(Debug, Clone)]
 pub struct Pattern {
     regex: Regex,
+    /// The same with any text in place of numbers, for lines whose numbers cannot be read.
+    texts: Option<Regex>,
     groups: Vec<Group>,
     /// The name of the groups with the step.
     step: Option<String>,
@@ -76,7 +80,8 @@ impl Pattern {
         if groups.iter().all(|group| STEP_NAMES.contains(&group.name.as_str())) {
             return Err("no group has the name of a metric".into());
         }
-        Ok(Self { regex, groups, step: step.map(|step| (*step).to_owned()) })
+        let texts = RegexBuilder::new(&expanded.replace(NUMBER, TEXT)).size_limit(LARGEST).build().ok();
+        Ok(Self { regex, texts, groups, step: step.map(|step| (*step).to_owned()) })
     }
 
     /// The names of its metrics.
@@ -90,9 +95,17 @@ impl Pattern {
         names
     }
 
-    /// Its first match in a line.
+    /// Its first match in a line. Where a line would match but for texts that begin like numbers, these are no numbers.
     pub fn find(&self, line: &str) -> Option<Found> {
-        let captures = self.regex.captures(line)?;
+        let begin_like_numbers = |captures: &Captures<'_>| {
+            let placeholders = self.groups.iter().filter(|group| group.inner.is_none());
+            let mut texts = placeholders.filter_map(|group| captures.name(&group.capture));
+            texts.all(|text| leading_number(text.as_str()).is_some())
+        };
+        let captures = self.regex.captures(line).or_else(|| {
+            let captures = self.texts.as_ref()?.captures(line);
+            captures.filter(begin_like_numbers)
+        })?;
         let part = |name: &str| {
             let mut parts = self.groups.iter().filter(|group| group.name == name);
             parts.find_map(|group| group.part(&captures, line))
@@ -341,6 +354,10 @@ mod tests {
         assert_eq!(cut("loss {loss}", "loss 10k"), pair("10", "10k"));
         assert_eq!(cut("at {x}", "at 12:30"), pair("12", "12:30"));
         assert_eq!(cut("loss {loss}.+", "loss 0.5"), pair("0.", "0.5"));
+        let found = read(r"loss {loss} \| acc {acc}", "loss 0,7 | acc 0.2").unwrap();
+        assert_eq!(found[0].1, Reading::Text("0,7".into()), "a number that cannot be read does not hide the others");
+        assert!(matches!(&found[1].1, Reading::Number(number) if number.value == 0.2));
+        assert_eq!(read(r"loss {loss} \| acc {acc}", "loss of 2 kinds | acc 0.2"), None);
         assert_eq!(read(r"loss (?<loss>\S+)", "loss 0,5").unwrap()[0].1, Reading::Text("0,5".into()));
         assert_eq!(value(r"loss (?<loss>[\d.]+)", "loss 2.5, acc"), Some(2.5));
         assert_eq!(value(r"took (?<t>[\d.]+)", "took 2.5s"), Some(2.5));
@@ -355,7 +372,7 @@ mod tests {
             ("acc {acc}", "acc 95 %"),
             (r"acc (?<acc>\S+)", "acc 95%"),
         ] {
-            let expected = Reading::Number(Number { value: 0.95, unit: Some("fraction") });
+            let expected = Reading::Number(Number { value: 95.0, unit: Some("%") });
             assert_eq!(read(pattern, line).unwrap()[0].1, expected, "{pattern}");
         }
     }
