@@ -294,7 +294,9 @@ impl Builder<'_> {
                             lint::results_in_input(self.recipe, *place, &path, results, self.problems);
                         }
                         inputs.insert(record::digest_name(param.name, part.as_ref()), digest);
-                        let absolute = std::path::absolute(&path).unwrap_or(path);
+                        // A path such as `..` has no name of its own.
+                        let real = path.file_name().is_none().then(|| fs_err::canonicalize(&path).ok()).flatten();
+                        let absolute = real.or_else(|| std::path::absolute(&path).ok()).unwrap_or(path);
                         let Some(text) = absolute.to_str() else {
                             let message = format!("the path {} is not UTF-8", absolute.display());
                             let problem = Problem::new(&self.recipe.sources, *place, message, "not UTF-8");

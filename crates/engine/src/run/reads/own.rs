@@ -128,7 +128,8 @@ impl Check<'_> {
             let known = self.writes.known();
             let is_known = |file: &str, how: &str| {
                 let path = real(&artifact.folder.join(file));
-                self.is_own(&path) || how == STRAY && known.contains(&path)
+                // Nothing but jobs writes to the store, and the writes of some programs are not observed.
+                self.is_own(&path) || how == STRAY && (self.written.is_some() || known.contains(&path))
             };
             let mut others = defects.iter().filter(|defect| !is_known(&defect.file, defect.how)).peekable();
             let Some(first) = others.peek().map(ToString::to_string) else {
@@ -154,7 +155,7 @@ impl Check<'_> {
                 ));
                 continue;
             }
-            if self.is_own(&path) {
+            if self.is_own(&path) || !self.writes.known().contains(&path) {
                 notes.push(format!(
                     "`{file}`, which the job wrote into the artifact `{name}` of {label}, is not kept; `copy: true` gives each \
                      job its own copy"

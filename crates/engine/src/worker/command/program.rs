@@ -208,9 +208,11 @@ pub(super) fn run(
         end_rest();
         let _ = sender.send(Event::Ended(end));
     })?;
-    let mut ended = None;
+    let mut ended: Option<End> = None;
     while open > 0 || ended.is_none() {
-        let patience = if ended.is_none() { Duration::MAX } else { PATIENCE };
+        // Another process may hold an output open, and write to it for as long as it likes.
+        let until = ended.as_ref().map(|end| end.at + PATIENCE);
+        let patience = until.map_or(Duration::MAX, |until| until.saturating_duration_since(Instant::now()));
         match receiver.recv_timeout(patience) {
             Ok(Event::Word(word)) => on_word(Some(word)),
             Ok(Event::Output) => on_word(None),

@@ -102,7 +102,8 @@ def _observe():
 
     def read(path):
         path = source(absolute(path))
-        if path in seen or installed(path) or path.startswith(library):
+        # Caches of compilers, such as numba's, are what the sources give.
+        if path in seen or "/__pycache__/" in path or installed(path) or path.startswith(library):
             return
         if len(seen) < 200_000 or path.startswith(top):
             seen.add(path)
@@ -138,7 +139,7 @@ def _observe():
         return os.fsdecode(path) if isinstance(path, bytes) else path
 
     # Events of changes to folders, with the number of paths that each has first.
-    changes = {"os.rename": 2, "os.remove": 1, "os.mkdir": 1, "os.rmdir": 1, "os.truncate": 1, "os.link": 2}
+    changes = {"os.rename": 2, "os.remove": 1, "os.mkdir": 1, "os.rmdir": 1, "os.truncate": 1, "os.link": 2, "os.symlink": 1}
 
     # Events of the start of a program.
     starts = ("subprocess.Popen", "os.exec", "os.posix_spawn", "os.system")
@@ -198,7 +199,8 @@ def _observe():
                 pass
         elif event in changes:
             try:
-                for path in arguments[: changes[event]]:
+                # A link is made at the second path; the first is where it leads.
+                for path in arguments[1:2] if event == "os.symlink" else arguments[: changes[event]]:
                     path = text(path)
                     if path:
                         written(path)
