@@ -300,6 +300,7 @@ fn moved(sandbox: Sandbox, args: &[&str]) -> Sandbox {
     assert!(created.status.success(), "{}", String::from_utf8_lossy(&created.stderr));
     let there = Sandbox::new();
     fs_err::rename(sandbox.path("study.sweep.tar"), there.path("study.sweep.tar")).unwrap();
+    drop(sandbox);
     there
 }
 

@@ -129,7 +129,7 @@ const NAMES: [&str; 16] = [
     "सटीकता",
 ];
 
-/// The forms of these names in MLflow, and of the curve `loss`.
+/// The forms of these names in `MLflow`, and of the curve `loss`.
 const FORMS: [&str; 17] = [
     "точность",
     "скорость",

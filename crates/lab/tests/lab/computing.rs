@@ -212,7 +212,7 @@ fn large_activations_have_the_loss_and_the_gradients_of_single_precision() {
         for (precision, most) in [(Precision::F16, [1e-2, 3e-2]), (Precision::Bf16, [5e-2, 0.2])] {
             let (found_loss, found) = gradients(&network, &Computing { precision, ..Computing::default() }, 0.0);
             let worst = expected.iter().flatten().zip(found.iter().flatten());
-            let worst = worst.map(|(expected, found)| relative_error(found, expected)).fold(0.0, f32::max);
+            let worst = worst.map(|(expected, found)| relative_error(found, expected)).fold(0.0, f64::max);
             let error = (loss[0] - found_loss[0]).abs();
             println!("{precision} {k}: loss {error:.1e}, gradients {worst:.1e}");
             assert!(error < most[0], "{precision} {k}: {} instead of {}", found_loss[0], loss[0]);
