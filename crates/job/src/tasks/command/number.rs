@@ -20,7 +20,7 @@ impl Number {
         }
     }
 
-    /// So many percent.
+    /// `value` with the unit `%`.
     pub(super) fn percent(value: f64) -> Self {
         Self { value, unit: Some("%") }
     }
@@ -145,7 +145,7 @@ mod tests {
             assert!(Number::parse(text).is_some_and(|number| number.value.is_nan()), "{text}");
         }
         assert_eq!(Number::parse("95%"), Some(Number { value: 95.0, unit: Some("%") }));
-        assert_eq!(Number::parse("95.5 %").map(|number| number.value), Some(0.955));
+        assert_eq!(Number::parse("95.5 %").map(|number| number.value), Some(95.5));
         for text in
             ["", "-", ".", "e5", "0,5", "1,234.5", "1_", "_1", "1__0", "5x", "1.2.3", "2024-01-01", "infi", "0x10"]
         {
