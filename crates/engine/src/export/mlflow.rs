@@ -256,7 +256,7 @@ impl Texts<'_> {
     }
 }
 
-/// Writes a file that is named as what is in it. No other one may have the name.
+/// Writes a new file at `form`, relative to `folder`. A file that exists is an error.
 fn write(folder: &Path, form: &str, text: &str) -> io::Result<()> {
     let path = folder.join(form);
     if let Some(parent) = path.parent() {

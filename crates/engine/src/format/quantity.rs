@@ -77,7 +77,7 @@ pub fn speeds(Speeds { recent, mean }: Speeds) -> String {
     format!("{} (mean {})", quantity(recent, unit), quantity(mean, unit))
 }
 
-/// A number with so many decimals.
+/// Formats `value` with `decimals` decimals.
 pub(crate) fn number(value: f64, decimals: usize) -> String {
     if value != 0.0 && !(1e-4..1e9).contains(&value.abs()) {
         // As many digits as the decimals mean, up to three.

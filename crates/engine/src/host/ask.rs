@@ -19,7 +19,7 @@ use super::threads::refused;
 
 /// The longest end of standard error that is kept, in bytes.
 const LONGEST_COMPLAINT: usize = 1 << 16;
-/// Time for what a program that has ended wrote to arrive.
+/// Time in which the output of an ended program must arrive.
 const GRACE: Duration = Duration::from_secs(1);
 /// The first pause between two looks at a program, and the longest.
 const FIRST_PAUSE: Duration = Duration::from_micros(200);

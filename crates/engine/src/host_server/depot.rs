@@ -27,7 +27,7 @@ const DIGESTS: &str = "digests.json";
 pub(super) struct Depot {
     blobs: PathBuf,
     trees: PathBuf,
-    /// The entries of trees, by which what is in them is checked.
+    /// The entries of each tree, with which its content is compared.
     lists: PathBuf,
 }
 
@@ -161,7 +161,7 @@ impl Depot {
         Ok(fs::rename(&made, &path)?)
     }
 
-    /// Removes what is in a tree and was neither sent nor made by a job. No job may run in it.
+    /// Removes the entries of a tree that were neither sent nor made by a job. No job may run in it.
     pub(super) fn tidy(&self, digest: &str, made: &Made) -> io::Result<()> {
         let text = fs::read(self.lists.join(digest))?;
         let tree: Tree = serde_json::from_slice(&text)?;
@@ -264,7 +264,7 @@ fn remove_if_there(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Removes what is in a folder and neither known nor made by a job.
+/// Removes the entries of a folder that are neither known nor made by a job.
 fn tidy(place: &Path, inner: &Path, known: &BTreeSet<PathBuf>, made: &Made) -> io::Result<()> {
     for entry in fs::read_dir(place.join(inner))? {
         let entry = entry?;

@@ -233,7 +233,7 @@ fn listed(folder: &Path, which: &[&str], patterns: &[String]) -> io::Result<Opti
     let answer = converse(&mut command, None, limits).map_err(|error| refused(&format!("`git`: {error}")))?;
     match answer.status {
         None => return Err(refused(&format!("it has not answered within {} s", PATIENCE.as_secs()))),
-        // A folder of this name that is no repository.
+        // A folder named `.git` that is no repository.
         Some(status) if !status.success() && answer.complaint.contains(NO_REPOSITORY) => return Ok(None),
         Some(status) if !status.success() => return Err(refused(answer.last_words().unwrap_or("it failed"))),
         Some(_) if !answer.is_whole() => return Err(refused("its answer is too long")),

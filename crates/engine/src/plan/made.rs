@@ -77,12 +77,12 @@ impl Made {
         path.file_name().is_some_and(|name| self.names.contains(name))
     }
 
-    /// True if a job made what is at a path, whatever it is now.
+    /// True if a job made the file at `path`, with any content.
     pub(crate) fn has(&self, path: &Path) -> bool {
         self.has_name(path) && self.files.contains_key(fs::canonicalize(path).as_deref().unwrap_or(path))
     }
 
-    /// True if a job has left what is at a path with this digest.
+    /// True if a job left the file at `path` with this digest.
     pub(crate) fn is_made(&self, path: &Path, digest: &str) -> bool {
         let real = fs::canonicalize(path);
         let found = self.files.get(real.as_deref().unwrap_or(path));

@@ -171,7 +171,7 @@ pub struct Job {
     pub seeds: Option<SeedPlan>,
     /// Files of the project that earlier runs were observed to read; `None` if nothing is observed.
     pub code: Option<Arc<Code>>,
-    /// Names of metrics and curves that its recipes use, if its task measures what it does not declare.
+    /// Names of metrics and curves that the recipe uses, if the task reports metrics that it does not declare.
     pub used: Arc<BTreeSet<String>>,
 }
 
@@ -186,7 +186,7 @@ impl Job {
         self.resources.exclusive || self.turn.is_some()
     }
 
-    /// Adds the metrics that a recipe uses, if the task measures what it does not declare.
+    /// Adds the metrics that the recipe uses, if the task reports metrics that it does not declare.
     fn use_metrics(&mut self, names: &Arc<BTreeSet<String>>) {
         if self.used.is_empty() && self.task.open_metrics {
             self.used = Arc::clone(names);

@@ -179,7 +179,7 @@ pub fn demand(job: &Job, limits: &Limits, history: &GpuHistory) -> Demand {
     limits.clamp(Demand { cpus: wanted.cpus.unwrap_or_else(|| usual.cores(&demand, limits)), ..demand })
 }
 
-/// Resources of a job where the recipe says nothing.
+/// Default resources of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Usual {
     /// Cores of a job without a GPU; `None` for all.

@@ -349,7 +349,7 @@ impl Artifact {
     }
 }
 
-/// Remembers what a job has made in the copy of its project on a host.
+/// Remembers the files that a job made in the copy of its project on a host.
 fn remember(written: &BTreeSet<String>, project: &Path, sent: &BTreeMap<&str, &str>, digests: &mut Digests) {
     let mut made = Vec::new();
     let project = fs::canonicalize(project).unwrap_or_else(|_| project.to_owned());

@@ -12,7 +12,7 @@ use std::{
 
 use fs_err as fs;
 
-/// Interval at which a job that waits for another looks at what the others report.
+/// Interval at which a waiting job polls the reports of the others.
 const LOOK: Duration = Duration::from_millis(200);
 
 /// Paths that jobs have written.
@@ -34,7 +34,7 @@ struct State {
 struct Running {
     /// The folders that it reads, without links.
     folders: Vec<PathBuf>,
-    /// The file in which its program reports what it does.
+    /// The file in which the program reports its file accesses.
     report: PathBuf,
 }
 

@@ -74,7 +74,7 @@ impl Pending {
         self.staging.join(TRACKING)
     }
 
-    /// The file in which a program reports what it reads and writes.
+    /// The file in which the program reports its reads and writes.
     pub(crate) fn report_of_reads(&self) -> PathBuf {
         self.tracking().join(READS)
     }

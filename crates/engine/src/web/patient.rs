@@ -11,7 +11,7 @@ use std::{
 use hyper::rt::{Read, ReadBufCursor, Write};
 use tokio::time::{Sleep, sleep};
 
-/// Time in which a client must read something of what is written to it.
+/// Time in which a client must read part of the response.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A connection.

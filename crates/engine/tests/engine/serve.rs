@@ -206,11 +206,9 @@ fn many_pages_of_an_ended_run_take_as_much_as_one() {
     assert_eq!(server.wait().code, Some(0));
 }
 
-#[test]
-fn whoever_never_finishes_a_request_is_cut_and_others_are_answered() {
-    let sandbox = study();
+/// A server that may have 64 files open, fewer than the connections that its clients make.
+fn with_few_files(sandbox: &Sandbox) -> (Running, u16) {
     let mut command = std::process::Command::new("sh");
-    // So few files that the half requests would take all of them.
     command.args(["-c", "ulimit -n 64; exec \"$0\" ui --port 0", env!("CARGO_BIN_EXE_sweep-engine")]);
     command.current_dir(sandbox.path(".")).env_remove("SWEEP_RESULTS").stdout(std::process::Stdio::piped());
     let mut child = command.spawn().unwrap();
@@ -218,6 +216,13 @@ fn whoever_never_finishes_a_request_is_cut_and_others_are_answered() {
     BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
     let port: u16 = line.trim().rsplit(':').next().unwrap().trim_end_matches('/').parse().unwrap();
     let server = Running::from(child);
+    (server, port)
+}
+
+#[test]
+fn whoever_never_finishes_a_request_is_cut_and_others_are_answered() {
+    let sandbox = study();
+    let (server, port) = with_few_files(&sandbox);
     let half: Vec<TcpStream> = (0..100)
         .map(|_| {
             let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
@@ -241,15 +246,7 @@ fn whoever_never_finishes_a_request_is_cut_and_others_are_answered() {
 #[test]
 fn open_streams_of_one_client_keep_no_page_from_others() {
     let sandbox = study();
-    let mut command = std::process::Command::new("sh");
-    // So few files that the streams would take all connections.
-    command.args(["-c", "ulimit -n 64; exec \"$0\" ui --port 0", env!("CARGO_BIN_EXE_sweep-engine")]);
-    command.current_dir(sandbox.path(".")).env_remove("SWEEP_RESULTS").stdout(std::process::Stdio::piped());
-    let mut child = command.spawn().unwrap();
-    let mut line = String::new();
-    BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
-    let port: u16 = line.trim().rsplit(':').next().unwrap().trim_end_matches('/').parse().unwrap();
-    let server = Running::from(child);
+    let (server, port) = with_few_files(&sandbox);
     let open: Vec<TcpStream> = (0..80)
         .map(|_| {
             let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();

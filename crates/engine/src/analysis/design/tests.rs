@@ -50,8 +50,8 @@ fn measured(plan: &Plan, seeds: usize, difference: f64, draws: &mut Draws) -> BT
     found
 }
 
-/// The suggested seeds for a difference, from records of so many seeds that their standard deviation is nearly the true
-/// one.
+/// The suggested number of seeds for a difference. The records have enough seeds for a standard deviation close to the
+/// true one.
 fn suggested(difference: &str, draws: &mut Draws) -> usize {
     let plan = plan("900");
     let results = Results::of(measured(&plan, 900, 0.0, draws));

@@ -26,7 +26,7 @@ pub(super) fn prepared(results: &Path, args: &RunArgs) -> Result<(Prepared, Stor
 /// A saved plan, and its file.
 pub(super) type Saved<'a> = (&'a PathBuf, SavedPlan);
 
-/// The plan of some arguments, and the saved one that it follows.
+/// The plan for `args`, and the saved plan that `--plan` names.
 pub(super) fn planned<'a>(results: &Path, args: &'a RunArgs) -> Result<(Prepared, Store, Option<Saved<'a>>), Error> {
     let saved = match &args.plan {
         Some(path) => Some((path, SavedPlan::read(path)?)),

@@ -176,7 +176,7 @@ fn is_longer(after: &str) -> bool {
     after.strip_prefix('.').is_some_and(|after| after.starts_with(|char: char| char.is_alphanumeric()))
 }
 
-/// The name in the bundle of a file at a place from the folder of the recipes, of which it has so many folders above.
+/// The name in the bundle of the file at `place`, relative to the folder of the recipes. The bundle has `above` folders above that one.
 pub(super) fn name(above: usize, place: &Path) -> String {
     let ups = ups(place).min(above);
     let mut parts = vec![SOURCES.to_owned()];
@@ -186,7 +186,7 @@ pub(super) fn name(above: usize, place: &Path) -> String {
     parts.join("/")
 }
 
-/// The number of folders that a place is above the one that it is relative to.
+/// The number of leading `..` in `place`.
 fn ups(place: &Path) -> usize {
     place.components().filter(|part| *part == Component::ParentDir).count()
 }

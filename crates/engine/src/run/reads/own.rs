@@ -1,4 +1,4 @@
-//! Inputs and artifacts before and after a job: what jobs themselves have written there is told apart from what others changed.
+//! Inputs and artifacts before and after a job: distinguishes files that the job wrote from files that others changed.
 
 use std::{
     collections::HashSet,
@@ -31,7 +31,7 @@ enum Kind {
     Removed,
 }
 
-/// A check of what a job reads.
+/// A check of the files that a job reads.
 pub(crate) struct Check<'a> {
     pub(crate) digests: &'a Mutex<Digests>,
     pub(crate) writes: &'a Writes,
@@ -85,7 +85,7 @@ impl Check<'_> {
                 self.is_own(&path) || difference.kind == Kind::Added && known.contains(&path)
             };
             let (by_jobs, others): (Vec<_>, Vec<_>) = differences(&before, &now).into_iter().partition(is_by_jobs);
-            // A folder comes and goes with what is in it.
+            // A folder exists as long as it has files.
             let is_folder = |tree: &Tree, inner: &Path| tree.get(inner).is_some_and(Option::is_none);
             let is_around = |other: &Difference| {
                 let is_folder = is_folder(&now, &other.inner) || is_folder(&before, &other.inner);
@@ -177,7 +177,7 @@ fn remove(folder: &Path, path: &Path) -> io::Result<()> {
     }
     let folder = fs::canonicalize(folder)?;
     let mut parent = path.parent();
-    // No record has an empty folder; one that is not empty stays.
+    // Records have no empty folders; `remove_dir` keeps the others.
     while let Some(empty) = parent.filter(|parent| parent.starts_with(&folder) && **parent != *folder) {
         if std::fs::remove_dir(empty).is_err() {
             break;
@@ -200,7 +200,7 @@ fn inside(path: &Path, difference: &Difference) -> Changed {
     Changed::Inside { path: path.to_owned(), file, how, name: name.to_string_lossy().into_owned(), during: "" }
 }
 
-/// Says what a job has written into an input.
+/// The notice that names the files that a job wrote into an input.
 fn note_of_input(input: &Path, own: &[Difference]) -> Vec<String> {
     let input = Path::new(input.file_name().unwrap_or(input.as_os_str()));
     let (added, changed): (Vec<_>, Vec<_>) = own.iter().partition(|own| own.kind == Kind::Added);

@@ -94,7 +94,7 @@ impl Folder {
 struct Copy<'a> {
     ignore: &'a Ignore,
     results: PathBuf,
-    /// Device and inode of the folders around what is being copied.
+    /// Device and inode of the folders above the entry that is being copied.
     around: Vec<(u64, u64)>,
 }
 

@@ -37,7 +37,7 @@ pub(super) struct Tracking<'a> {
     project: PathBuf,
     /// Folders whose files are not observed: results, and the job's own.
     skipped: Vec<PathBuf>,
-    /// Inputs without links, in which it is observed what the program writes.
+    /// Inputs without links, in which the program's writes are observed.
     inputs: Vec<PathBuf>,
     audit: Audit,
     begun: SystemTime,

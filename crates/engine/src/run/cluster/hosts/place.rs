@@ -23,7 +23,7 @@ pub(super) struct Wants {
     all: Demand,
     /// Cores, if it says so.
     cpus: Option<usize>,
-    /// What it takes where it says nothing.
+    /// The default resources.
     usual: run::Usual,
 }
 

@@ -1,4 +1,4 @@
-//! The log of a finished program, as far as it is what the program wrote.
+//! The part of a finished program's log that its last attempt wrote.
 
 use std::{
     collections::BTreeMap,

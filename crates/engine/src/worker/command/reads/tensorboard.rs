@@ -129,7 +129,7 @@ impl Follower for EventFiles {
 }
 
 impl EventFile {
-    /// True if the file does not have any more what was read of it.
+    /// True if the file is shorter than the part that was read.
     fn is_shorter(&self, path: &Path) -> bool {
         std::fs::metadata(path).is_ok_and(|data| data.len() < self.offset)
     }

@@ -101,7 +101,7 @@ impl Series {
         self.changes += 1;
     }
 
-    /// Returns to what was known before; the notices stay.
+    /// Returns to the values of `before`; the notices stay.
     pub(in super::super) fn go_back_to(&mut self, before: Self) {
         let now = std::mem::take(self);
         *self = Self { notes: now.notes, said: now.said, changes: now.changes + 1, ..before };
