@@ -272,7 +272,7 @@ fn ready(plan: &Plan, open: Vec<JobId>, missing: &HashSet<JobId>) -> (Vec<JobId>
     })
 }
 
-/// Checks that the code that the job of a record read is as it was; answers what it was observed to read. `None` if the
+/// Checks that the code that the job of a record read is as it was; returns what it was observed to read. `None` if the
 /// record is not one of the present code.
 #[expect(clippy::option_option, reason = "a valid record need not have been observed")]
 fn valid(
@@ -293,7 +293,7 @@ fn valid(
     }
 }
 
-/// Makes records, in parallel. Answers for each what could not be taken; `None` if the job is not to have one.
+/// Makes records, in parallel. Returns for each the values that could not be taken; `None` if the job is not to have one.
 fn adopt(store: &Store, adoptions: &[(JobId, Adoption<'_>)]) -> Vec<Result<Option<Vec<String>>, StoreError>> {
     const LEAST: usize = 8;
     let threads = thread::available_parallelism().map_or(1, usize::from).min(adoptions.len() / LEAST + 1);

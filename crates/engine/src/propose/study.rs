@@ -83,7 +83,7 @@ impl<'a> Subject<'a> {
         Ok(subject)
     }
 
-    /// Takes the seeds that the search of a granted question had. Answers in what else the proposal differs from the question.
+    /// Takes the seeds that the search of a granted question had. Returns the other differences between the proposal and the question.
     pub(super) fn hold_to(&mut self, grant: &Grant, question: &Question) -> Vec<String> {
         let mut altered = Vec::new();
         if !grant.searched.is_empty() && self.seeds != grant.searched {

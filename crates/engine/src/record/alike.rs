@@ -71,7 +71,7 @@ impl Identity {
     }
 }
 
-/// Removes entries that are null, which no program gets otherwise; answers if nothing is left.
+/// Removes entries that are null, which no program gets otherwise; returns true if nothing is left.
 fn without_null(value: &mut Value) -> bool {
     match value {
         Value::Map(entries) => {

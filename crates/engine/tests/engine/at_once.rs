@@ -14,7 +14,7 @@ fn cores() -> usize {
     std::thread::available_parallelism().unwrap().get()
 }
 
-/// The words for so many jobs at once.
+/// Describes a limit of `most` jobs at once.
 fn at_once(most: usize) -> String {
     if most == 1 { "one at a time".to_owned() } else { format!("{most} at once") }
 }

@@ -397,20 +397,42 @@ fn strict_tracking_fails_where_files_are_not_known() {
     }
 }
 
-/// A file that is opened for reading and writing, as by `np.memmap`, is not taken for one that is only written.
+/// A file that is opened for reading and writing, as by `np.memmap`, has been read if it is as it was.
 #[test]
-fn a_file_that_is_opened_for_reading_and_writing_is_named() {
-    let sandbox = study();
-    sandbox.write("state.bin", "1");
-    sandbox.write("other.py", "import os\nos.close(os.open(os.environ['STATE'], os.O_RDWR))\nprint('loss=5')\n");
-    let recipe = STUDY.replace(
-        "with: { argv: [python3, other.py], inputs: [other.py] }",
-        &format!(
-            "with: {{ argv: [python3, other.py], inputs: [other.py], env: {{ STATE: '{}' }} }}",
-            sandbox.path("state.bin").display()
-        ),
-    );
-    sandbox.write("recipe.yaml", &recipe);
-    let says = run(&sandbox);
-    assert!(says.contains("`state.bin` is not tracked: the program reads it and writes it"), "{says}");
+fn a_file_that_is_opened_for_reading_and_writing_is_read_or_named() {
+    for open_file in [
+        "descriptor = os.open(os.environ['STATE'], os.O_RDWR)",
+        "descriptor = open(os.environ['STATE'], 'r+b', buffering=0).detach()",
+    ] {
+        let sandbox = study();
+        sandbox.write("state.bin", "1");
+        let read = format!("import os\n{open_file}\nprint('loss=' + os.read(descriptor, 9).decode())\n");
+        sandbox.write("other.py", &read);
+        let with = |tracks: &str| {
+            let recipe = STUDY.replace(
+                "with: { argv: [python3, other.py], inputs: [other.py] }",
+                &format!(
+                    "with: {{ argv: [python3, other.py], inputs: [other.py]{tracks}, env: {{ STATE: '{}' }} }}",
+                    sandbox.path("state.bin").display()
+                ),
+            );
+            sandbox.write("recipe.yaml", &recipe);
+        };
+        with("");
+        let says = run(&sandbox);
+        assert!(!says.contains("is not tracked"), "{says}");
+        sandbox.write("state.bin", "2");
+        assert_eq!(open(&sandbox), ["other"]);
+
+        let write = read + "os.write(descriptor, b'3')\n";
+        sandbox.write("other.py", &write);
+        let says = run(&sandbox);
+        assert!(says.contains("`state.bin` is not tracked: the program reads it and writes it"), "{says}");
+
+        with(", tracks: strict");
+        sandbox.write("other.py", &(write + "# again\n"));
+        let ended = sandbox.sweep(&["run", "recipe.yaml"]);
+        assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+        assert!(ended.stderr.contains("not declared: `state.bin`"), "{}", ended.stderr);
+    }
 }

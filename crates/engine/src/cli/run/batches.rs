@@ -56,7 +56,7 @@ fn advance(prepared: &mut Prepared, store: &Store, lost: &HashSet<Key>) -> Resul
 
 impl Past {
     /// The jobs that are to run now: none that has failed before, and none that needs one of those. Of jobs that compute
-    /// the same, only the first runs `here`, and the others are measured from its record; answers if there are such.
+    /// the same, only the first runs `here`, and the others are measured from its record; returns true if there are any.
     pub(super) fn states(
         &self,
         plan: &Plan,

@@ -43,7 +43,7 @@ pub(crate) struct Check<'a> {
 
 impl Reads {
     /// Checks that all inputs and artifacts are as they were planned, but for what jobs of this run have written there. Files that
-    /// `digests` lists and that have not changed since are not read again. Answers notes about what the job has written.
+    /// `digests` lists and that have not changed since are not read again. Returns notes about the files that the job wrote.
     pub(crate) fn check(&self, check: &Check<'_>) -> Result<Vec<String>, Changed> {
         let mut notes = Vec::new();
         for (path, planned) in &self.inputs {
@@ -66,7 +66,7 @@ impl Check<'_> {
         self.written.as_ref().is_some_and(|written| written.contains(path))
     }
 
-    /// Compares an input with the plan; answers what the job itself has changed.
+    /// Compares an input with the plan; returns the changes that the job itself made.
     fn input(&self, path: &Path, ignored: &[String], planned: &str) -> Result<Vec<Difference>, Changed> {
         let unreadable = |error: io::Error| Changed::Unreadable { path: path.to_owned(), reason: error.to_string() };
         loop {

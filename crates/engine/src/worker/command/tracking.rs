@@ -27,7 +27,7 @@ use crate::{
 
 /// Most files that a manifest has; of more, only those with code.
 const MOST_FILES: usize = 20_000;
-/// So many files are listed in a message.
+/// Maximum number of files that a message lists.
 const LISTED: usize = 10;
 
 /// The observation of a program.
@@ -131,12 +131,16 @@ impl<'a> Tracking<'a> {
             }
             report.note(&format!("some files that the program read are not tracked: {reason}; list them in `inputs`"));
         }
+        // Files that were opened for writing, too, and have their content still, as `np.memmap` does by default.
+        seen.written.retain(|path| !seen.read.get(path).is_some_and(|noted| noted.is_unchanged(path)));
         let mut rewritten = BTreeSet::new();
         for path in &seen.written {
             let Some(read) = seen.read.remove(path) else { continue };
             let place = path_text(self.place(path));
             if read.was_written_first {
                 rewritten.insert(place);
+            } else if self.is_strict() {
+                seen.read.insert(path.clone(), read);
             } else {
                 report.note(&format!("`{place}` is not tracked: the program reads it and writes it"));
             }

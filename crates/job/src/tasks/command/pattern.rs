@@ -176,7 +176,7 @@ impl<'t> Scanner<'t> {
         &self.text[self.at..]
     }
 
-    /// Copies so many bytes.
+    /// Copies `count` bytes of the pattern.
     fn copy(&mut self, count: usize) {
         self.out.push_str(&self.text[self.at..self.at + count]);
         self.at += count;

@@ -53,6 +53,13 @@ pub(super) struct Noted {
     pub(super) was_written_first: bool,
 }
 
+impl Noted {
+    /// True if the file is as it was when the program read it.
+    pub(super) fn is_unchanged(&self, path: &Path) -> bool {
+        !self.was_written_first && fs::metadata(path).is_ok_and(|metadata| FileStamp::of(&metadata) == self.read.stamp)
+    }
+}
+
 impl Audit {
     /// Writes the module below a folder that is removed with the job. Of an earlier job that folder has nothing but the
     /// same files.
