@@ -1,6 +1,10 @@
 //! The code and data that a program was observed to read, as its worker reports them to the engine.
 
-use std::{collections::BTreeMap, fs::Metadata, os::unix::fs::MetadataExt as _};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs::Metadata,
+    os::unix::fs::MetadataExt as _,
+};
 
 use serde::{Deserialize, Serialize};
 
@@ -13,6 +17,12 @@ pub struct Observed {
     pub files: BTreeMap<String, ObservedFile>,
     /// Installed packages of Python that were imported, by name.
     pub packages: BTreeMap<String, Package>,
+    /// Paths that the program created, changed, replaced or removed, absolute, in the form of a record.
+    #[serde(default)]
+    pub written: BTreeSet<String>,
+    /// Files that the program read after it had written them, in the form of `files`.
+    #[serde(default)]
+    pub rewritten: BTreeSet<String>,
 }
 
 /// Source of an observation.

@@ -1,6 +1,8 @@
 //! The files that a job reads, compared with its key: input files with the digests with which it was planned, artifacts
 //! of needed jobs with those in their records.
 
+mod own;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     io,
@@ -11,9 +13,10 @@ use std::{
 use fs_err as fs;
 use sweep_job::{Failure, FailureKind, FileStamp, Observed, ObservedFile};
 
+pub(crate) use self::own::Check;
 use crate::{
     plan::{Code, Digests, JobId, Plan, digest_now},
-    record::{ABSENT, Digest, ELSEWHERE, Key, ReadFile, ReadSet},
+    record::{ABSENT, Digest, ELSEWHERE, FILE_ELSEWHERE, Key, ReadFile, ReadSet, path_text, text_path},
     store::Store,
 };
 
@@ -22,9 +25,28 @@ use crate::{
 pub(crate) struct Reads {
     /// Input files and folders, with their digests when the job was planned.
     inputs: Vec<(PathBuf, String)>,
+    /// Patterns of files in them that are no part of them.
+    ignored: Vec<String>,
     artifacts: Vec<Artifact>,
     /// Code that earlier runs of the job read, as it was when the job was planned.
     code: Option<Arc<Code>>,
+}
+
+/// The word for a file that is not in the record.
+const STRAY: &str = "does not belong to it";
+
+/// A file of an artifact that differs from its record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Defect {
+    /// Its path from the folder with the files of the job that has left it.
+    file: String,
+    how: &'static str,
+}
+
+impl std::fmt::Display for Defect {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {}", self.file, self.how)
+    }
 }
 
 /// An artifact that one job takes from another.
@@ -53,6 +75,23 @@ pub(crate) enum Changed {
         /// Time of the change, if it is known.
         during: &'static str,
     },
+    /// A file in an input folder has another content, and it is not known that the job wrote it.
+    #[error(
+        "the input `{}` changed after it was planned{during}: `{file}` {how}; run again, and if the job itself does this, write \
+         `ignore: ['{name}']` in the step, or `copy: true`", path.display()
+    )]
+    Inside {
+        /// The input.
+        path: PathBuf,
+        /// The file's path from it.
+        file: String,
+        /// The change.
+        how: &'static str,
+        /// The file's name.
+        name: String,
+        /// Time of the change, if it is known.
+        during: &'static str,
+    },
     /// An input is missing or not readable.
     #[error("the input `{}` cannot be read any more: {reason}", path.display())]
     Unreadable {
@@ -66,6 +105,24 @@ pub(crate) enum Changed {
     Code {
         /// The project's folder.
         project: PathBuf,
+    },
+    /// A file that was not sent to a host with the project.
+    #[error(
+        "the job read `{}`, which is in the project's folder on this host, but neither was it sent with it nor has a job made it; run \
+         again", path.display()
+    )]
+    NotSent {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A file of the project that the program has written before it read it.
+    #[error(
+        "the job wrote `{}` in the project's folder on this host and then read it, so its result is not that of the file that was \
+         sent; let the program write to its own folder", path.display()
+    )]
+    Rewritten {
+        /// The file.
+        path: PathBuf,
     },
     /// An installed package has another version.
     #[error("the package {name} changed from {planned} to {found} after it was planned{during}; run again")]
@@ -95,7 +152,7 @@ impl Changed {
     /// The same, found when the job had run.
     #[must_use]
     pub(crate) fn while_it_ran(mut self) -> Self {
-        if let Self::Input { during, .. } | Self::Package { during, .. } = &mut self {
+        if let Self::Input { during, .. } | Self::Inside { during, .. } | Self::Package { during, .. } = &mut self {
             *during = ", while the job ran";
         }
         self
@@ -113,7 +170,8 @@ impl Reads {
     pub(crate) fn of(plan: &Plan, store: &Store, id: JobId) -> Self {
         let taken = plan.taken_by(id).into_iter();
         let artifacts = taken.filter_map(|(key, name)| Artifact::new(store, key, name)).collect();
-        Self { inputs: plan.inputs_of(id), artifacts, code: plan.job(id).code.clone() }
+        let (inputs, ignored) = (plan.inputs_of(id), plan.ignored_by(id));
+        Self { inputs, ignored, artifacts, code: plan.job(id).code.clone() }
     }
 
     /// True if there are no inputs.
@@ -122,17 +180,11 @@ impl Reads {
         self.inputs.is_empty() && self.artifacts.is_empty() && no_code
     }
 
-    /// Checks that all inputs are unchanged. Files that `digests` lists and that have not changed since are not read
-    /// again.
-    pub(crate) fn check(&self, digests: &mut Digests) -> Result<(), Changed> {
-        for (path, planned) in &self.inputs {
-            match digests.now(path) {
-                Ok(now) if now == *planned => {}
-                Ok(_) => return Err(Changed::Input { path: path.clone(), during: "" }),
-                Err(error) => return Err(Changed::Unreadable { path: path.clone(), reason: error.to_string() }),
-            }
-        }
-        self.artifacts.iter().try_for_each(|artifact| artifact.check(digests))
+    /// The folders in which a job could write to what others read.
+    pub(crate) fn folders(&self) -> Vec<PathBuf> {
+        let inputs = self.inputs.iter().map(|(path, _)| path.clone());
+        let folders = inputs.chain(self.artifacts.iter().map(|artifact| artifact.folder.clone()));
+        folders.map(|path| fs::canonicalize(&path).unwrap_or(path)).collect()
     }
 
     /// Checks that the code is that of the job's key.
@@ -140,6 +192,10 @@ impl Reads {
         let Some(code) = &self.code else { return Ok(()) };
         if code.stale {
             return Err(Changed::Code { project: code.project.clone() });
+        }
+        if code.hosted {
+            // The server has made sure of it.
+            return Ok(());
         }
         digests.forget();
         for file in &code.files {
@@ -164,6 +220,14 @@ impl Reads {
             let path = code.path(&name);
             let unreadable = |error: io::Error| Changed::Unreadable { path: path.clone(), reason: error.to_string() };
             let digest = digests.of_file(&path).map_err(unreadable)?;
+            let mut is_elsewhere = code.hosted && Path::new(&name).is_absolute();
+            if code.hosted && !planned.is_empty() && !is_elsewhere && !planned.contains_key(name.as_str()) {
+                // What an earlier job has made, as a download of data, is not here.
+                if !digests.made().is_made(&path, &digest) {
+                    return Err(Changed::NotSent { path });
+                }
+                is_elsewhere = true;
+            }
             let is_same = match planned.get(name.as_str()) {
                 // A file that did not exist then is one that the job makes.
                 Some(planned) if *planned != ABSENT => *planned == digest,
@@ -173,7 +237,17 @@ impl Reads {
             if !is_same {
                 return Err(Changed::Input { path, during: "" });
             }
+            let name = if is_elsewhere { format!("{FILE_ELSEWHERE}{name}") } else { name };
             files.insert(name, ReadFile { digest, by });
+        }
+        if code.hosted {
+            remember(&observed.written, &code.project, &planned, digests);
+        }
+        for name in observed.rewritten.iter().filter(|_| code.hosted) {
+            let path = code.path(name);
+            if planned.get(name.as_str()).is_some_and(|planned| digest_now(digests, &path) != *planned) {
+                return Err(Changed::Rewritten { path });
+            }
         }
         for (name, folder, version) in &code.packages {
             let found = observed.packages.get(name).filter(|package| package.folder == *folder);
@@ -214,20 +288,30 @@ impl Artifact {
 
     /// Checks that it is unchanged.
     pub(crate) fn check(&self, digests: &mut Digests) -> Result<(), Changed> {
-        let reason = self.damage(digests).unwrap_or_else(|error| match error.kind() {
-            io::ErrorKind::NotFound => Some("it is gone".to_owned()),
-            _ => Some(error.to_string()),
-        });
-        let Some(reason) = reason else { return Ok(()) };
-        Err(Changed::Artifact { label: self.label.clone(), name: self.name.clone(), reason })
+        match self.defects(digests).as_deref() {
+            Ok([]) => Ok(()),
+            Ok([first, ..]) => Err(self.changed(first.to_string())),
+            Err(error) => Err(self.changed(error.clone())),
+        }
     }
 
-    /// The defect, if any.
-    fn damage(&self, digests: &mut Digests) -> io::Result<Option<String>> {
+    fn changed(&self, reason: String) -> Changed {
+        Changed::Artifact { label: self.label.clone(), name: self.name.clone(), reason }
+    }
+
+    /// The files that differ from its record. The error is a phrase.
+    fn defects(&self, digests: &mut Digests) -> Result<Vec<Defect>, String> {
+        self.compared(digests).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => "it is gone".to_owned(),
+            _ => error.to_string(),
+        })
+    }
+
+    fn compared(&self, digests: &mut Digests) -> io::Result<Vec<Defect>> {
         let mut found = BTreeSet::new();
         names(&self.folder, &self.path, &mut found)?;
         if self.files.is_empty() {
-            return Ok(None);
+            return Ok(Vec::new());
         }
         let mut written: BTreeMap<&str, &Digest> = self.written(&self.path);
         if written.values().any(|file| matches!(file, Digest::Link { .. })) {
@@ -236,9 +320,11 @@ impl Artifact {
             found.clear();
             names(&self.folder, "", &mut found)?;
         }
+        let mut defects = Vec::new();
         for (name, file) in &written {
             if !found.remove(*name) {
-                return Ok(Some(format!("{name} is missing")));
+                defects.push(Defect { file: (*name).to_owned(), how: "is missing" });
+                continue;
             }
             let path = self.folder.join(name);
             let is_whole = match file {
@@ -249,10 +335,11 @@ impl Artifact {
                 Digest::Link { to } => fs::read_link(&path).is_ok_and(|now| now == *to),
             };
             if !is_whole {
-                return Ok(Some(format!("{name} has another content")));
+                defects.push(Defect { file: (*name).to_owned(), how: "has another content" });
             }
         }
-        Ok(found.first().map(|name| format!("{name} does not belong to it")))
+        defects.extend(found.into_iter().map(|file| Defect { file, how: STRAY }));
+        Ok(defects)
     }
 
     /// The digests of what is at a path and below it.
@@ -260,6 +347,20 @@ impl Artifact {
         let files = self.files.iter().filter(|(name, _)| Path::new(name).starts_with(path));
         files.map(|(name, file)| (name.as_str(), file)).collect()
     }
+}
+
+/// Remembers the files that a job made in the copy of its project on a host.
+fn remember(written: &BTreeSet<String>, project: &Path, sent: &BTreeMap<&str, &str>, digests: &mut Digests) {
+    let mut made = Vec::new();
+    let project = fs::canonicalize(project).unwrap_or_else(|_| project.to_owned());
+    for path in written.iter().map(|path| text_path(path)) {
+        let Ok(inner) = path.strip_prefix(&project) else { continue };
+        if !sent.contains_key(path_text(inner).as_str()) {
+            made.extend(digests.of_file(&path).ok().map(|digest| (path.clone(), digest)));
+        }
+    }
+    // Where it cannot be kept, the next job does without.
+    let _ = digests.made().remember(made);
 }
 
 /// The names of the files and links at a path in a folder and below it. Links are not followed.

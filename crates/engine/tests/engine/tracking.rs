@@ -369,3 +369,70 @@ fn a_bundle_of_tracked_jobs_is_verified() {
     let ended = sandbox.sweep(&["bundle", "verify", "study.tar"]);
     assert_eq!(ended.code, Some(0), "{}{}", ended.stdout, ended.stderr);
 }
+
+/// Strict tracking promises that all files are known; where they are not, the job fails and says why.
+#[test]
+fn strict_tracking_fails_where_files_are_not_known() {
+    let run = |argv: &str| {
+        let sandbox = Sandbox::with(&format!(
+            "steps:\n  a:\n    uses: command\n    with: {{ argv: {argv}, inputs: [t.py, data.txt], tracks: strict }}\n"
+        ));
+        sandbox.write("data.txt", "1\n");
+        sandbox.write(
+            "t.py",
+            "import subprocess, sys\nif len(sys.argv) > 1:\n    subprocess.run(['cat', 'data.txt'])\nprint('x=' + open('data.txt').read())\n",
+        );
+        sandbox.sweep(&["run", "recipe.yaml"])
+    };
+    let ended = run("[python3, t.py]");
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    for (argv, reason) in [
+        ("[cat, data.txt]", "only those that Python reads are observed"),
+        ("[python3, t.py, more]", "those that `cat` reads are not observed"),
+        ("[python3, -I, t.py]", "Python was started with -S, -I or -E"),
+    ] {
+        let ended = run(argv);
+        assert_eq!(ended.code, Some(5), "{argv}: {}", ended.stderr);
+        assert!(ended.stderr.contains(reason), "{argv}: {}", ended.stderr);
+    }
+}
+
+/// A file that is opened for reading and writing, as by `np.memmap`, has been read if it is as it was.
+#[test]
+fn a_file_that_is_opened_for_reading_and_writing_is_read_or_named() {
+    for open_file in [
+        "descriptor = os.open(os.environ['STATE'], os.O_RDWR)",
+        "file = open(os.environ['STATE'], 'r+b')\ndescriptor = file.fileno()",
+    ] {
+        let sandbox = study();
+        sandbox.write("state.bin", "1");
+        let read = format!("import os\n{open_file}\nprint('loss=' + os.read(descriptor, 9).decode())\n");
+        sandbox.write("other.py", &read);
+        let with = |tracks: &str| {
+            let recipe = STUDY.replace(
+                "with: { argv: [python3, other.py], inputs: [other.py] }",
+                &format!(
+                    "with: {{ argv: [python3, other.py], inputs: [other.py]{tracks}, env: {{ STATE: '{}' }} }}",
+                    sandbox.path("state.bin").display()
+                ),
+            );
+            sandbox.write("recipe.yaml", &recipe);
+        };
+        with("");
+        let says = run(&sandbox);
+        assert!(!says.contains("is not tracked"), "{says}");
+        sandbox.write("state.bin", "2");
+        assert_eq!(open(&sandbox), ["other"]);
+
+        let write = read + "os.write(descriptor, b'3')\n";
+        sandbox.write("other.py", &write);
+        let says = run(&sandbox);
+        assert!(says.contains("`state.bin` is not tracked: the program reads it and writes it"), "{says}");
+
+        with(", tracks: strict");
+        sandbox.write("other.py", &(write + "# again\n"));
+        let ended = sandbox.sweep(&["run", "recipe.yaml"]);
+        assert_eq!(ended.code, Some(5), "{}", ended.stderr);
+        assert!(ended.stderr.contains("not declared: `state.bin`"), "{}", ended.stderr);
+    }
+}

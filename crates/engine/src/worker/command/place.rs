@@ -103,26 +103,27 @@ impl Place {
         }
     }
 
-    /// Checks the outputs, and brings them to the job's folder, which has nothing else then.
-    pub(super) fn keep(&self, outputs: &[&str], folder: &Folder) -> Result<(), Failure> {
-        let of = if self.in_project {
-            if self.view.is_some() {
-                unmark(&self.written).map_err(disk("what the program wrote cannot be read"))?;
-            }
-            &Folder::open(&self.written).map_err(disk("what the program wrote cannot be read"))?
-        } else {
-            folder
-        };
-        for output in outputs {
-            of.check(output, outputs)?;
+    /// False if what the program writes to its folder is also in the folder of others: its writes are in the project itself.
+    pub(super) fn is_private(&self) -> bool {
+        !self.in_project || self.view.is_some()
+    }
+
+    /// The folder that has what the program has written, once it has ended.
+    pub(super) fn finish(&self) -> io::Result<Folder> {
+        if self.view.is_some() {
+            unmark(&self.written)?;
         }
-        if self.in_project {
-            for output in outputs {
-                let (from, to) = (self.written.join(output), folder.path().join(output));
-                take(&from, &to, self.view.is_some()).map_err(disk("an output cannot be kept"))?;
-            }
+        Folder::open(&self.written)
+    }
+
+    /// Moves `outputs` of the program to the job's folder, or copies them if the project itself has them.
+    pub(super) fn hand_over(&self, outputs: &[&str], folder: &Folder) -> io::Result<()> {
+        if !self.in_project {
+            return Ok(());
         }
-        folder.keep(outputs).map_err(disk("the job's folder cannot be cleaned up"))
+        outputs
+            .iter()
+            .try_for_each(|output| take(&self.written.join(output), &folder.path().join(output), self.view.is_some()))
     }
 
     /// Removes what the program has written and what is not kept.

@@ -5,7 +5,7 @@ mod audit;
 mod depfile;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     io,
     path::{Path, PathBuf},
     process,
@@ -19,6 +19,7 @@ use sweep_job::{
 };
 
 use self::audit::Audit;
+use super::results_of;
 use crate::{
     format::count,
     record::{path_text, text_path},
@@ -26,7 +27,7 @@ use crate::{
 
 /// Most files that a manifest has; of more, only those with code.
 const MOST_FILES: usize = 20_000;
-/// So many files are listed in a message.
+/// Maximum number of files that a message lists.
 const LISTED: usize = 10;
 
 /// The observation of a program.
@@ -36,6 +37,8 @@ pub(super) struct Tracking<'a> {
     project: PathBuf,
     /// Folders whose files are not observed: results, and the job's own.
     skipped: Vec<PathBuf>,
+    /// Inputs without links, in which the program's writes are observed.
+    inputs: Vec<PathBuf>,
     audit: Audit,
     begun: SystemTime,
 }
@@ -60,7 +63,7 @@ impl<'a> Tracking<'a> {
         })?;
         if let Some(tracking) = &tracking {
             for program in programs {
-                tracking.audit.prepare(program, &tracking.project, &tracking.skipped);
+                tracking.audit.prepare(program, &tracking.project, &tracking.skipped, &tracking.inputs);
             }
         }
         Ok(tracking)
@@ -72,8 +75,7 @@ impl<'a> Tracking<'a> {
         };
         // Another machine need not have it.
         let Ok(project) = fs::canonicalize(project) else { return Ok(None) };
-        // The job's folder is `results/store/staging/KEY/files`.
-        let results = job.dir.ancestors().nth(4).filter(|results| results.parent().is_some()).unwrap_or(&job.dir);
+        let results = results_of(job);
         let mut skipped = Vec::new();
         for folder in [results, job.dir.as_path(), job.scratch.as_path()] {
             let real = fs::canonicalize(folder)?;
@@ -81,7 +83,8 @@ impl<'a> Tracking<'a> {
             skipped.extend((!project.starts_with(&real)).then_some(real));
         }
         let audit = Audit::begin(job.dir.parent().unwrap_or(&job.dir))?;
-        Ok(Some(Self { command, project, skipped, audit, begun: SystemTime::now() }))
+        let inputs = command.inputs.iter().filter_map(|input| fs::canonicalize(&input.0).ok()).collect();
+        Ok(Some(Self { command, project, skipped, inputs, audit, begun: SystemTime::now() }))
     }
 
     /// Reports what the program has read. Must be called before the job's folder is cleared.
@@ -106,24 +109,48 @@ impl<'a> Tracking<'a> {
                 message: format!("the file of dependencies `{}` {reason}", depfile.0),
             })?;
             self.add_listed(&listed, folder, &mut seen)?;
-        } else if !seen.begun {
+        } else if seen.begun == 0 {
+            let reason = if self.is_python() {
+                "Python was started with -S, -I or -E, or without the environment of the job"
+            } else {
+                "only those that Python reads are observed"
+            };
+            if self.is_strict() {
+                return Err(unknown(reason));
+            }
             if self.command.tracks.is_some() || self.is_python() {
-                let advice = "Python was started with -S, -I or -E, or without the environment of the job";
-                report.note(&format!("the files that the program read are not tracked: {advice}"));
+                report.note(&format!("the files that the program read are not tracked: {reason}"));
             }
             return Ok(None);
         }
+        let unobserved: Vec<String> = seen.unobserved().into_iter().map(|name| format!("`{name}`")).collect();
+        if tool == Tool::Audit && !unobserved.is_empty() {
+            let reason = format!("those that {} reads are not observed", unobserved.join(", "));
+            if self.is_strict() {
+                return Err(unknown(&reason));
+            }
+            report.note(&format!("some files that the program read are not tracked: {reason}; list them in `inputs`"));
+        }
+        // Files that were opened for writing, too, and have their content still, as `np.memmap` does by default.
+        seen.written.retain(|path| !seen.read.get(path).is_some_and(|noted| noted.is_unchanged(path)));
+        let mut rewritten = BTreeSet::new();
         for path in &seen.written {
-            if seen.read.remove(path).is_some_and(|read| !read.was_written_first) {
-                let shown = path_text(self.place(path));
-                report.note(&format!("`{shown}` is not tracked: the program reads it and writes it"));
+            let Some(read) = seen.read.remove(path) else { continue };
+            let place = path_text(self.place(path));
+            if read.was_written_first {
+                rewritten.insert(place);
+            } else if self.is_strict() {
+                seen.read.insert(path.clone(), read);
+            } else {
+                report.note(&format!("`{place}` is not tracked: the program reads it and writes it"));
             }
         }
+        let written = seen.written.iter().map(|path| path_text(path)).collect();
         let files = self.files(seen.read, report);
-        if self.command.tracks == Some(Tracks::Strict) {
+        if self.is_strict() {
             return if files.is_empty() { Ok(None) } else { Err(undeclared(&files)) };
         }
-        Ok(Some(Observed { tool, files, packages: audit::packages(&seen.packages) }))
+        Ok(Some(Observed { tool, files, packages: audit::packages(&seen.packages), written, rewritten }))
     }
 
     /// Adds the files of a list of dependencies.
@@ -149,13 +176,11 @@ impl<'a> Tracking<'a> {
 
     /// The files that are not declared inputs, by their paths from the project's folder.
     fn files(&self, read: BTreeMap<PathBuf, audit::Noted>, report: &mut dyn Report) -> BTreeMap<String, ObservedFile> {
-        let inputs: Vec<PathBuf> =
-            self.command.inputs.iter().filter_map(|input| fs::canonicalize(&input.0).ok()).collect();
         let too_many = read.len() > MOST_FILES;
         let mut gone = Vec::new();
         let mut files = BTreeMap::new();
         for (path, audit::Noted { read, .. }) in read {
-            if inputs.iter().any(|input| path.starts_with(input)) {
+            if self.inputs.iter().any(|input| path.starts_with(input)) {
                 continue;
             }
             if too_many && path.extension().is_none_or(|end| end != "py" && end != "so") {
@@ -191,8 +216,20 @@ impl<'a> Tracking<'a> {
     /// True if the program is Python by its name.
     fn is_python(&self) -> bool {
         let name = self.command.argv.first().and_then(|name| Path::new(&name.0).file_name()?.to_str());
-        name.is_some_and(|name| name.starts_with("python") || name.starts_with("pypy"))
+        name.is_some_and(audit::is_python)
     }
+
+    fn is_strict(&self) -> bool {
+        self.command.tracks == Some(Tracks::Strict)
+    }
+}
+
+/// The failure of a job that declares all files that it reads, of which some are not known.
+fn unknown(reason: &str) -> Failure {
+    let message = format!(
+        "`tracks: strict` needs to know the files that the program reads: {reason}; use `tracks: code` or `tracks: declared`"
+    );
+    Failure { kind: FailureKind::Input, message }
 }
 
 fn undeclared(files: &BTreeMap<String, ObservedFile>) -> Failure {

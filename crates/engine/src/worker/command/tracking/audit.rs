@@ -2,9 +2,8 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    ffi::{OsStr, OsString},
+    ffi::OsStr,
     io,
-    os::unix::ffi::OsStringExt as _,
     path::{Path, PathBuf},
     process::Command,
 };
@@ -16,6 +15,7 @@ use super::Read;
 use crate::{
     host::packages::{installed, named, normalized},
     record::path_text,
+    run::unescaped,
     store::{OBSERVER, READS, TRACKING},
 };
 
@@ -34,8 +34,10 @@ pub(super) struct Audit {
 /// Reports of a program's processes.
 #[derive(Default)]
 pub(super) struct Seen {
-    /// True if a process has reported.
-    pub(super) begun: bool,
+    /// Processes that have reported.
+    pub(super) begun: usize,
+    /// The names of programs that these have started.
+    pub(super) started: Vec<String>,
     /// Files that were read, by their absolute paths.
     pub(super) read: BTreeMap<PathBuf, Noted>,
     /// Files that were written.
@@ -49,6 +51,13 @@ pub(super) struct Noted {
     pub(super) read: Read,
     /// True if the program had written it by then.
     pub(super) was_written_first: bool,
+}
+
+impl Noted {
+    /// True if the file is as it was when the program read it.
+    pub(super) fn is_unchanged(&self, path: &Path) -> bool {
+        !self.was_written_first && fs::metadata(path).is_ok_and(|metadata| FileStamp::of(&metadata) == self.read.stamp)
+    }
 }
 
 impl Audit {
@@ -67,7 +76,7 @@ impl Audit {
     }
 
     /// Adds the variables that make Python import the module.
-    pub(super) fn prepare(&self, program: &mut Command, project: &Path, skipped: &[PathBuf]) {
+    pub(super) fn prepare(&self, program: &mut Command, project: &Path, skipped: &[PathBuf], inputs: &[PathBuf]) {
         let own =
             program.get_envs().find(|(name, _)| *name == "PYTHONPATH").map(|(_, value)| value.map(OsStr::to_owned));
         let before = own.unwrap_or_else(|| std::env::var_os("PYTHONPATH")).filter(|path| !path.is_empty());
@@ -77,9 +86,11 @@ impl Audit {
             path.push(":");
             path.push(before);
         }
-        let skipped: Vec<&OsStr> = skipped.iter().map(|path| path.as_os_str()).collect();
+        let lines = |paths: &[PathBuf]| {
+            paths.iter().map(PathBuf::as_path).map(Path::as_os_str).collect::<Vec<_>>().join(OsStr::new("\n"))
+        };
         program.env("PYTHONPATH", path).env("SWEEP_READS", self.reads()).env("SWEEP_PROJECT", project);
-        program.env("SWEEP_SKIPPED", skipped.join(OsStr::new("\n")));
+        program.env("SWEEP_SKIPPED", lines(skipped)).env("SWEEP_INPUT_FOLDERS", lines(inputs));
     }
 
     /// Files and packages that the module has reported.
@@ -89,13 +100,33 @@ impl Audit {
     }
 }
 
+impl Seen {
+    /// The programs whose files are not known: those that are no Python, and Python that has not reported.
+    pub(super) fn unobserved(&self) -> BTreeSet<&str> {
+        let (python, others): (Vec<&str>, Vec<&str>) =
+            self.started.iter().map(String::as_str).partition(|name| is_python(name));
+        let mut unobserved: BTreeSet<&str> = others.into_iter().collect();
+        // The first process was started by the worker.
+        if self.begun <= python.len() {
+            unobserved.extend(python);
+        }
+        unobserved
+    }
+}
+
+/// True for the name of a Python.
+pub(super) fn is_python(name: &str) -> bool {
+    name.starts_with("python") || name.starts_with("pypy")
+}
+
 /// Understands a report. Lines that are torn, or that something else has written, are left out.
 fn parse(text: &[u8]) -> Seen {
     let mut seen = Seen::default();
     for line in text.split(|byte| *byte == b'\n') {
         let fields: Vec<&[u8]> = line.split(|byte| *byte == b'\t').collect();
         match fields.as_slice() {
-            [b"begin", _] => seen.begun = true,
+            [b"begin", _] => seen.begun += 1,
+            [b"start", program] => seen.started.push(unescaped(program).to_string_lossy().into_owned()),
             [b"read", size, mtime, inode, path, by] => {
                 let stamp = || {
                     let text = |field: &[u8]| str::from_utf8(field).ok().map(str::to_owned);
@@ -128,24 +159,6 @@ fn parse(text: &[u8]) -> Seen {
         }
     }
     seen
-}
-
-fn unescaped(field: &[u8]) -> OsString {
-    let mut bytes = Vec::with_capacity(field.len());
-    let mut rest = field.iter();
-    while let Some(byte) = rest.next() {
-        bytes.push(match byte {
-            b'\\' => match rest.next() {
-                Some(b'n') => b'\n',
-                Some(b't') => b'\t',
-                Some(b'r') => b'\r',
-                Some(other) => *other,
-                None => b'\\',
-            },
-            byte => *byte,
-        });
-    }
-    OsString::from_vec(bytes)
 }
 
 /// The packages that modules belong to, with their versions. Modules without a package are left out.
@@ -221,12 +234,21 @@ mod tests {
             write\t/p/out\nread\t1\t1\t1\t/p/out\t\npackage\t/v/site-packages\tyaml\nread\t3\t5\t9\trelative\t\n\
             read\t1\t2\t3\t/p/\xff.py\t\nread\t3\t5";
         let seen = parse(text);
-        assert!(seen.begun);
+        assert_eq!(seen.begun, 1);
         let paths: Vec<&[u8]> = seen.read.keys().map(|path| path.as_os_str().as_bytes()).collect();
         assert_eq!(paths, [b"/p/a\nb\\.py".as_slice(), b"/p/out", b"/p/\xff.py"]);
         assert!(seen.read[Path::new("/p/out")].was_written_first);
         assert_eq!(seen.packages.len(), 1);
-        assert!(!parse(b"").begun);
+        assert_eq!(parse(b"").begun, 0);
+    }
+
+    #[test]
+    fn programs_without_reports_are_known() {
+        let unobserved =
+            |text: &str| parse(text.as_bytes()).unobserved().into_iter().map(str::to_owned).collect::<Vec<_>>();
+        assert_eq!(unobserved("begin\t1\nstart\tpython3\nbegin\t2\n"), Vec::<String>::new());
+        assert_eq!(unobserved("begin\t1\nstart\tpython3\n"), ["python3"]);
+        assert_eq!(unobserved("begin\t1\nstart\tgcc\nstart\tpython3.11\nbegin\t2\n"), ["gcc"]);
     }
 
     #[test]
