@@ -145,6 +145,9 @@ pub enum Error {
     /// A proposal has no answer.
     #[error(transparent)]
     Propose(#[from] ProposeError),
+    /// Flags of scripts were given with recipes.
+    #[error("`--seeds` and a command apply to a script or a command line, and these are recipes; a recipe has `seeds` in a step")]
+    ForScripts,
     /// No recipe was written for a script.
     #[error(transparent)]
     Init(#[from] InitError),
@@ -288,6 +291,7 @@ impl Error {
             | Self::Query(QueryError::UnknownColumn { .. } | QueryError::Condition(_))
             | Self::Design(_)
             | Self::Bundle(BundleError::NothingDone)
+            | Self::ForScripts
             | Self::Init(_)
             | Self::Copy(CopyError::Differs { .. })
             | Self::NoDestination

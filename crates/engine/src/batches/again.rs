@@ -346,7 +346,7 @@ impl Adoption<'_> {
 }
 
 /// The log of the job of a record that was made here.
-fn log_of(store: &Store, record: &Record) -> Option<PathBuf> {
+pub(crate) fn log_of(store: &Store, record: &Record) -> Option<PathBuf> {
     let run = record.provenance.conditions.as_ref()?.run.name.as_deref()?;
     let mut parts = Path::new(run).components();
     let is_name = matches!((parts.next(), parts.next()), (Some(Component::Normal(_)), None));

@@ -18,6 +18,7 @@ pub use self::{
     again::{Again, Measured, Measurer, alike, install_measurer, twins},
     decided::sampler_files,
 };
+pub(crate) use self::again::log_of;
 use self::{
     decided::{BatchRequest, Decided},
     trials::Ended,

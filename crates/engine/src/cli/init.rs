@@ -12,8 +12,8 @@ use clap::{Args, ValueEnum};
 use super::{BackendArg, ChangeArgs, Prepared, print};
 use crate::{
     error::{Error, Exit},
-    format::{clean, count, say},
-    init::{self, Found, InitError, Script, Source},
+    format::{clean, count, quoted, say},
+    init::{self, Found, InitError, Script, Source, Wish},
 };
 
 #[derive(Debug, Args)]
@@ -33,6 +33,12 @@ pub(super) struct NewArgs {
     /// The Python that has the script's packages. Default: `python` on the PATH, else `python3`.
     #[arg(long, value_name = "PATH")]
     python: Option<String>,
+    /// An axis of the recipe and its values; can be repeated. Default: a few parameters, with their defaults.
+    #[arg(long = "axis", value_name = "PARAMETER=A,B,…", requires = "script")]
+    axes: Vec<String>,
+    /// Repeat each job with the seeds 0, 1, …, N - 1.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000), requires = "script")]
+    seeds: Option<u32>,
     /// Longest time that the script may take until it reads its parameters, in seconds.
     #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = limit)]
     timeout: Duration,
@@ -85,6 +91,28 @@ pub(super) fn new(results: &Path, args: &NewArgs) -> Result<Exit, Error> {
     Ok(Exit::Done)
 }
 
+/// The script of a study, which runs in the current folder, and the parameters that it shows.
+pub(super) fn inspect(
+    path: &Path,
+    arguments: &[String],
+    python: Option<&str>,
+    timeout: Duration,
+) -> Result<(Script, Found), Error> {
+    let is_python = init::is_python(path)?;
+    let script = Script {
+        path: path.to_owned(),
+        folder: std::env::current_dir().map_err(Error::io("cannot find the current folder"))?,
+        python: if is_python { Some(init::python(python)?) } else { None },
+        arguments: arguments.to_vec(),
+    };
+    let found = if is_python {
+        init::probe(&script, path, timeout).usable(path)?
+    } else {
+        Found::none("only those of Python scripts can be read")
+    };
+    Ok((script, found))
+}
+
 /// Writes a recipe for a script.
 fn of_script(
     results: &Path,
@@ -94,20 +122,10 @@ fn of_script(
     output: &Path,
     folder: &Path,
 ) -> Result<(), Error> {
-    let is_python = init::is_python(given)?;
-    // Paths in a recipe start from its folder.
-    let path = if folder == Path::new(".") { Ok(given.to_owned()) } else { std::path::absolute(given) };
-    let script = Script {
-        path: path.map_err(Error::io("cannot find the current folder"))?,
-        python: if is_python { Some(init::python(args.python.as_deref())?) } else { None },
-        arguments: args.arguments.clone(),
-    };
-    let found = if is_python {
-        init::probe(&script, given, args.timeout).usable(given)?
-    } else {
-        Found::none("only those of Python scripts can be read")
-    };
-    let (text, missing) = init::text(&script, &found, name, output);
+    let (script, found) = inspect(given, &args.arguments, args.python.as_deref(), args.timeout)?;
+    let axes = args.axes.iter().map(|axis| named(axis)).collect();
+    let wish = Wish { axes, seeds: args.seeds, ..Wish::default() };
+    let (text, missing) = init::text(&script, &found, name, output, &wish)?;
     let jobs = write(results, folder, output, &text)?;
     let read = match found.source {
         Source::None | Source::Broken => "no parameters".to_owned(),
@@ -121,6 +139,27 @@ fn of_script(
         say(format_args!("note: `{}` has no default and must be given: replace its value", clean(name)));
     }
     Ok(())
+}
+
+/// The name and the values of `--axis NAME=VALUES`.
+pub(super) fn named(axis: &str) -> (String, String) {
+    let (name, values) = axis.split_once('=').unwrap_or((axis, ""));
+    (name.trim().to_owned(), values.trim().to_owned())
+}
+
+/// The command that writes a script's study to the current folder.
+pub(super) fn command_line(script: &Script, wish: &Wish) -> String {
+    let mut words = vec!["sweep".to_owned(), "new".to_owned(), script.path.display().to_string()];
+    for (name, values) in &wish.axes {
+        words.extend(["--axis".to_owned(), format!("{name}={values}")]);
+    }
+    words.extend(wish.seeds.iter().flat_map(|seeds| ["--seeds".to_owned(), seeds.to_string()]));
+    words.extend(["-o".to_owned(), "study.yaml".to_owned()]);
+    if !script.arguments.is_empty() {
+        words.push("--".to_owned());
+        words.extend(script.arguments.iter().cloned());
+    }
+    words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
 }
 
 /// Writes the recipe if it plans, and returns the number of its jobs. An existing file is never replaced.

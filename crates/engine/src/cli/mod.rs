@@ -29,6 +29,7 @@ mod rerun;
 mod run;
 mod runs;
 mod saved;
+mod script;
 mod show;
 mod status;
 mod tasks;
@@ -88,7 +89,7 @@ enum Command {
     Demo(demo::DemoArgs),
     /// List the recipes that come with the program, or copy them with their data to a folder.
     Examples(demo::ExamplesArgs),
-    /// Run the jobs of a recipe that are not cached, then print its tables.
+    /// Run the jobs of a recipe, a script or a command line that are not cached, then print the tables.
     Run(run::RunArgs),
     /// Show the jobs that would run, the reasons, and the cached jobs.
     Plan(plan::PlanArgs),
@@ -293,7 +294,7 @@ fn execute(command: Command, results: &Path) -> Result<Exit, Error> {
         Command::New(args) => init::new(results, &args),
         Command::Demo(args) => demo::demo(results, &args),
         Command::Examples(args) => demo::examples(&args),
-        Command::Run(args) => run::run(results, &args),
+        Command::Run(args) => script::run(results, args),
         Command::Plan(args) => plan::plan(results, &args),
         Command::Explain(args) => explain::explain_job(results, &args),
         Command::Report(args) => report::report(results, &args),

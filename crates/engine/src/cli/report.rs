@@ -4,7 +4,7 @@ use std::path::Path;
 
 use clap::Args;
 
-use super::{Prepared, RecipeArgs, print};
+use super::{Prepared, RecipeArgs, print, run::RunArgs};
 use crate::{
     analysis::{Results, State},
     error::{Error, Exit},
@@ -23,6 +23,14 @@ pub(super) struct ReportArgs {
     /// End with exit code 6 if a claim is refuted.
     #[arg(long)]
     strict: bool,
+}
+
+impl ReportArgs {
+    /// The report of recipes with the same changes as a run has.
+    pub(super) fn of(run: &RunArgs) -> Self {
+        let recipe = RecipeArgs { paths: run.paths.clone(), changes: run.changes.clone() };
+        Self { recipe, format: Format::Term, strict: false }
+    }
 }
 
 pub(super) fn report(results: &Path, args: &ReportArgs) -> Result<Exit, Error> {

@@ -56,14 +56,24 @@ use crate::{
 #[derive(Debug, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub(super) struct RunArgs {
-    /// Recipes, or sweep files, which run recipes with other values.
-    #[arg(value_name = "RECIPE", required_unless_present = "plan")]
-    paths: Vec<PathBuf>,
+    /// Recipes, or sweep files, which run recipes with other values; or a script, whose parameters `--axis` varies.
+    #[arg(value_name = "RECIPE", required_unless_present_any = ["plan", "command"])]
+    pub(super) paths: Vec<PathBuf>,
+    /// A command line, with `{AXIS}` where the values of `--axis` belong and `{seed}` for the seed; after a script, arguments that
+    /// every job gets.
+    #[arg(value_name = "COMMAND", last = true, conflicts_with = "plan")]
+    pub(super) command: Vec<String>,
+    /// Repeat each job of a script or a command line with the seeds 0, 1, …, N - 1.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000), conflicts_with = "plan")]
+    pub(super) seeds: Option<u32>,
+    /// The Python that has a script's packages. Default: `python` on the PATH, else `python3`.
+    #[arg(long, value_name = "PATH", conflicts_with = "plan")]
+    pub(super) python: Option<String>,
     /// Run a saved plan, the output of `sweep plan --format json`. It is rejected if the recipes have changed since.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["paths", "set", "axes", "backend", "only"])]
     plan: Option<PathBuf>,
     #[command(flatten)]
-    changes: ChangeArgs,
+    pub(super) changes: ChangeArgs,
     #[command(flatten)]
     only: OnlyArgs,
     /// Maximum number of jobs at once, even if cores, GPUs and memory allow more.

@@ -3,6 +3,8 @@
 //! The parameters are those of argparse, click, typer, Hydra, tyro or `sweep.params`. The script runs until it reads them, in a
 //! process that may neither write files nor start programs nor connect to anything.
 
+mod command;
+mod printed;
 mod probe;
 mod scalar;
 mod suggest;
@@ -17,6 +19,8 @@ use std::{
 use crate::format::clean;
 
 pub use self::{
+    command::command,
+    printed::{Printed, printed},
     probe::{Found, Parameter, Source, Style, probe, python},
     text::text,
 };
@@ -24,12 +28,29 @@ pub use self::{
 /// The script that a recipe is written for.
 #[derive(Debug, Clone)]
 pub struct Script {
-    /// Its path, relative to the recipe's folder if possible.
+    /// Its path, relative to `folder`.
     pub path: PathBuf,
+    /// The folder that it runs in.
+    pub folder: PathBuf,
     /// The Python that runs it; `None` for a program of another kind.
     pub python: Option<String>,
     /// Arguments that every job gets, before its parameters.
     pub arguments: Vec<String>,
+}
+
+/// What a study varies and shows.
+#[derive(Debug, Clone, Default)]
+pub struct Wish {
+    /// Axes, and their values separated by commas. Without any, a few with one value each are suggested.
+    pub axes: Vec<(String, String)>,
+    /// Number of seeds, if there is to be more than the script's own.
+    pub seeds: Option<u32>,
+    /// Metrics that the table shows.
+    pub metrics: Vec<String>,
+    /// Curves that the figures show.
+    pub curves: Vec<String>,
+    /// Numbers in the lines that the program prints, which are read as metrics.
+    pub printed: Vec<Printed>,
 }
 
 /// Reason why no recipe was written.
@@ -75,6 +96,41 @@ pub enum InitError {
         names: String,
         /// The first of them.
         first: String,
+    },
+    /// An axis names no parameter.
+    #[error("{} has no parameter `{name}`; {help}", .script.display())]
+    NoParameter {
+        /// The script.
+        script: PathBuf,
+        /// The axis.
+        name: String,
+        /// The known parameters, or another way.
+        help: String,
+    },
+    /// A parameter cannot be an axis together with the others.
+    #[error(
+        "`{name}` of {} takes its values in another form than the other axes, or in none that an axis has; write the command \
+         with `{{{name}}}`: `sweep run --axis {name}=… -- python3 {} … {{{name}}}`", .script.display(), .script.display()
+    )]
+    NoAxis {
+        /// The script.
+        script: PathBuf,
+        /// The parameter.
+        name: String,
+    },
+    /// The script takes no seed.
+    #[error(
+        "{} has no parameter that takes a seed, so `--seeds` would repeat the same run; give it one, such as `--seed`, or leave \
+         out `--seeds`", .0.display()
+    )]
+    NoSeed(PathBuf),
+    /// A command line does not have the place of an axis.
+    #[error("the command has no `{{{name}}}`, which would get the values of `{flag}`; write it where the value belongs, as in `--{name} {{{name}}}`")]
+    NoPlace {
+        /// The axis, or `seed`.
+        name: String,
+        /// The flag that was given.
+        flag: String,
     },
     /// A recipe exists at this path.
     #[error("{} exists and is not overwritten; write the recipe to another file with `--output FILE`", .0.display())]

@@ -5,15 +5,21 @@ use std::{fmt::Write as _, path::Path};
 use serde_json::Value as Json;
 
 use super::{
-    Found, Parameter, Script, Source, Style, scalar,
+    Found, InitError, Parameter, Script, Source, Style, Wish, scalar,
     suggest::{self, Axis},
 };
 use crate::format::{clean, count};
 
 /// Widest line, in characters.
 const WIDTH: usize = 110;
+/// Maximum number of parameters that are listed in comments.
+const MAX_COMMENTS: usize = 40;
 /// The value of a parameter that must be given. The script rejects it, or does not find it.
 const REPLACE: &str = "REPLACE";
+
+/// Names of parameters that take the seed.
+const SEEDS: [&str; 7] =
+    ["seed", "random_seed", "random_state", "rng_seed", "manual_seed", "manualseed", "torch_seed"];
 
 /// Form of booleans on the command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,19 +39,39 @@ struct Line {
 }
 
 /// A recipe called `name` for a script, and the names of the parameters that must be given and are not.
-pub fn text(script: &Script, found: &Found, name: &str, file: &Path) -> (String, Vec<String>) {
+///
+/// # Errors
+/// The script has no parameter for an axis of `wish`, or none for seeds.
+pub fn text(
+    script: &Script,
+    found: &Found,
+    name: &str,
+    file: &Path,
+    wish: &Wish,
+) -> Result<(String, Vec<String>), InitError> {
     let parameters = named(found);
     let seed = parameters.iter().find(|parameter| is_seed(parameter)).map(|seed| seed.name.clone());
-    let axes = suggest::axes(&parameters);
-    let booleans = booleans(&parameters);
-    let (lines, mut missing) = lines(found.source, &parameters, booleans, &axes, seed.as_deref());
+    if wish.seeds.is_some() && seed.is_none() {
+        return Err(InitError::NoSeed(script.path.clone()));
+    }
+    let axes = if wish.axes.is_empty() { suggest::axes(&parameters) } else { wished(script, found, wish)? };
+    let is_varied = |parameter: &&Parameter| axes.iter().any(|axis| axis.parameter == parameter.name);
+    let varied: Vec<&Parameter> = parameters.iter().filter(is_varied).collect();
+    let booleans = booleans(&varied);
+    // These take booleans as they are.
+    let has_types = matches!(found.source, Source::Hydra | Source::Sweep);
+    if let Some(mixed) = varied.iter().find(|parameter| !has_types && !suits(parameter, booleans)) {
+        return Err(InitError::NoAxis { script: script.path.clone(), name: mixed.name.clone() });
+    }
+    let (lines, mut missing) = lines(found.source, &parameters, &axes, seed.as_deref());
+    let is_passed = lines.iter().any(|line| line.value.is_some());
     let mut out = head(script, found, name, file);
-    step(&mut out, &axes, seed.is_some());
+    step(&mut out, &axes, seed.as_ref().map(|_| wish.seeds.unwrap_or(1)));
     out.push_str("    with:\n");
     let positions: Vec<&Parameter> = found.parameters.iter().filter(|one| one.style == Style::Position).collect();
-    missing.extend(argv(&mut out, script, found, &positions, !lines.is_empty()));
-    inputs(&mut out, script, found);
-    if lines.is_empty() {
+    missing.extend(argv(&mut out, script, found, &positions, &axes, is_passed));
+    project(&mut out, script, file);
+    if !is_passed {
         // Nothing is spread.
     } else if found.source == Source::Hydra {
         out.push_str("      flags: hydra\n");
@@ -64,8 +90,41 @@ pub fn text(script: &Script, found: &Found, name: &str, file: &Path) -> (String,
         }
     }
     params(&mut out, &lines);
-    foot(&mut out, name, &axes);
-    (out, missing)
+    foot(&mut out, name, &axes, wish);
+    Ok((out, missing))
+}
+
+/// The axes that a person has named.
+fn wished(script: &Script, found: &Found, wish: &Wish) -> Result<Vec<Axis>, InitError> {
+    let spelled = |name: &str| name.replace(['-', '.'], "_").to_ascii_lowercase();
+    let axis = |(name, values): &(String, String)| {
+        let exact = found.parameters.iter().find(|parameter| parameter.name == *name);
+        let parameter = exact.or_else(|| found.parameters.iter().find(|one| spelled(&one.name) == spelled(name)));
+        let names = || found.parameters.iter().map(|parameter| parameter.name.as_str());
+        let unknown = || InitError::NoParameter {
+            script: script.path.clone(),
+            name: name.clone(),
+            help: crate::recipe::suggest(name, "parameters", names())
+                .unwrap_or_else(|| format!("it shows none: write the command with `{{{name}}}`, as in `sweep run --axis {name}={values} -- python3 {} --{name} {{{name}}}`", script.path.display())),
+        };
+        let parameter = parameter.ok_or_else(unknown)?;
+        let name = parameter.name.replace('.', "_");
+        Ok(Axis { parameter: parameter.name.clone(), name, value: values.clone(), more: String::new() })
+    };
+    wish.axes.iter().map(axis).collect()
+}
+
+/// True if the values `true` and `false` of a parameter reach the script in this form.
+fn suits(parameter: &Parameter, booleans: Booleans) -> bool {
+    match parameter.style {
+        Style::Value | Style::List | Style::Position => true,
+        // With the default `true`, no flag at all means `true`.
+        Style::Pair => booleans == Booleans::NoFlag || parameter.default.as_bool() != Some(true),
+        Style::Flag => booleans == Booleans::Flag,
+        Style::Truth => booleans == Booleans::Value,
+        Style::Python => booleans == Booleans::Python,
+        Style::Other => false,
+    }
 }
 
 /// The parameters with names; those without are part of `argv`.
@@ -74,8 +133,8 @@ fn named(found: &Found) -> Vec<Parameter> {
 }
 
 fn is_seed(parameter: &Parameter) -> bool {
-    let leaf = parameter.name.rsplit('.').next().unwrap_or_default();
-    parameter.style == Style::Value && matches!(leaf, "seed" | "random_seed" | "random-seed")
+    let leaf = parameter.name.rsplit('.').next().unwrap_or_default().replace('-', "_").to_ascii_lowercase();
+    parameter.style == Style::Value && SEEDS.contains(&leaf.as_str())
 }
 
 fn uses_flags(source: Source) -> bool {
@@ -83,13 +142,13 @@ fn uses_flags(source: Source) -> bool {
 }
 
 /// The form that suits all booleans of a script.
-fn booleans(parameters: &[Parameter]) -> Booleans {
+fn booleans(parameters: &[&Parameter]) -> Booleans {
     let has = |style| parameters.iter().any(|parameter| parameter.style == style);
-    let paired = |parameter: &Parameter| parameter.negative == negated(&parameter.name);
+    let paired = |parameter: &&Parameter| parameter.negative == negated(&parameter.name);
     match (has(Style::Flag), has(Style::Pair), has(Style::Truth), has(Style::Python)) {
         (false, false, true, false) => Booleans::Value,
         (false, false, false, true) => Booleans::Python,
-        (false, true, false, false) if parameters.iter().filter(|one| one.style == Style::Pair).all(paired) => {
+        (_, true, false, false) if !has(Style::Flag) && parameters.iter().filter(|one| one.style == Style::Pair).all(paired) => {
             Booleans::NoFlag
         }
         _ => Booleans::Flag,
@@ -131,36 +190,45 @@ fn head(script: &Script, found: &Found, name: &str, file: &Path) -> String {
 }
 
 /// The axes.
-fn step(out: &mut String, axes: &[Axis], seed: bool) {
+fn step(out: &mut String, axes: &[Axis], seeds: Option<u32>) {
     if axes.is_empty() {
         out.push_str("    # Every combination of the values of a matrix is a job; `${{ matrix.lr }}` below is the value of a job.\n");
         out.push_str("    # matrix:\n    #   lr: [0.001, 0.01]\n");
     } else {
-        comment(
-            out,
-            "    ",
-            &format!(
-                "Every combination of these values is a job: write several, as in the comments, or on the command line: `--axis {}={}`.",
-                axes[0].name,
-                axes[0].more.trim_matches(['[', ']']).replace(' ', "")
-            ),
-        );
+        let suggested = axes.iter().find(|axis| !axis.more.is_empty());
+        if let Some(axis) = suggested {
+            let (name, values) = (&axis.name, axis.more.trim_matches(['[', ']']).replace(' ', ""));
+            let text = format!(
+                "Every combination of these values is a job: write several, as in the comments, or on the command line: \
+                 `--axis {name}={values}`."
+            );
+            comment(out, "    ", &text);
+        }
         out.push_str("    matrix:\n");
         for axis in axes {
-            let _ = writeln!(out, "      {}: [{}]  # {}", scalar::text(&axis.name), axis.value, clean(&axis.more));
+            let more = if axis.more.is_empty() { String::new() } else { format!("  # {}", clean(&axis.more)) };
+            let _ = writeln!(out, "      {}: [{}]{more}", scalar::text(&axis.name), axis.value);
         }
     }
-    if seed {
-        out.push_str("    # Repetitions, with the seeds 0, 1, …\n    seeds: 1\n");
+    if let Some(seeds) = seeds {
+        let _ = writeln!(out, "    # Repetitions, with the seeds 0, 1, …\n    seeds: {seeds}");
     }
 }
 
 /// The command line; returns the names of arguments that must be given.
-fn argv(out: &mut String, script: &Script, found: &Found, positions: &[&Parameter], any: bool) -> Vec<String> {
-    let file = script.path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+fn argv(
+    out: &mut String,
+    script: &Script,
+    found: &Found,
+    positions: &[&Parameter],
+    axes: &[Axis],
+    is_passed: bool,
+) -> Vec<String> {
+    let file = script.path.to_string_lossy().into_owned();
     let mut argv = match &script.python {
         Some(python) if file.starts_with('-') => vec![python.clone(), format!("./{file}")],
         Some(python) => vec![python.clone(), file],
+        None if file.contains('/') => vec![file],
         None => vec![format!("./{file}")],
     };
     argv.extend(script.arguments.iter().cloned());
@@ -168,6 +236,10 @@ fn argv(out: &mut String, script: &Script, found: &Found, positions: &[&Paramete
     // Arguments that the user has given may be these already.
     let positions = if script.arguments.is_empty() { positions } else { &[] };
     for position in positions {
+        if let Some(axis) = axes.iter().find(|axis| axis.parameter == position.name) {
+            argv.push(format!("${{{{ matrix.{} }}}}", axis.name));
+            continue;
+        }
         let values = match (&position.default, position.choices.first()) {
             (Json::Null, Some(first)) if position.required => vec![first.clone()],
             (Json::Null, None) if position.required => {
@@ -189,91 +261,49 @@ fn argv(out: &mut String, script: &Script, found: &Found, positions: &[&Paramete
         }));
     }
     let mut items: Vec<String> = argv.iter().map(|argument| scalar::text(argument)).collect();
-    if any && uses_flags(found.source) {
+    if is_passed && uses_flags(found.source) {
         items.push("\"${{ flags }}\"".to_owned());
     }
     let _ = writeln!(out, "      argv: [{}]", items.join(", "));
     missing
 }
 
-fn inputs(out: &mut String, script: &Script, found: &Found) {
-    comment(
-        out,
-        "      ",
-        "Files and folders that the script reads, data included. Each is linked into the folder that a job runs in.",
-    );
-    let folder = script.path.parent().unwrap_or_else(|| Path::new(""));
-    let files = found.files.iter().map(|file| folder.join(file));
-    let paths = std::iter::once(script.path.clone()).chain(files);
-    let paths: Vec<String> = paths.map(|path| scalar::text(&path.to_string_lossy())).collect();
-    let _ = writeln!(out, "      inputs: [{}]", paths.join(", "));
+/// The folder that the script runs in.
+fn project(out: &mut String, script: &Script, file: &Path) {
+    let folder = file.parent().unwrap_or_else(|| Path::new(""));
+    let project = if folder.as_os_str().is_empty() || folder == Path::new(".") { Path::new(".") } else { &script.folder };
+    let about = "The folder that the script runs in, as by hand. What it writes there is its own, and what it reads there decides \
+                 when its results are out of date.";
+    comment(out, "      ", about);
+    let _ = writeln!(out, "      project: {}", scalar::text(&project.to_string_lossy()));
+    if script.path.is_absolute() && !script.path.starts_with(&script.folder) {
+        let _ = writeln!(out, "      inputs: [{}]", scalar::text(&script.path.to_string_lossy()));
+    }
 }
 
-/// The lines of `params`, and the names of the parameters that must be given.
-fn lines(
-    source: Source,
-    parameters: &[Parameter],
-    booleans: Booleans,
-    axes: &[Axis],
-    seed: Option<&str>,
-) -> (Vec<Line>, Vec<String>) {
+/// The lines of `params`, and the names of the parameters that must be given. Parameters that keep their defaults are comments.
+fn lines(source: Source, parameters: &[Parameter], axes: &[Axis], seed: Option<&str>) -> (Vec<Line>, Vec<String>) {
     let mut missing = Vec::new();
     let lines = parameters.iter().map(|parameter| {
-        let axis = axes.iter().find(|axis| axis.parameter == parameter.name);
-        if Some(parameter.name.as_str()) == seed {
-            let default = scalar::yaml(&parameter.default).unwrap_or_default();
-            let note = if parameter.default.is_null() { String::new() } else { format!("default {default}") };
-            return line(parameter, Some("${{ matrix.seed }}".to_owned()), &note);
-        }
-        if let Some(axis) = axis {
+        let default = scalar::yaml(&parameter.default).filter(|_| !parameter.default.is_null());
+        let note = default.map_or_else(String::new, |default| format!("default {default}"));
+        if let Some(axis) = axes.iter().find(|axis| axis.parameter == parameter.name) {
             return line(parameter, Some(format!("${{{{ matrix.{} }}}}", axis.name)), "");
         }
-        if parameter.required && parameter.default.is_null() && parameter.style != Style::Other {
+        if Some(parameter.name.as_str()) == seed {
+            return line(parameter, Some("${{ matrix.seed }}".to_owned()), &note);
+        }
+        let is_open = parameter.required && parameter.default.is_null() && parameter.style != Style::Other;
+        if is_open && source != Source::Sweep {
             let value = parameter.choices.first().and_then(scalar::yaml).unwrap_or_else(|| {
                 missing.push(parameter.name.clone());
                 REPLACE.to_owned()
             });
             return line(parameter, Some(value), "required: replace the value");
         }
-        optional(source, parameter, booleans)
+        line(parameter, None, &note)
     });
     (lines.collect(), missing)
-}
-
-/// The line of a parameter with its default.
-fn optional(source: Source, parameter: &Parameter, booleans: Booleans) -> Line {
-    let default = &parameter.default;
-    let is_on = default.as_bool() == Some(true);
-    let value = scalar::yaml(default);
-    let is_taken = source == Source::Argparse && items(default).any(|text| text.starts_with('-'));
-    match parameter.style {
-        _ if source == Source::Sweep => line(parameter, value, ""),
-        Style::Other | Style::Position => line(parameter, None, ""),
-        // A value of `null` is not passed.
-        Style::List if default.as_array().is_some_and(Vec::is_empty) => {
-            line(parameter, Some("null".to_owned()), "empty by default")
-        }
-        // argparse takes them for options.
-        Style::List if is_taken => line(parameter, None, "its default begins with a dash: write it in `argv`"),
-        Style::Pair if is_on && booleans != Booleans::NoFlag => Line {
-            key: parameter.negative.clone(),
-            value: Some("false".to_owned()),
-            about: about(parameter, &format!("true turns `{}` off", parameter.name)),
-        },
-        Style::Truth if booleans != Booleans::Value && source != Source::Hydra => {
-            line(parameter, Some(format!("\"{is_on}\"")), "")
-        }
-        Style::Python if booleans != Booleans::Python => {
-            line(parameter, Some(if is_on { "\"True\"" } else { "\"False\"" }.to_owned()), "")
-        }
-        _ => line(parameter, value, ""),
-    }
-}
-
-/// The texts in a value.
-fn items(value: &Json) -> impl Iterator<Item = &str> {
-    let items = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
-    items.iter().filter_map(Json::as_str)
 }
 
 fn line(parameter: &Parameter, value: Option<String>, note: &str) -> Line {
@@ -298,15 +328,11 @@ fn params(out: &mut String, lines: &[Line]) {
     if lines.is_empty() {
         return;
     }
-    let active = lines.iter().any(|line| line.value.is_some());
-    out.push_str(if active { "      params:\n" } else { "      # params:\n" });
-    for Line { key, value, about } in lines {
+    let (passed, others): (Vec<&Line>, Vec<&Line>) = lines.iter().partition(|line| line.value.is_some());
+    out.push_str(if passed.is_empty() { "      # params:\n" } else { "      params:\n" });
+    for Line { key, value, about } in passed {
         let key = scalar::text(key);
-        let about = tidy(about);
-        let Some(value) = value else {
-            comment(out, "        ", &format!("{key}: {about}"));
-            continue;
-        };
+        let (about, value) = (tidy(about), value.as_deref().unwrap_or_default());
         let width = key.chars().count() + value.chars().count() + about.chars().count() + 14;
         if about.is_empty() {
             let _ = writeln!(out, "        {key}: {value}");
@@ -317,26 +343,65 @@ fn params(out: &mut String, lines: &[Line]) {
             let _ = writeln!(out, "        {key}: {value}");
         }
     }
+    for Line { key, about, .. } in others.iter().take(MAX_COMMENTS) {
+        comment(out, "        ", &format!("{}: {about}", scalar::text(key)));
+    }
+    if others.len() > MAX_COMMENTS {
+        comment(out, "        ", &format!("… and {}", count(others.len() - MAX_COMMENTS, "more parameter")));
+    }
 }
 
-fn foot(out: &mut String, name: &str, axes: &[Axis]) {
+fn foot(out: &mut String, name: &str, axes: &[Axis], wish: &Wish) {
+    if wish.printed.is_empty() {
+        out.push_str(
+            "      # Metrics: `sweep.report(step, loss=…)` in the script, lines `loss=2.3` that it prints, or what it writes already.\n\
+             \x20     # reads: { stdout: 'step {step} .*loss {loss}', tensorboard: runs/, csv: log.csv }\n",
+        );
+    }
+    reads(out, wish);
     out.push_str(
-        "      # Metrics: `sweep.report(step, loss=…)` in the script, lines `loss=2.3` that it prints, or what it writes already.\n\
-         \x20     # reads: { stdout: 'step {step} .*loss {loss}', tensorboard: runs/, csv: log.csv }\n\
-         \x20     # metrics: { loss: min }\n\
+        "      # metrics: { loss: min }\n\
          \x20     # Files that are kept.\n\
          \x20     # outputs: [model.pt]\n\
          \x20   # resources: { cpus: 1, gpus: 1 }\n",
     );
-    if let Some(axis) = axes.first() {
-        let rows: Vec<&str> = axes.iter().map(|axis| axis.name.as_str()).collect();
-        let _ = write!(
-            out,
-            "\ntables:\n  results:\n    from: {name}\n    rows: [{}]\n    # Add the metrics that the script reports.\n    \
-             cells: [time.run]\n\n# figures:\n#   loss: {{ from: {name}, kind: line, x: iteration, y: loss, color: {} }}\n",
-            rows.join(", "),
-            axis.name
-        );
+    results(out, name, axes.iter().map(|axis| axis.name.as_str()).collect(), wish);
+}
+
+/// The patterns of numbers in the lines that the program prints.
+pub(super) fn reads(out: &mut String, wish: &Wish) {
+    if wish.printed.is_empty() {
+        return;
+    }
+    out.push_str("      reads:\n        stdout:\n");
+    for one in &wish.printed {
+        comment(out, "          ", &format!("Its last line: {}", one.line));
+        let _ = writeln!(out, "          - {}", scalar::text(&one.pattern));
+    }
+}
+
+/// The table and the figures.
+pub(super) fn results(out: &mut String, name: &str, axes: Vec<&str>, wish: &Wish) {
+    let cells: Vec<String> = wish.metrics.iter().map(|metric| scalar::text(metric)).collect();
+    let (note, cells) = if cells.is_empty() {
+        ("    # Add the metrics that the script reports.\n", "time.run".to_owned())
+    } else {
+        ("", cells.join(", "))
+    };
+    if axes.is_empty() && wish.metrics.is_empty() {
+        return;
+    }
+    let rows = axes.join(", ");
+    let _ = write!(out, "\ntables:\n  results:\n    from: {name}\n    rows: [{rows}]\n{note}    cells: [{cells}]\n");
+    let Some(axis) = axes.first() else { return };
+    if wish.curves.is_empty() {
+        let _ = write!(out, "\n# figures:\n#   loss: {{ from: {name}, kind: line, x: iteration, y: loss, color: {axis} }}\n");
+        return;
+    }
+    out.push_str("\nfigures:\n");
+    for (index, curve) in wish.curves.iter().enumerate() {
+        let curve = scalar::text(curve);
+        let _ = writeln!(out, "  curve-{}: {{ from: {name}, kind: line, x: iteration, y: {curve}, color: {axis} }}", index + 1);
     }
 }
 

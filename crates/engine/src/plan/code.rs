@@ -14,7 +14,7 @@ use std::{
 };
 
 use fs_err as fs;
-use sweep_job::{ParamType as _, Values, tasks::Tracks};
+use sweep_job::{ParamType as _, Value, Values, tasks::Tracks};
 
 use super::{Digests, lint};
 use crate::{
@@ -160,7 +160,7 @@ impl Manifests {
     }
 
     /// Adds the code that a job was observed to read to its identity; answers its key, and its code unless nothing is
-    /// observed. `folder` has the recipe.
+    /// observed. `folder` has the recipe. The project is that of the folder in which the program runs, else of the recipe.
     pub(super) fn keyed(
         &mut self,
         identity: &mut Identity,
@@ -173,7 +173,8 @@ impl Manifests {
         if identity.task != lint::COMMAND || tracks == Some(Tracks::Declared) {
             return Ok((base, None));
         }
-        let project = self.project(folder);
+        let place = values.get("project").and_then(Value::as_text).map(Path::new);
+        let project = self.project(place.unwrap_or(folder));
         if tracks == Some(Tracks::Strict) {
             return Ok((base, Some(Arc::new(Code::of_project(project)))));
         }

@@ -69,6 +69,7 @@ mod reports;
 mod runs;
 mod sandbox;
 mod scales;
+mod scripts;
 mod seal;
 mod search;
 mod search_figures;

@@ -213,10 +213,11 @@ fn traits_in(rules: &[MetricRule], step: &Step, metric: &str, reported: Option<U
     };
     // The resolution of a declared metric is in its own unit.
     let precision = declared.map(|metric| metric.precision.scaled(metric.unit.convert(1.0, unit)));
+    let usual = || if declared.is_none() { Better::of_name(metric) } else { None };
     let traits = MetricTraits {
         unit,
         unit_of,
-        better: rule.and_then(|rule| rule.better).unwrap_or_else(|| Better::of(unit)),
+        better: rule.and_then(|rule| rule.better).unwrap_or_else(|| Better::of(unit).or_else(usual)),
         precision: rule.and_then(|rule| rule.precision).or(precision).unwrap_or(Precision::Measured),
         depends_on_load: false,
     };

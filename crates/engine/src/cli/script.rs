@@ -1,0 +1,188 @@
+//! Studies without a recipe: `sweep run train.py --axis lr=1e-3,1e-2`, and `sweep run --axis lr=1,2 -- ./train --lr {lr}`.
+//!
+//! The recipe of such a study is written to the results folder. Its table has the metrics that the jobs have measured, which are
+//! known after the first run.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use super::{
+    Prepared, init,
+    report::{self, ReportArgs},
+    run::{self, RunArgs},
+};
+use crate::{
+    batches::log_of,
+    error::{Error, Exit},
+    format::{clean, say},
+    host::replaced::{Outlives, Readers, replace},
+    init::{self as recipes, Wish},
+    plan::Plan,
+    stats::Better,
+    store::Store,
+};
+
+/// The folder of the recipes, below the results folder.
+const FOLDER: &str = "studies";
+/// Maximum number of metrics in the table, and of figures.
+const MAX_METRICS: usize = 6;
+const MAX_CURVES: usize = 3;
+/// Maximum time that a script may take until it reads its parameters.
+const INSPECTION_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// A study of a script or a command line.
+struct Study {
+    subject: Subject,
+    /// The name of the recipe.
+    name: String,
+    /// The recipe's file.
+    file: PathBuf,
+    wish: Wish,
+    /// The command that writes the recipe to the current folder.
+    keep: Option<String>,
+}
+
+enum Subject {
+    Script(recipes::Script, recipes::Found),
+    Command { argv: Vec<String>, folder: PathBuf },
+}
+
+/// Runs recipes, a script, or a command line.
+pub(super) fn run(results: &Path, mut args: RunArgs) -> Result<Exit, Error> {
+    let Some(mut study) = Study::of(results, &args)? else {
+        if args.seeds.is_some() || !args.command.is_empty() {
+            return Err(Error::ForScripts);
+        }
+        return run::run(results, &args);
+    };
+    args.changes.axes.clear();
+    args.command.clear();
+    args.paths = vec![study.file.clone()];
+    study.write()?;
+    let was_known = study.learn(results, &args)?;
+    let exit = run::run(results, &args)?;
+    if !was_known && study.learn(results, &args)? {
+        report::report(results, &ReportArgs::of(&args))?;
+    }
+    if study.wish.metrics.is_empty() {
+        say(format_args!(
+            "no metric was found: print lines such as `loss=0.25`, or name a log of the program with `reads` in a recipe"
+        ));
+    }
+    if let Some(keep) = &study.keep {
+        say(format_args!("keep this study: {}", clean(keep)));
+    } else {
+        say(format_args!("the recipe of this study: {}", clean(&study.file.display().to_string())));
+    }
+    Ok(exit)
+}
+
+impl Study {
+    /// The study that `args` describe, unless they name recipes.
+    fn of(results: &Path, args: &RunArgs) -> Result<Option<Self>, Error> {
+        let axes = args.changes.axes.iter().map(|axis| init::named(axis)).collect();
+        let wish = Wish { axes, seeds: args.seeds, ..Wish::default() };
+        let (subject, name, keep) = match (args.paths.as_slice(), args.command.as_slice()) {
+            ([], []) => return Ok(None),
+            ([], argv) => {
+                let folder = std::env::current_dir().map_err(Error::io("cannot find the current folder"))?;
+                let name = recipes::name(Path::new(subject_of(argv)))?;
+                (Subject::Command { argv: argv.to_vec(), folder }, name, None)
+            }
+            ([script], arguments) if is_script(script) => {
+                let (script, found) = init::inspect(script, arguments, args.python.as_deref(), INSPECTION_TIMEOUT)?;
+                let name = recipes::name(&script.path)?;
+                let keep = init::command_line(&script, &wish);
+                (Subject::Script(script, found), name, Some(keep))
+            }
+            _ => return Ok(None),
+        };
+        let file = results.join(FOLDER).join(format!("{name}.yaml"));
+        Ok(Some(Self { subject, name, file, wish, keep }))
+    }
+
+    /// Writes the recipe.
+    fn write(&self) -> Result<(), Error> {
+        let text = match &self.subject {
+            Subject::Script(script, found) => recipes::text(script, found, &self.name, &self.file, &self.wish)?.0,
+            Subject::Command { argv, folder } => recipes::command(argv, folder, &self.name, &self.wish)?,
+        };
+        let writing = || Error::io("cannot write the recipe");
+        fs_err::create_dir_all(self.file.parent().unwrap_or(Path::new("."))).map_err(writing())?;
+        replace(&self.file, text.as_bytes(), Readers::All, Outlives::Process).map_err(writing())
+    }
+
+    /// The numbers in the log of a job.
+    fn printed(&self, plan: &Plan, store: &Store) -> Result<Vec<recipes::Printed>, Error> {
+        for (_, job) in plan.jobs() {
+            let Some(record) = store.get(job.key)? else { continue };
+            let Some(log) = log_of(store, &record) else { continue };
+            // What cannot be read has no numbers.
+            let text = fs_err::read(log).unwrap_or_default();
+            let mut printed = recipes::printed(&String::from_utf8_lossy(&text));
+            printed.truncate(MAX_METRICS);
+            for one in &printed {
+                say(format_args!("metric `{}`, from lines such as: {}", clean(&one.name), clean(&one.line)));
+            }
+            return Ok(printed);
+        }
+        Ok(Vec::new())
+    }
+
+    /// Adds the metrics and curves that the jobs have measured to the recipe. `true` if there are any.
+    fn learn(&mut self, results: &Path, args: &RunArgs) -> Result<bool, Error> {
+        let Prepared { plan, .. } = args.changes.prepare(results, &args.paths, &[], false)?;
+        let store = Store::new(results);
+        let (mut metrics, mut curves) = (BTreeMap::new(), BTreeMap::new());
+        for (_, job) in plan.jobs() {
+            let Some(record) = store.get(job.key)? else { continue };
+            let open = record.outcome.metrics.keys().filter(|name| job.task.metric(name).is_none());
+            for name in open.filter(|name| !name.ends_with(".step")) {
+                *metrics.entry(name.clone()).or_insert(0) += 1;
+            }
+            for name in record.outcome.curves.keys() {
+                *curves.entry(name.clone()).or_insert(0) += 1;
+            }
+        }
+        if metrics.is_empty() && self.wish.printed.is_empty() {
+            self.wish.printed = self.printed(&plan, &store)?;
+            if !self.wish.printed.is_empty() {
+                // The metrics are taken from the logs: no program runs again.
+                self.write()?;
+                return self.learn(results, args);
+            }
+        }
+        self.wish.metrics = chosen(metrics, MAX_METRICS);
+        self.wish.curves = chosen(curves, MAX_CURVES);
+        if !self.wish.metrics.is_empty() {
+            self.write()?;
+        }
+        Ok(!self.wish.metrics.is_empty())
+    }
+}
+
+/// The most frequent names, those with a better direction first.
+fn chosen(counts: BTreeMap<String, usize>, max: usize) -> Vec<String> {
+    let mut names: Vec<(String, usize)> = counts.into_iter().collect();
+    names.sort_by_key(|(name, count)| (Better::of_name(name).is_none(), std::cmp::Reverse(*count)));
+    names.into_iter().map(|(name, _)| name).take(max).collect()
+}
+
+/// True for a file that is no recipe: a Python script, or an executable file.
+fn is_script(path: &Path) -> bool {
+    let is_recipe = path.extension().is_some_and(|end| end == "yaml" || end == "yml" || end == "json");
+    !is_recipe && (path.extension().is_some_and(|end| end == "py") || recipes::is_python(path).is_ok())
+}
+
+/// The part of a command line that names its study: the module or the script that an interpreter or a launcher runs, else the
+/// program.
+fn subject_of(argv: &[String]) -> &str {
+    let module = argv.iter().position(|argument| argument == "-m").and_then(|at| argv.get(at + 1));
+    let is_file = |argument: &&String| !argument.starts_with('-') && Path::new(argument.as_str()).is_file();
+    let script = module.map(|module| module.rsplit('.').next().unwrap_or(module));
+    let script = script.or_else(|| argv.iter().skip(1).find(is_file).map(String::as_str));
+    script.or_else(|| argv.first().map(String::as_str)).unwrap_or("command")
+}

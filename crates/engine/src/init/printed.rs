@@ -1,0 +1,119 @@
+//! Numbers that a program printed, with patterns that read them: `Epoch 3: train loss 0.25` has `train_loss` by `epoch`.
+
+use std::{collections::BTreeMap, sync::LazyLock};
+
+use regex::{Captures, Regex};
+
+use crate::stats::Better;
+
+/// A number that a program printed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Printed {
+    /// The name of the metric.
+    pub name: String,
+    /// The pattern that reads it, for `reads.stdout`.
+    pub pattern: String,
+    /// The last line that has it.
+    pub line: String,
+}
+
+/// Maximum number of lines that are searched, from the end.
+const MAX_LINES: usize = 5_000;
+/// Maximum length of a line that is searched, in bytes.
+const MAX_LENGTH: usize = 1_000;
+
+/// A name of up to three words, a separator, and a number that is not part of a fraction or a version.
+static NUMBER: LazyLock<Regex> = LazyLock::new(|| {
+    regex(r"(?<words>[A-Za-z][A-Za-z0-9_@/]*(?:[ \t]+[A-Za-z][A-Za-z0-9_@]*){0,2})[ \t]*[:=]?[ \t]*(?<number>[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?%?)\.?(?:[\s,;|\])}]|$)")
+});
+/// The step of a line.
+static STEP: LazyLock<Regex> = LazyLock::new(|| {
+    regex(r"(?i)(?:^|[^A-Za-z0-9_])(?<word>step|global_step|iteration|iter|epoch)(?<gap>[ \t]*[:=#]?[ \t]*)(?<number>\d+)(?:[^.\d]|$)")
+});
+
+/// The numbers in an output whose names say which direction is better, in the order of their first lines.
+pub fn printed(output: &str) -> Vec<Printed> {
+    let lines: Vec<&str> = output.lines().rev().take(MAX_LINES).filter(|line| line.len() <= MAX_LENGTH).collect();
+    let mut found: Vec<Printed> = Vec::new();
+    let mut places: BTreeMap<String, usize> = BTreeMap::new();
+    for line in lines.into_iter().rev() {
+        let mut from = 0;
+        while let Some(number) = NUMBER.captures_at(line, from) {
+            from = number.name("number").map_or(line.len(), |number| number.end());
+            let Some((name, words)) = named(&number) else { continue };
+            let pattern = pattern(line, number.name("words").map_or(0, |words| words.end()), words, &name);
+            let one = Printed { name: name.clone(), pattern, line: line.trim().to_owned() };
+            match places.get(&name) {
+                // Lines of another form would need another pattern.
+                Some(place) if found[*place].pattern == one.pattern => found[*place] = one,
+                Some(_) => {}
+                None => {
+                    places.insert(name, found.len());
+                    found.push(one);
+                }
+            }
+        }
+    }
+    found
+}
+
+/// The name of a number, and the words that it is made of: as many of the last words as name a metric.
+fn named<'t>(number: &Captures<'t>) -> Option<(String, Vec<&'t str>)> {
+    let words: Vec<&str> = number.name("words")?.as_str().split_whitespace().collect();
+    (0..words.len()).map(|first| words[first..].to_vec()).find_map(|words| {
+        let name = words.join("_").replace(['@', '/'], "_").to_ascii_lowercase();
+        Better::of_name(&name).map(|_| (name, words))
+    })
+}
+
+/// A pattern for a number in a line: its words, which end at `end`, after the step if the line has one before them.
+fn pattern(line: &str, end: usize, words: Vec<&str>, name: &str) -> String {
+    let words: Vec<String> = words.into_iter().map(regex::escape).collect();
+    let number = format!(r"{}\s*[:=]?\s*{{{name}}}", words.join(r"\s+"));
+    // A word before the first one would make it another metric.
+    match STEP.captures(line).filter(|step| step.get(0).is_some_and(|step| step.end() <= end)) {
+        Some(step) => {
+            let word = &step["word"];
+            format!(r"{word}\s*[:=#]?\s*{{{}}}(?:.*?[^A-Za-z_\s])?\s*{number}", word.to_ascii_lowercase())
+        }
+        None => format!(r"(?:^|[^A-Za-z_\s])\s*{number}"),
+    }
+}
+
+#[expect(clippy::unwrap_used, reason = "a constant, which the tests compile")]
+fn regex(text: &str) -> Regex {
+    Regex::new(text).unwrap()
+}
+
+#[cfg(test)]
+mod tests {
+    use sweep_job::tasks::Pattern;
+
+    use super::*;
+
+    /// Names of the numbers in an output, each with what its pattern finds in its last line.
+    fn names(output: &str) -> Vec<String> {
+        let found = printed(output);
+        for one in &found {
+            Pattern::new(&one.pattern).unwrap_or_else(|error| panic!("{}: {error}", one.pattern));
+        }
+        found.into_iter().map(|one| one.name).collect()
+    }
+
+    #[test]
+    fn usual_lines_have_their_numbers() {
+        assert_eq!(names("iter 10: loss 2.3012, time 30.1ms, mfu 1.20%"), ["loss"]);
+        assert_eq!(names("step 0: train loss 4.2, val loss 4.3"), ["train_loss", "val_loss"]);
+        assert_eq!(names("Epoch 3/10 | loss: 0.53 | acc: 91.2%"), ["loss", "acc"]);
+        assert_eq!(names("Test set: Average loss: 0.0274, Accuracy: 9905/10000 (99%)"), ["average_loss"]);
+        assert_eq!(names("Train Epoch: 1 [0/60000 (0%)]\tLoss: 2.299824"), ["loss"]);
+        assert_eq!(names("saved to model-0.5, version 1.2.3, lr 0.1, took 3 s"), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_metric_is_not_read_from_the_line_of_another() {
+        let found = printed("loss 0.5\nval loss 0.7\n");
+        let pattern = Pattern::new(&found[0].pattern).unwrap();
+        assert!(pattern.find("loss 0.5").is_some() && pattern.find("val loss 0.7").is_none(), "{}", found[0].pattern);
+    }
+}

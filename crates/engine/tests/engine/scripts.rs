@@ -1,0 +1,118 @@
+//! Studies of scripts and command lines that have no recipe.
+
+use crate::sandbox::{Ended, Sandbox};
+
+const TRAIN: &str = "
+import argparse
+parser = argparse.ArgumentParser()
+parser.add_argument('--lr', type=float, default=0.1)
+parser.add_argument('--opt', choices=['sgd', 'adam'], default='sgd')
+parser.add_argument('--batch-size', type=int, default=32)
+parser.add_argument('--amp', action='store_true')
+parser.add_argument('--seed', type=int, default=1)
+args = parser.parse_args()
+data = float(open('data/scale.txt').read())
+open('model.bin', 'w').write('weights')
+print(f'loss={args.lr * data + args.seed + (0.5 if args.amp else 0)}')
+";
+
+fn project() -> Sandbox {
+    let sandbox = Sandbox::new();
+    sandbox.write("train.py", TRAIN);
+    sandbox.write("data/scale.txt", "10");
+    sandbox
+}
+
+fn run(sandbox: &Sandbox, args: &[&str]) -> Ended {
+    let ended = sandbox.sweep(&[&["run"], args].concat());
+    assert_eq!(ended.code, Some(0), "{}{}", ended.stdout, ended.stderr);
+    ended
+}
+
+fn loss(sandbox: &Sandbox, job: &str) -> f64 {
+    sandbox.records()[job]["outcome"]["metrics"]["loss"]["value"].as_f64().unwrap()
+}
+
+#[test]
+fn a_script_is_swept_without_a_recipe() {
+    let sandbox = project();
+    let args = ["train.py", "--axis", "lr=1e-3,1e-2", "--axis", "opt=sgd,adam", "--seeds", "3"];
+    let ended = run(&sandbox, &args);
+    assert_eq!(sandbox.records().len(), 12);
+    assert!((loss(&sandbox, "train/lr=0.01,opt=adam,seed=2") - 2.1).abs() < 1e-12);
+    assert!(ended.stdout.contains("loss") && ended.stdout.contains("adam"), "{}", ended.stdout);
+    let keep = "keep this study: sweep new train.py --axis lr=1e-3,1e-2 --axis opt=sgd,adam --seeds 3 -o study.yaml";
+    assert!(ended.stderr.contains(keep), "{}", ended.stderr);
+    assert!(!sandbox.path("model.bin").exists() || ended.stderr.contains("private views"), "{}", ended.stderr);
+    // The recipe that is kept has the same jobs.
+    let words: Vec<&str> = keep.split(' ').skip(4).collect();
+    assert_eq!(sandbox.sweep(&words).code, Some(0));
+    assert_eq!(sandbox.plan_tally(&["study.yaml"]).0, 12, "{}", sandbox.read("study.yaml"));
+    // A second run runs nothing, more values run what they add, and an edit of what the script reads runs all again.
+    run(&sandbox, &args);
+    assert_eq!(sandbox.records().len(), 12);
+    run(&sandbox, &["train.py", "--axis", "lr=1e-3,1e-2,1e-1", "--axis", "opt=sgd,adam", "--seeds", "3"]);
+    assert_eq!(sandbox.records().len(), 18);
+    sandbox.write("data/scale.txt", "100");
+    run(&sandbox, &args);
+    assert_eq!(sandbox.plan_tally(&["study.yaml"]).0, 12);
+}
+
+#[test]
+fn a_flag_is_an_axis_of_true_and_false() {
+    let sandbox = project();
+    run(&sandbox, &["train.py", "--axis", "amp=true,false", "--axis", "batch_size=8"]);
+    let records = sandbox.records();
+    let losses: Vec<f64> =
+        records.values().map(|record| record["outcome"]["metrics"]["loss"]["value"].as_f64().unwrap()).collect();
+    assert_eq!(losses.len(), 2, "{records:?}");
+    assert!(losses.contains(&1.0) && losses.contains(&1.5), "{losses:?}");
+}
+
+#[test]
+fn a_command_line_has_places_for_values() {
+    let sandbox = Sandbox::new();
+    sandbox.write("pkg/__init__.py", "");
+    sandbox.write("pkg/train.py", "import sys\nprint('acc=%s' % (float(sys.argv[2]) + int(sys.argv[4])))\n");
+    let command = ["python3", "-m", "pkg.train", "--lr", "{lr}", "--seed", "{seed}"];
+    let args = [&["--axis", "lr=0.1,0.2", "--seeds", "2", "--"][..], &command].concat();
+    let ended = run(&sandbox, &args);
+    assert_eq!(sandbox.records().len(), 4);
+    let record = &sandbox.records()["train/lr=0.2,seed=1"];
+    assert_eq!(record["outcome"]["metrics"]["acc"]["value"], 1.2);
+    assert!(ended.stdout.contains("acc"), "{}", ended.stdout);
+}
+
+#[test]
+fn numbers_of_a_log_are_metrics() {
+    let sandbox = Sandbox::new();
+    sandbox.write(
+        "main.py",
+        "import sys\nlr = float(sys.argv[1])\nfor epoch in range(3):\n    print(f'Epoch {epoch}: train loss {lr / (epoch + 1):.4f}, val acc {90 + epoch}%')\n",
+    );
+    let args = ["--axis", "lr=0.3,0.6", "--", "python3", "main.py", "{lr}"];
+    let ended = run(&sandbox, &args);
+    assert!(ended.stderr.contains("metric `train_loss`, from lines such as: Epoch 2: train loss"), "{}", ended.stderr);
+    assert!(ended.stdout.contains("train_loss") && ended.stdout.contains("0.2000"), "{}", ended.stdout);
+    let count = sandbox.records().len();
+    run(&sandbox, &args);
+    assert_eq!(sandbox.records().len(), count, "nothing runs again");
+}
+
+#[test]
+fn what_a_script_does_not_take_is_said() {
+    let sandbox = project();
+    sandbox.write("plain.py", "import argparse\np = argparse.ArgumentParser()\np.add_argument('--lr')\np.parse_args()\n");
+    for (args, message) in [
+        (&["train.py", "--axis", "learning=1"][..], "train.py has no parameter `learning`"),
+        (&["train.py", "--axis", "ltr=1,2"], "`lr`"),
+        (&["plain.py", "--seeds", "2"], "plain.py has no parameter that takes a seed"),
+        (&["--axis", "lr=1,2", "--", "python3", "train.py"], "the command has no `{lr}`"),
+        (&["--seeds", "2", "--", "python3", "train.py"], "the command has no `{seed}`"),
+    ] {
+        let ended = sandbox.sweep(&[&["run"], args].concat());
+        assert_eq!(ended.code, Some(2), "{}", ended.stderr);
+        assert!(ended.stderr.contains(message), "{message}: {}", ended.stderr);
+        assert!(!sandbox.path("results/store").exists());
+    }
+}
