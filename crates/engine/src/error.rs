@@ -146,7 +146,9 @@ pub enum Error {
     #[error(transparent)]
     Propose(#[from] ProposeError),
     /// Flags of scripts were given with recipes.
-    #[error("`--seeds` and a command apply to a script or a command line, and these are recipes; a recipe has `seeds` in a step")]
+    #[error(
+        "`--seeds` and a command apply to a script or a command line, and these are recipes; a recipe has `seeds` in a step"
+    )]
     ForScripts,
     /// No recipe was written for a script.
     #[error(transparent)]

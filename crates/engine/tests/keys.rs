@@ -45,7 +45,14 @@ fn another(param: &Param) -> Option<Value> {
         Kind::Int => vec![Value::Int(7), Value::Int(1), Value::Int(0)],
         Kind::Float => vec![Value::Float(0.25), Value::Float(0.0)],
         Kind::Choice(words) => words.iter().map(|word| Value::Text((*word).to_owned())).collect(),
-        Kind::Text | Kind::Path(_) | Kind::Scalar | Kind::Variable | Kind::Inside | Kind::Folder | Kind::Any | Kind::Either(..) => {
+        Kind::Text
+        | Kind::Path(_)
+        | Kind::Scalar
+        | Kind::Variable
+        | Kind::Inside
+        | Kind::Folder
+        | Kind::Any
+        | Kind::Either(..) => {
             vec![Value::Text("other".into())]
         }
         Kind::List(_) => vec![Value::List(vec![Value::Text("other".into())])],

@@ -14,11 +14,11 @@ use std::{collections::HashSet, io, sync::Arc};
 
 use sweep_job::Backend;
 
+pub(crate) use self::again::log_of;
 pub use self::{
     again::{Again, Measured, Measurer, alike, install_measurer, twins},
     decided::sampler_files,
 };
-pub(crate) use self::again::log_of;
 use self::{
     decided::{BatchRequest, Decided},
     trials::Ended,

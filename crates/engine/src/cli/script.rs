@@ -84,7 +84,7 @@ impl Study {
     /// The study that `args` describe, unless they name recipes.
     fn of(results: &Path, args: &RunArgs) -> Result<Option<Self>, Error> {
         let axes = args.changes.axes.iter().map(|axis| init::named(axis)).collect();
-        let wish = Wish { axes, seeds: args.seeds, ..Wish::default() };
+        let wish = Wish { axes, seeds: args.seeds, waits: true, ..Wish::default() };
         let (subject, name, keep) = match (args.paths.as_slice(), args.command.as_slice()) {
             ([], []) => return Ok(None),
             ([], argv) => {

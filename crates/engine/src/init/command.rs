@@ -2,7 +2,10 @@
 
 use std::{fmt::Write as _, path::Path};
 
-use super::{InitError, Wish, scalar, text::{reads, results}};
+use super::{
+    InitError, Wish, scalar,
+    text::{reads, results},
+};
 
 /// The place of the seed in a command line.
 const SEED: &str = "seed";

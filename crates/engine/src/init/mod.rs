@@ -47,6 +47,8 @@ pub struct Wish {
     pub seeds: Option<u32>,
     /// Metrics that the table shows.
     pub metrics: Vec<String>,
+    /// True if there is no table before a metric is known.
+    pub waits: bool,
     /// Curves that the figures show.
     pub curves: Vec<String>,
     /// Numbers in the lines that the program prints, which are read as metrics.
@@ -125,7 +127,9 @@ pub enum InitError {
     )]
     NoSeed(PathBuf),
     /// A command line does not have the place of an axis.
-    #[error("the command has no `{{{name}}}`, which would get the values of `{flag}`; write it where the value belongs, as in `--{name} {{{name}}}`")]
+    #[error(
+        "the command has no `{{{name}}}`, which would get the values of `{flag}`; write it where the value belongs, as in `--{name} {{{name}}}`"
+    )]
     NoPlace {
         /// The axis, or `seed`.
         name: String,

@@ -24,11 +24,15 @@ const MAX_LENGTH: usize = 1_000;
 
 /// A name of up to three words, a separator, and a number that is not part of a fraction or a version.
 static NUMBER: LazyLock<Regex> = LazyLock::new(|| {
-    regex(r"(?<words>[A-Za-z][A-Za-z0-9_@/]*(?:[ \t]+[A-Za-z][A-Za-z0-9_@]*){0,2})[ \t]*[:=]?[ \t]*(?<number>[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?%?)\.?(?:[\s,;|\])}]|$)")
+    regex(
+        r"(?<words>[A-Za-z][A-Za-z0-9_@/]*(?:[ \t]+[A-Za-z][A-Za-z0-9_@]*){0,2})[ \t]*[:=]?[ \t]*(?<number>[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?%?)\.?(?:[\s,;|\])}]|$)",
+    )
 });
 /// The step of a line.
 static STEP: LazyLock<Regex> = LazyLock::new(|| {
-    regex(r"(?i)(?:^|[^A-Za-z0-9_])(?<word>step|global_step|iteration|iter|epoch)(?<gap>[ \t]*[:=#]?[ \t]*)(?<number>\d+)(?:[^.\d]|$)")
+    regex(
+        r"(?i)(?:^|[^A-Za-z0-9_])(?<word>step|global_step|iteration|iter|epoch)(?<gap>[ \t]*[:=#]?[ \t]*)(?<number>\d+)(?:[^.\d]|$)",
+    )
 });
 
 /// The numbers in an output whose names say which direction is better, in the order of their first lines.

@@ -18,8 +18,7 @@ const MAX_COMMENTS: usize = 40;
 const REPLACE: &str = "REPLACE";
 
 /// Names of parameters that take the seed.
-const SEEDS: [&str; 7] =
-    ["seed", "random_seed", "random_state", "rng_seed", "manual_seed", "manualseed", "torch_seed"];
+const SEEDS: [&str; 7] = ["seed", "random_seed", "random_state", "rng_seed", "manual_seed", "manualseed", "torch_seed"];
 
 /// Form of booleans on the command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -101,11 +100,13 @@ fn wished(script: &Script, found: &Found, wish: &Wish) -> Result<Vec<Axis>, Init
         let exact = found.parameters.iter().find(|parameter| parameter.name == *name);
         let parameter = exact.or_else(|| found.parameters.iter().find(|one| spelled(&one.name) == spelled(name)));
         let names = || found.parameters.iter().map(|parameter| parameter.name.as_str());
-        let unknown = || InitError::NoParameter {
+        let unknown = || {
+            InitError::NoParameter {
             script: script.path.clone(),
             name: name.clone(),
             help: crate::recipe::suggest(name, "parameters", names())
                 .unwrap_or_else(|| format!("it shows none: write the command with `{{{name}}}`, as in `sweep run --axis {name}={values} -- python3 {} --{name} {{{name}}}`", script.path.display())),
+        }
         };
         let parameter = parameter.ok_or_else(unknown)?;
         let name = parameter.name.replace('.', "_");
@@ -148,7 +149,9 @@ fn booleans(parameters: &[&Parameter]) -> Booleans {
     match (has(Style::Flag), has(Style::Pair), has(Style::Truth), has(Style::Python)) {
         (false, false, true, false) => Booleans::Value,
         (false, false, false, true) => Booleans::Python,
-        (_, true, false, false) if !has(Style::Flag) && parameters.iter().filter(|one| one.style == Style::Pair).all(paired) => {
+        (_, true, false, false)
+            if !has(Style::Flag) && parameters.iter().filter(|one| one.style == Style::Pair).all(paired) =>
+        {
             Booleans::NoFlag
         }
         _ => Booleans::Flag,
@@ -271,11 +274,12 @@ fn argv(
 /// The folder that the script runs in.
 fn project(out: &mut String, script: &Script, file: &Path) {
     let folder = file.parent().unwrap_or_else(|| Path::new(""));
-    let project = if folder.as_os_str().is_empty() || folder == Path::new(".") { Path::new(".") } else { &script.folder };
+    let is_here = folder.as_os_str().is_empty() || folder == Path::new(".");
+    let project = if is_here { ".".to_owned() } else { scalar::text(&script.folder.to_string_lossy()) };
     let about = "The folder that the script runs in, as by hand. What it writes there is its own, and what it reads there decides \
                  when its results are out of date.";
     comment(out, "      ", about);
-    let _ = writeln!(out, "      project: {}", scalar::text(&project.to_string_lossy()));
+    let _ = writeln!(out, "      project: {project}");
     if script.path.is_absolute() && !script.path.starts_with(&script.folder) {
         let _ = writeln!(out, "      inputs: [{}]", scalar::text(&script.path.to_string_lossy()));
     }
@@ -388,20 +392,27 @@ pub(super) fn results(out: &mut String, name: &str, axes: Vec<&str>, wish: &Wish
     } else {
         ("", cells.join(", "))
     };
-    if axes.is_empty() && wish.metrics.is_empty() {
+    if wish.metrics.is_empty() && (wish.waits || axes.is_empty()) {
         return;
     }
     let rows = axes.join(", ");
     let _ = write!(out, "\ntables:\n  results:\n    from: {name}\n    rows: [{rows}]\n{note}    cells: [{cells}]\n");
     let Some(axis) = axes.first() else { return };
     if wish.curves.is_empty() {
-        let _ = write!(out, "\n# figures:\n#   loss: {{ from: {name}, kind: line, x: iteration, y: loss, color: {axis} }}\n");
+        let _ = write!(
+            out,
+            "\n# figures:\n#   loss: {{ from: {name}, kind: line, x: iteration, y: loss, color: {axis} }}\n"
+        );
         return;
     }
     out.push_str("\nfigures:\n");
     for (index, curve) in wish.curves.iter().enumerate() {
         let curve = scalar::text(curve);
-        let _ = writeln!(out, "  curve-{}: {{ from: {name}, kind: line, x: iteration, y: {curve}, color: {axis} }}", index + 1);
+        let _ = writeln!(
+            out,
+            "  curve-{}: {{ from: {name}, kind: line, x: iteration, y: {curve}, color: {axis} }}",
+            index + 1
+        );
     }
 }
 

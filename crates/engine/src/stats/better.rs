@@ -52,20 +52,59 @@ impl Better {
 
 /// Words for metrics of which less is better.
 const LESS: [&str; 21] = [
-    "loss", "nll", "ce", "crossentropy", "perplexity", "ppl", "bpb", "bpc", "bpd", "mse", "rmse", "mae", "mape", "err", "error",
-    "wer", "cer", "fid", "ece", "brier", "regret",
+    "loss",
+    "nll",
+    "ce",
+    "crossentropy",
+    "perplexity",
+    "ppl",
+    "bpb",
+    "bpc",
+    "bpd",
+    "mse",
+    "rmse",
+    "mae",
+    "mape",
+    "err",
+    "error",
+    "wer",
+    "cer",
+    "fid",
+    "ece",
+    "brier",
+    "regret",
 ];
 
 /// Words for metrics of which more is better.
 const MORE: [&str; 22] = [
-    "acc", "accuracy", "top1", "top5", "auc", "auroc", "auprc", "f1", "bleu", "rouge", "meteor", "miou", "iou", "dice", "recall",
-    "psnr", "ssim", "reward", "return", "returns", "elo", "r2",
+    "acc", "accuracy", "top1", "top5", "auc", "auroc", "auprc", "f1", "bleu", "rouge", "meteor", "miou", "iou", "dice",
+    "recall", "psnr", "ssim", "reward", "return", "returns", "elo", "r2",
 ];
 
 /// Words that say of which data, or how a metric was combined.
 const QUALIFIERS: [&str; 22] = [
-    "train", "training", "val", "valid", "validation", "dev", "test", "testing", "eval", "evaluation", "final", "best", "last",
-    "mean", "avg", "average", "total", "epoch", "episode", "episodic", "macro", "micro",
+    "train",
+    "training",
+    "val",
+    "valid",
+    "validation",
+    "dev",
+    "test",
+    "testing",
+    "eval",
+    "evaluation",
+    "final",
+    "best",
+    "last",
+    "mean",
+    "avg",
+    "average",
+    "total",
+    "epoch",
+    "episode",
+    "episodic",
+    "macro",
+    "micro",
 ];
 
 #[cfg(test)]
@@ -80,7 +119,9 @@ mod tests {
         for name in ["acc", "test_accuracy", "acc@1", "eval/f1_macro", "episode_reward", "top5_acc", "best_val_acc"] {
             assert_eq!(Better::of_name(name), Some(Better::More), "{name}");
         }
-        for name in ["lr", "loss_scale", "acc_step", "loss_acc", "step", "val", "", "glossy", "accumulate", "error_count"] {
+        for name in
+            ["lr", "loss_scale", "acc_step", "loss_acc", "step", "val", "", "glossy", "accumulate", "error_count"]
+        {
             assert_eq!(Better::of_name(name), None, "{name}");
         }
     }

@@ -47,7 +47,7 @@ fn a_program_runs_in_its_project_and_its_writes_are_its_own() {
     let sandbox = project();
     run(&sandbox);
     let report = sandbox.sweep(&["report", "recipe.yaml", "--format", "csv"]);
-    assert!(report.stdout.contains("0.1,1,") || report.stdout.contains("0.1,1.0"), "{}", report.stdout);
+    assert!(report.stdout.contains("\n0.1,loss,,1,") && report.stdout.contains("\n0.2,lines,,3,"), "{}", report.stdout);
     for path in ["code/runs", "code/log.csv", "data/cache"] {
         assert!(!sandbox.path(path).exists(), "{path}");
     }

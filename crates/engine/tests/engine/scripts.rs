@@ -93,7 +93,7 @@ fn numbers_of_a_log_are_metrics() {
     let args = ["--axis", "lr=0.3,0.6", "--", "python3", "main.py", "{lr}"];
     let ended = run(&sandbox, &args);
     assert!(ended.stderr.contains("metric `train_loss`, from lines such as: Epoch 2: train loss"), "{}", ended.stderr);
-    assert!(ended.stdout.contains("train_loss") && ended.stdout.contains("0.2000"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("train_loss") && ended.stdout.contains("0.200 "), "{}", ended.stdout);
     let count = sandbox.records().len();
     run(&sandbox, &args);
     assert_eq!(sandbox.records().len(), count, "nothing runs again");
@@ -102,7 +102,8 @@ fn numbers_of_a_log_are_metrics() {
 #[test]
 fn what_a_script_does_not_take_is_said() {
     let sandbox = project();
-    sandbox.write("plain.py", "import argparse\np = argparse.ArgumentParser()\np.add_argument('--lr')\np.parse_args()\n");
+    sandbox
+        .write("plain.py", "import argparse\np = argparse.ArgumentParser()\np.add_argument('--lr')\np.parse_args()\n");
     for (args, message) in [
         (&["train.py", "--axis", "learning=1"][..], "train.py has no parameter `learning`"),
         (&["train.py", "--axis", "ltr=1,2"], "`lr`"),
