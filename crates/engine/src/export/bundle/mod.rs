@@ -316,12 +316,7 @@ impl<W: Write> Writer<'_, W> {
     }
 
     /// Adds what jobs read, of at most `most` bytes together, and returns what is left out.
-    fn needed(
-        &mut self,
-        needed: &AllNeeded,
-        digests: &mut Digests,
-        most: u64,
-    ) -> io::Result<BTreeMap<PathBuf, u64>> {
+    fn needed(&mut self, needed: &AllNeeded, digests: &mut Digests, most: u64) -> io::Result<BTreeMap<PathBuf, u64>> {
         let mut left_out = BTreeMap::new();
         let mut all = 0;
         for needed in needed.iter() {

@@ -51,8 +51,11 @@ pub(super) struct AllNeeded {
 
 impl AllNeeded {
     pub(super) fn of(plan: &Plan, root: &Path) -> Self {
-        let needed = |(path, (digest, ignored)): (PathBuf, (String, Vec<String>))| {
-            Needed { place: relative(&path, root), path, digest, ignored }
+        let needed = |(path, (digest, ignored)): (PathBuf, (String, Vec<String>))| Needed {
+            place: relative(&path, root),
+            path,
+            digest,
+            ignored,
         };
         let of_job = |(id, _)| plan.inputs_of(id).into_iter().map(move |input| (input, plan.ignored_by(id)));
         let inputs: BTreeMap<PathBuf, _> =
