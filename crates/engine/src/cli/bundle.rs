@@ -134,7 +134,10 @@ fn say_left_out(left_out: &BTreeMap<PathBuf, u64>, limit: u64) {
     }
     let named = left_out.iter().take(MOST_NAMED);
     let named = named.map(|(path, bytes)| {
-        format!("{} ({})", clean(&path.display().to_string()), quantity(*bytes as f64, Unit::Bytes))
+        let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+        // The size is unknown of what cannot be archived: it has an empty folder, or a folder that two links lead to.
+        let why = if *bytes > 0 { quantity(*bytes as f64, Unit::Bytes) } else { "not only files".to_owned() };
+        format!("{} ({why})", clean(&path.display().to_string()))
     });
     let more =
         if left_out.len() > MOST_NAMED { format!(" and {} more", left_out.len() - MOST_NAMED) } else { String::new() };

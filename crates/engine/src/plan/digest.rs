@@ -264,7 +264,10 @@ impl Digests {
         let relative = if walk.ignore.is_by_name() { PathBuf::new() } else { inner.to_owned() };
         let place = (metadata.dev(), metadata.ino(), relative);
         match walk.folders.get(&place) {
-            Some(Some(digest)) => return Ok(digest.clone()),
+            Some(Some(digest)) => {
+                walk.found.insert(inner.to_owned(), None);
+                return Ok(digest.clone());
+            }
             Some(None) => {
                 return Err(io::Error::other(format!("{} is a link to a folder that contains it", path.display())));
             }

@@ -348,6 +348,40 @@ fn a_bundle_without_its_inputs_confirms_nothing() {
 }
 
 #[test]
+fn a_bundle_has_the_files_of_a_folder_that_count_and_no_others() {
+    let recipe = "
+name: study
+steps:
+  a:
+    uses: command
+    with: { argv: [cat, src/score.txt], inputs: [../src], ignore: ['*.cache'], metrics: { score: 'score=(.*)' } }
+";
+    let sandbox = Sandbox::new();
+    sandbox.write("recipes/study.yaml", recipe);
+    sandbox.write("src/score.txt", "score=7\n");
+    sandbox.write("src/.git/HEAD", "ref: refs/heads/secret\n");
+    fs_err::create_dir_all(sandbox.path("src/.git/refs/tags")).unwrap();
+    sandbox.write("src/train.cache", "cached\n");
+    sandbox.write("src/__pycache__/train.pyc", "compiled\n");
+    let run = sandbox.sweep(&["run", "recipes/study.yaml"]);
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    let created = sandbox.sweep(&["bundle", "create", "recipes/study.yaml"]);
+    assert_eq!(created.code, Some(0), "{}", created.stderr);
+    assert!(!created.stderr.contains("not in the bundle"), "{}", created.stderr);
+    let mut archive = tar::Archive::new(fs_err::File::open(sandbox.path("study.sweep.tar")).unwrap());
+    let names: Vec<String> =
+        archive.entries().unwrap().map(|entry| entry.unwrap().path().unwrap().display().to_string()).collect();
+    assert!(names.iter().any(|name| name.ends_with("src/score.txt")), "{names:?}");
+    for passed in [".git", "train.cache", "__pycache__"] {
+        assert!(!names.iter().any(|name| name.contains(passed)), "{passed}: {names:?}");
+    }
+    let there = moved(sandbox, &[]);
+    let ended = verify(&there, &["--rerun", "1", "--yes"]);
+    assert_eq!(ended.code, Some(0), "{}{}", ended.stdout, ended.stderr);
+    assert!(ended.stdout.contains("1 of 1 jobs that ran again agree"), "{}", ended.stdout);
+}
+
+#[test]
 fn an_input_that_a_recipe_names_by_an_absolute_path_is_in_the_bundle() {
     let data = Sandbox::new();
     data.write("in.txt", "some text\n");

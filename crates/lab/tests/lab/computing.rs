@@ -232,7 +232,7 @@ fn a_training_that_diverges_in_half_precision_ends_or_has_the_loss_of_its_weight
     let dir = tempfile::tempdir().unwrap();
     match run("train", merged(base, &wild), dir.path()) {
         Err(failure) => {
-            assert!(failure.message.contains("is NaN") || failure.message.contains("infinite"), "{failure:?}")
+            assert!(failure.message.contains("is NaN") || failure.message.contains("infinite"), "{failure:?}");
         }
         Ok(outcome) => {
             let of = |name: &str| outcome.metrics[name].value;

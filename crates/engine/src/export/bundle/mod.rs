@@ -29,7 +29,7 @@ pub use self::{
 use crate::{
     batches::sampler_files,
     host::archive::{self, Item, Unreadable},
-    plan::{Plan, hidden, normal},
+    plan::{Digests, Plan, hidden, normal},
     recipe::{Request, Step},
     record::{Key, Record},
     run::RunFolder,
@@ -204,7 +204,7 @@ pub fn write(
             out.add(&name, &text)?;
         }
     }
-    let left_out = out.needed(&needed, most)?;
+    let left_out = out.needed(&needed, &mut Digests::open(store.digests()), most)?;
     let mut jobs: Vec<BundledJob> = Vec::new();
     let mut environment: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for (_, job) in plan.jobs() {
@@ -316,11 +316,12 @@ impl<W: Write> Writer<'_, W> {
     }
 
     /// Adds what jobs read, of at most `most` bytes together, and returns what is left out.
-    fn needed(&mut self, needed: &AllNeeded, most: u64) -> io::Result<BTreeMap<PathBuf, u64>> {
+    fn needed(&mut self, needed: &AllNeeded, digests: &mut Digests, most: u64) -> io::Result<BTreeMap<PathBuf, u64>> {
         let mut left_out = BTreeMap::new();
         let mut all = 0;
-        for Needed { path, place, .. } in needed.iter() {
-            let files = places::files(path).unwrap_or_default();
+        for needed in needed.iter() {
+            let place = &needed.place;
+            let files = needed.files(digests).unwrap_or_default();
             let sizes: Vec<u64> = files.iter().filter_map(|(path, _)| Some(fs::metadata(path).ok()?.len())).collect();
             let bytes: u64 = sizes.iter().sum();
             // One that has gone since it was planned is left out, too.

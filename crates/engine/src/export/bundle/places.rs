@@ -38,6 +38,8 @@ pub(super) struct Needed {
     pub(super) place: PathBuf,
     /// Its digest when the jobs were planned.
     pub(super) digest: String,
+    /// Patterns of its files that are no content.
+    ignored: Vec<String>,
 }
 
 /// What jobs read: their inputs, and the code that earlier runs of them were observed to read.
@@ -49,16 +51,22 @@ pub(super) struct AllNeeded {
 
 impl AllNeeded {
     pub(super) fn of(plan: &Plan, root: &Path) -> Self {
-        let needed = |(path, digest): (PathBuf, String)| Needed { place: relative(&path, root), path, digest };
-        let inputs: BTreeMap<PathBuf, String> =
-            plan.inputs().into_iter().map(|(path, digest)| (normal(&path), digest)).collect();
+        let needed = |(path, (digest, ignored)): (PathBuf, (String, Vec<String>))| Needed {
+            place: relative(&path, root),
+            path,
+            digest,
+            ignored,
+        };
+        let of_job = |(id, _)| plan.inputs_of(id).into_iter().map(move |input| (input, plan.ignored_by(id)));
+        let inputs: BTreeMap<PathBuf, _> =
+            plan.jobs().flat_map(of_job).map(|((path, digest), ignored)| (normal(&path), (digest, ignored))).collect();
         let code = plan.jobs().filter_map(|(_, job)| job.code.as_ref());
         let mut files = BTreeMap::new();
         let mut seen = BTreeSet::new();
         // Many jobs share one list.
         for code in code.filter(|code| seen.insert(std::sync::Arc::as_ptr(code))) {
             let present = code.files.iter().filter(|file| file.digest != ABSENT);
-            files.extend(present.map(|file| (normal(&code.path(&file.path)), file.digest.clone())));
+            files.extend(present.map(|file| (normal(&code.path(&file.path)), (file.digest.clone(), Vec::new()))));
         }
         files.retain(|path, _| !inputs.contains_key(path));
         Self { inputs: inputs.into_iter().map(needed).collect(), code: files.into_iter().map(needed).collect() }
@@ -198,30 +206,26 @@ pub(super) fn relative(path: &Path, folder: &Path) -> PathBuf {
     up.chain(path.components().skip(common)).collect()
 }
 
-/// The files of an input, which may be a folder: paths, and names below the input's.
-///
-/// # Errors
-/// It cannot be read, or has an empty folder.
-pub(super) fn files(path: &Path) -> io::Result<Vec<(PathBuf, PathBuf)>> {
-    let mut found = Vec::new();
-    let mut open = vec![(path.to_owned(), PathBuf::new())];
-    while let Some((path, inner)) = open.pop() {
-        if !fs::metadata(&path)?.is_dir() {
-            found.push((path, inner));
-            continue;
+impl Needed {
+    /// The files of an input that its digest counts: paths, and names below the input's.
+    ///
+    /// # Errors
+    /// It cannot be read, or has an empty folder.
+    pub(super) fn files(&self, digests: &mut Digests) -> io::Result<Vec<(PathBuf, PathBuf)>> {
+        let tree = digests.tree(&self.path, &self.ignored)?;
+        let mut entries = tree.iter().peekable();
+        let mut found = Vec::new();
+        while let Some((inner, digest)) = entries.next() {
+            if digest.is_some() {
+                let path = if inner.as_os_str().is_empty() { self.path.clone() } else { self.path.join(inner) };
+                found.push((path, inner.clone()));
+            } else if !entries.peek().is_some_and(|(next, _)| next.starts_with(inner)) {
+                // The archive has files only, and an empty folder is a part of the input's digest.
+                return Err(io::Error::other("it has an empty folder"));
+            }
         }
-        let before = open.len();
-        for entry in fs::read_dir(&path)? {
-            let name = entry?.file_name();
-            open.push((path.join(&name), inner.join(name)));
-        }
-        if open.len() == before {
-            // The archive has files only, and an empty folder is a part of the input's digest.
-            return Err(io::Error::other("it has an empty folder"));
-        }
+        Ok(found)
     }
-    found.sort();
-    Ok(found)
 }
 
 /// Links the files that a bundle does not have to those of a folder that have the right content.
