@@ -11,21 +11,32 @@ use serde::{Deserialize, Serialize};
 /// Files and packages that a program read, in addition to its declared inputs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Observed {
-    /// Source of the observation.
-    pub tool: Tool,
+    /// Source of the observation; `None` if only the writes were observed.
+    pub tool: Option<Tool>,
     /// Files, by their path from the project's folder, or absolute outside of it, in the form of a record.
     pub files: BTreeMap<String, ObservedFile>,
+    /// Properties of other paths that the program asked for, by path as that of a file.
+    #[serde(default)]
+    pub facts: BTreeMap<String, String>,
+    /// Folders that the program listed, with the names in them, both in the form of a record.
+    #[serde(default)]
+    pub listed: BTreeMap<String, BTreeSet<String>>,
     /// Installed packages of Python that were imported, by name.
     pub packages: BTreeMap<String, Package>,
     /// Paths that the program created, changed, replaced or removed, absolute, in the form of a record.
     #[serde(default)]
     pub written: BTreeSet<String>,
+    /// Those of them that did not exist before.
+    #[serde(default)]
+    pub made: BTreeSet<String>,
 }
 
 /// Source of an observation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Tool {
+    /// The kernel's reports of system calls.
+    Kernel,
     /// Python's audit events.
     Audit,
     /// A file of dependencies that the program wrote.
@@ -37,6 +48,9 @@ pub enum Tool {
 pub struct ObservedFile {
     /// State of the file when it was read.
     pub stamp: FileStamp,
+    /// Digest of what was read, if the program itself has changed the file since.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
     /// File that imported it, in the same form as its own path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,

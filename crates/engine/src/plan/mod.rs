@@ -53,8 +53,8 @@ pub use self::{
     turns::Turn,
 };
 pub(crate) use self::{
-    code::{digest_now, project_of, set_file},
-    digest::normal,
+    code::{digest_now, project_of, set_file, state_now},
+    digest::{content_digest, normal},
     effects::{Layout, LayoutError},
     selection::{resolved, selected},
 };

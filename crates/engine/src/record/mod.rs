@@ -2,6 +2,7 @@
 
 mod conditions;
 mod deferred;
+pub(crate) mod fact;
 mod files;
 mod key;
 mod manifest;
@@ -18,7 +19,7 @@ pub use self::{
     deferred::{Product, Unresolved, resolve},
     files::Digest,
     key::{BadKey, Identity, Key},
-    manifest::{Manifest, ReadFile, ReadSet},
+    manifest::{Manifest, Own, ReadFile, ReadSet},
     milestones::{Milestone, Milestones},
     needed::{KeyList, Needed},
     prefix::Prefixes,
@@ -28,5 +29,5 @@ pub(crate) use self::{
     deferred::{Deferred, check, is_open, preview, taken, without_keys},
     files::of_folder,
     key::{digest_name, input_paths},
-    manifest::{ABSENT, ELSEWHERE, Observation, code_digest, path_text, text_path},
+    manifest::{ABSENT, ELSEWHERE, Observation, UNKNOWN, code_digest, other_code, path_text, text_path},
 };

@@ -141,7 +141,7 @@ impl<'a, 'o> Run<'a, 'o> {
             idle: IdleWorkers::default(),
             storing: BTreeSet::new(),
             patience: None,
-            digests: Arc::new(Mutex::new(Digests::open(store.digests()))),
+            digests: Arc::new(Mutex::new(Digests::open(store.digests()).with_manifests(store.manifests()))),
             waiting: BTreeSet::new(),
             retrying: BTreeMap::new(),
             attempts: BTreeMap::new(),

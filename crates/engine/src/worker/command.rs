@@ -93,13 +93,14 @@ fn attempt(command: &Command, job: &Job, folder: &Folder, channel: &mut Channel)
         None => channel.alive(),
     };
     let memory = OutOfMemory::lately();
-    let tracking = Tracking::of(command, job, &mut programs)?;
+    let tracking = Tracking::of(command, job, launcher.as_ref(), &mut programs)?;
     if let Some(launcher) = &launcher {
         programs = programs.iter().map(|program| launcher.wrap(program)).collect();
         launcher.clear();
     }
     let usage = Usage::start().map_err(disk("the program cannot be observed"))?;
-    let ended = program::run(programs, launcher.as_ref(), move |line| patterns.hear(line), &mut on_word)
+    let observer = tracking.as_ref().and_then(Tracking::hook);
+    let ended = program::run(programs, launcher.as_ref(), observer, move |line| patterns.hear(line), &mut on_word)
         .map_err(|error| not_started(command, folder.path(), &error))?;
     if let Some(launcher) = launcher.as_ref().filter(|_| !ended.status.success()) {
         launcher.clear();

@@ -43,6 +43,7 @@ mod looks;
 mod matrices;
 mod mistakes;
 mod nodes;
+mod observation;
 mod page;
 mod policies;
 mod programs;

@@ -219,13 +219,14 @@ fn declared_tracks_nothing_and_strict_refuses() {
     assert_eq!(message, "the program read files that are not declared: `b.py`; add it to `inputs`");
     sandbox.write("recipe.yaml", &recipe("strict").replace("[a.py]", "[a.py, b.py]"));
     run(&sandbox);
-    assert_eq!(manifests(&sandbox), Vec::<Value>::new());
+    let count = manifests(&sandbox).len();
+    assert!(manifests(&sandbox).iter().all(|manifest| files(&sandbox, manifest).is_empty()), "all files are declared");
 
     sandbox.write("recipe.yaml", &recipe("declared"));
     run(&sandbox);
     sandbox.write("b.py", "x = 1");
     sandbox.assert_all_cached(&["recipe.yaml"]);
-    assert_eq!(manifests(&sandbox), Vec::<Value>::new());
+    assert_eq!(manifests(&sandbox).len(), count);
     // The key does not say how the code is tracked.
     sandbox.write("recipe.yaml", &recipe("code"));
     sandbox.assert_all_cached(&["recipe.yaml"]);

@@ -205,8 +205,11 @@ impl Run<'_, '_> {
                 let tool = observed.tool;
                 let set =
                     reads.observed(observed, digests).map_err(|changed| NotStored::Changed(changed.while_it_ran()))?;
-                pending.add_manifest(&record.identity, tool, &set).map_err(NotStored::Store)?;
-                read = Some(set.id());
+                // A first run that reads nothing needs no manifest.
+                if let Some(tool) = tool.filter(|_| !set.is_empty() || !reads.is_empty()) {
+                    pending.add_manifest(&record.identity, tool, &set).map_err(NotStored::Store)?;
+                    read = Some(set.id());
+                }
             }
             // Before the record, with which the scratch folder goes.
             if let Some(stateful) = stateful {

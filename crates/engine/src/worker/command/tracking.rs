@@ -1,11 +1,12 @@
-//! The files that a program reads in addition to its declared inputs: observed through Python's audit events, or listed
-//! by the program itself in a file of dependencies.
+//! The files that a program reads in addition to its declared inputs: reported by the kernel, or, where that is not possible,
+//! by Python; or listed by the program itself in a file of dependencies.
 
 mod audit;
 mod depfile;
+mod kernel;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     io,
     path::{Path, PathBuf},
     process,
@@ -17,8 +18,13 @@ use sweep_job::{
     Failure, FailureKind, FileStamp, Job, Observed, ObservedFile, Report, Tool,
     tasks::{Command, Tracks},
 };
+use sweep_observer::{Hook, Seen};
 
-use self::audit::Audit;
+use self::{
+    audit::Audit,
+    kernel::{Kernel, Places},
+};
+use super::launcher::Launcher;
 use crate::{
     format::count,
     record::{path_text, text_path},
@@ -26,17 +32,21 @@ use crate::{
 
 /// Most files that a manifest has; of more, only those with code.
 const MOST_FILES: usize = 20_000;
+/// Most other paths that a manifest has.
+const MOST_FACTS: usize = 20_000;
 /// So many files are listed in a message.
 const LISTED: usize = 10;
 
 /// The observation of a program.
 pub(super) struct Tracking<'a> {
     command: &'a Command,
-    /// The project's folder.
-    project: PathBuf,
+    /// The project's folder; without one, only writes are observed.
+    project: Option<PathBuf>,
     /// Folders whose files are not observed: results, and the job's own.
     skipped: Vec<PathBuf>,
     audit: Audit,
+    /// The kernel's observation, or the reason for which there is none.
+    kernel: Result<Kernel, String>,
     begun: SystemTime,
 }
 
@@ -44,73 +54,179 @@ pub(super) struct Tracking<'a> {
 struct Read {
     stamp: FileStamp,
     by: Option<PathBuf>,
+    /// Digest of what was read, if the program has changed it since.
+    digest: Option<String>,
+}
+
+/// A file that was read.
+struct Noted {
+    read: Read,
+    /// True if the program had written it by then.
+    was_written_first: bool,
+}
+
+/// Everything that a program did.
+struct Found {
+    tool: Tool,
+    files: BTreeMap<PathBuf, Noted>,
+    facts: BTreeMap<PathBuf, String>,
+    listed: BTreeMap<PathBuf, BTreeSet<PathBuf>>,
+    modules: BTreeSet<(PathBuf, String)>,
+    written: BTreeSet<PathBuf>,
+    made: BTreeSet<PathBuf>,
 }
 
 impl<'a> Tracking<'a> {
-    /// Prepares the observation of a job's processes, which get the variables that make Python report what it reads.
-    /// `None` if nothing is to be observed.
+    /// Prepares the observation of a job's processes. `None` if nothing is to be observed.
     pub(super) fn of(
         command: &'a Command,
         job: &Job,
+        launcher: Option<&Launcher>,
         programs: &mut [process::Command],
     ) -> Result<Option<Self>, Failure> {
-        let tracking = Self::begin(command, job).map_err(|error| Failure {
+        let tracking = Self::begin(command, job, launcher).map_err(|error| Failure {
             kind: FailureKind::Io,
             message: format!("the files that the program reads cannot be observed: {error}"),
         })?;
-        if let Some(tracking) = &tracking {
-            for program in programs {
-                tracking.audit.prepare(program, &tracking.project, &tracking.skipped);
+        let Some(tracking) = tracking else { return Ok(None) };
+        if let (true, Err(reason)) = (tracking.is_strict(), &tracking.kernel) {
+            let message = format!(
+                "`tracks: strict` needs the observation of all files that the program reads, and there is none here: \
+                 {reason}; run the job where there is, or use `tracks: code`"
+            );
+            return Err(Failure { kind: FailureKind::Input, message });
+        }
+        for program in programs {
+            if tracking.kernel.is_ok() {
+                program.env(kernel::OBSERVED, "1");
+            }
+            if let Some(project) = &tracking.project {
+                tracking.audit.prepare(program, project, &tracking.skipped, tracking.kernel.is_ok());
             }
         }
-        Ok(tracking)
+        Ok(Some(tracking))
     }
 
-    fn begin(command: &'a Command, job: &Job) -> io::Result<Option<Self>> {
-        let Some(project) = job.project.as_deref().filter(|_| command.tracks != Some(Tracks::Declared)) else {
-            return Ok(None);
-        };
+    fn begin(command: &'a Command, job: &Job, launcher: Option<&Launcher>) -> io::Result<Option<Self>> {
+        let is_declared = command.tracks == Some(Tracks::Declared);
         // Another machine need not have it.
-        let Ok(project) = fs::canonicalize(project) else { return Ok(None) };
+        let project = job.project.as_deref().filter(|_| !is_declared).and_then(|path| fs::canonicalize(path).ok());
+        if project.is_none() && (!is_declared || command.inputs.is_empty()) {
+            return Ok(None);
+        }
         // The job's folder is `results/store/staging/KEY/files`.
         let results = job.dir.ancestors().nth(4).filter(|results| results.parent().is_some()).unwrap_or(&job.dir);
         let mut skipped = Vec::new();
         for folder in [results, job.dir.as_path(), job.scratch.as_path()] {
             let real = fs::canonicalize(folder)?;
             // Results in the project's folder itself are not told from the project.
-            skipped.extend((!project.starts_with(&real)).then_some(real));
+            let has_project = project.as_ref().is_some_and(|project| project.starts_with(&real));
+            skipped.extend((!has_project).then_some(real));
         }
-        let audit = Audit::begin(job.dir.parent().unwrap_or(&job.dir))?;
-        Ok(Some(Self { command, project, skipped, audit, begun: SystemTime::now() }))
+        let staging = job.dir.parent().unwrap_or(&job.dir);
+        let audit = Audit::begin(staging)?;
+        let own = [fs::canonicalize(staging)?, fs::canonicalize(&job.scratch)?];
+        let results = fs::canonicalize(results)?;
+        let results = skipped.contains(&results).then_some(results.as_path());
+        let places = Places { project: project.as_deref(), results, own: &own, skipped: &skipped };
+        let kernel = if launcher.is_some_and(|launcher| !launcher.is_local()) {
+            Err("a launcher starts its processes on other machines".to_owned())
+        } else {
+            Kernel::begin(command, &places)
+        };
+        let kernel =
+            kernel.map(|kernel| if command.tracks == Some(Tracks::Strict) { kernel.required() } else { kernel });
+        Ok(Some(Self { command, project, skipped, audit, kernel, begun: SystemTime::now() }))
+    }
+
+    /// The hook that puts a program under the kernel's observation.
+    pub(super) fn hook(&self) -> Option<&Hook> {
+        self.kernel.as_ref().ok().map(Kernel::hook)
+    }
+
+    fn is_strict(&self) -> bool {
+        self.command.tracks == Some(Tracks::Strict)
     }
 
     /// Reports what the program has read. Must be called before the job's folder is cleared.
-    pub(super) fn end(self, folder: &Path, report: &mut dyn Report) -> Result<(), Failure> {
-        if let Some(observed) = self.observed(folder, report)? {
-            report.observed(observed);
-        }
-        Ok(())
-    }
-
-    fn observed(&self, folder: &Path, report: &mut dyn Report) -> Result<Option<Observed>, Failure> {
-        let disk = |error: io::Error| Failure {
-            kind: FailureKind::Io,
-            message: format!("the list of the files that the program read cannot be used: {error}"),
+    pub(super) fn end(mut self, folder: &Path, report: &mut dyn Report) -> Result<(), Failure> {
+        let kernel = std::mem::replace(&mut self.kernel, Err(String::new()));
+        let found = match kernel {
+            Ok(kernel) => {
+                let seen = kernel.end()?;
+                self.of_kernel(seen, report)?
+            }
+            Err(reason) => self.of_python(&reason, report)?,
         };
-        let mut seen = self.audit.read().map_err(disk)?;
-        let mut tool = Tool::Audit;
+        let Some(mut found) = found else { return Ok(()) };
         if let Some(depfile) = &self.command.depfile {
-            tool = Tool::Depfile;
+            found.tool = Tool::Depfile;
             let listed = depfile::read(&folder.join(&depfile.0)).map_err(|reason| Failure {
                 kind: FailureKind::Experiment,
                 message: format!("the file of dependencies `{}` {reason}", depfile.0),
             })?;
-            self.add_listed(&listed, folder, &mut seen)?;
-        } else if !seen.begun {
-            if self.command.tracks.is_some() || self.is_python() {
-                let advice = "Python was started with -S, -I or -E, or without the environment of the job";
-                report.note(&format!("the files that the program read are not tracked: {advice}"));
+            self.add_listed(&listed, folder, &mut found.files)?;
+        }
+        let observed = self.observed(found, report)?;
+        report.observed(observed);
+        Ok(())
+    }
+
+    /// Reports of the kernel, with what Python adds to them.
+    fn of_kernel(&self, seen: Seen, report: &mut dyn Report) -> Result<Option<Found>, Failure> {
+        if let Some(first) = seen.privileged.first().filter(|_| !rustix::process::geteuid().is_root()) {
+            let first = first.display();
+            report.note(&format!(
+                "`{first}` runs without the rights of its owner, because it is observed; with `SWEEP_OBSERVE: off` in `env` \
+                 it has them"
+            ));
+        }
+        let reasons: Vec<&str> = seen.blind.iter().map(|blind| blind.reason()).collect();
+        if self.project.is_some() && !reasons.is_empty() {
+            let reasons = reasons.join(", and ");
+            if self.is_strict() {
+                let message = format!("the files that the program read are not known: {reasons}; use `tracks: code`");
+                return Err(Failure { kind: FailureKind::Input, message });
             }
+            report.note(&format!("not observed: some files that the program reads, because {reasons}"));
+        }
+        if seen.is_cut {
+            report.note("not observed: the program looks at more than 200,000 paths of the project");
+        }
+        if let Some(lost) = seen.lost.first() {
+            let shown = path_text(self.place(lost));
+            report.note(&format!(
+                "not observed: the content of `{shown}` before the program changed it; it is too large"
+            ));
+        }
+        let python = self.audit.read().map_err(unusable)?;
+        let (facts, listed) = kernel::facts(&seen, &python);
+        let text = |module: &std::ffi::OsString| module.to_str().map(str::to_owned);
+        let modules = seen.modules.iter().filter_map(|(folder, module)| Some((folder.clone(), text(module)?)));
+        Ok(Some(Found {
+            tool: Tool::Kernel,
+            files: kernel::files(&seen.files, &python),
+            facts,
+            listed,
+            modules: modules.collect(),
+            written: seen.written,
+            made: seen.made,
+        }))
+    }
+
+    /// Reports of Python alone.
+    fn of_python(&self, reason: &str, report: &mut dyn Report) -> Result<Option<Found>, Failure> {
+        let mut seen = self.audit.read().map_err(unusable)?;
+        let is_alone = self.command.depfile.is_none();
+        if self.project.is_some() && is_alone {
+            let others = if seen.begun {
+                "the files that other programs than Python read"
+            } else {
+                "the files that the program reads"
+            };
+            report.note(&format!("not observed: {others}, because {reason}; add them to `inputs`"));
+        }
+        if !seen.begun && is_alone {
             return Ok(None);
         }
         for path in &seen.written {
@@ -119,16 +235,49 @@ impl<'a> Tracking<'a> {
                 report.note(&format!("`{shown}` is not tracked: the program reads it and writes it"));
             }
         }
-        let written = seen.written.iter().map(|path| path_text(path)).collect();
-        let files = self.files(seen.read, report);
-        if self.command.tracks == Some(Tracks::Strict) {
-            return if files.is_empty() { Ok(None) } else { Err(undeclared(&files)) };
+        let (facts, listed, made) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
+        let audit::Seen { read: files, packages: modules, written, .. } = seen;
+        Ok(Some(Found { tool: Tool::Audit, files, facts, listed, modules, written, made }))
+    }
+
+    /// The report on what was found.
+    fn observed(&self, found: Found, report: &mut dyn Report) -> Result<Observed, Failure> {
+        let texts = |paths: BTreeSet<PathBuf>| paths.iter().map(|path| path_text(path)).collect();
+        let Found { tool, files, facts, listed, modules, written, made } = found;
+        let inputs: Vec<PathBuf> =
+            self.command.inputs.iter().filter_map(|input| fs::canonicalize(&input.0).ok()).collect();
+        let is_input = |path: &Path| inputs.iter().any(|input| path.starts_with(input));
+        let files = self.files(files, &written, &is_input, report);
+        let place = |path: &Path| path_text(self.place(path));
+        let mut facts: BTreeMap<String, String> =
+            facts.into_iter().filter(|(path, _)| !is_input(path)).map(|(path, fact)| (place(&path), fact)).collect();
+        let listed: BTreeMap<String, BTreeSet<String>> = listed
+            .into_iter()
+            .filter(|(path, _)| !is_input(path))
+            .map(|(path, names)| (place(&path), names.iter().map(|name| path_text(name)).collect()))
+            .collect();
+        if self.is_strict() && !(files.is_empty() && listed.is_empty()) {
+            return Err(undeclared(&files, &listed));
         }
-        Ok(Some(Observed { tool, files, packages: audit::packages(&seen.packages), written }))
+        if facts.len() > MOST_FACTS {
+            report.note(&format!(
+                "not observed: names that the program looks for, of which there are more than {MOST_FACTS}; add their folder to \
+                 `inputs`"
+            ));
+            facts.clear();
+        }
+        let tool = self.project.is_some().then_some(tool);
+        let packages = if tool.is_some() { audit::packages(&modules) } else { BTreeMap::new() };
+        Ok(Observed { tool, files, facts, listed, packages, written: texts(written), made: texts(made) })
     }
 
     /// Adds the files of a list of dependencies.
-    fn add_listed(&self, listed: &[PathBuf], folder: &Path, seen: &mut audit::Seen) -> Result<(), Failure> {
+    fn add_listed(
+        &self,
+        listed: &[PathBuf],
+        folder: &Path,
+        files: &mut BTreeMap<PathBuf, Noted>,
+    ) -> Result<(), Failure> {
         for path in listed {
             let Ok(real) = fs::canonicalize(folder.join(path)) else { continue };
             let Ok(metadata) = fs::metadata(&real) else { continue };
@@ -142,33 +291,38 @@ impl<'a> Tracking<'a> {
                     message: format!("the input `{shown}` changed after it was planned, while the job ran; run again"),
                 });
             }
-            let read = Read { stamp: FileStamp::of(&metadata), by: None };
-            seen.read.insert(real, audit::Noted { read, was_written_first: false });
+            let read = Read { stamp: FileStamp::of(&metadata), by: None, digest: None };
+            files.entry(real).or_insert(Noted { read, was_written_first: false });
         }
         Ok(())
     }
 
     /// The files that are not declared inputs, by their paths from the project's folder.
-    fn files(&self, read: BTreeMap<PathBuf, audit::Noted>, report: &mut dyn Report) -> BTreeMap<String, ObservedFile> {
-        let inputs: Vec<PathBuf> =
-            self.command.inputs.iter().filter_map(|input| fs::canonicalize(&input.0).ok()).collect();
+    fn files(
+        &self,
+        read: BTreeMap<PathBuf, Noted>,
+        written: &BTreeSet<PathBuf>,
+        is_input: &dyn Fn(&Path) -> bool,
+        report: &mut dyn Report,
+    ) -> BTreeMap<String, ObservedFile> {
         let too_many = read.len() > MOST_FILES;
         let mut gone = Vec::new();
         let mut files = BTreeMap::new();
-        for (path, audit::Noted { read, .. }) in read {
-            if inputs.iter().any(|input| path.starts_with(input)) {
+        for (path, Noted { read, .. }) in read {
+            if is_input(&path) {
                 continue;
             }
             if too_many && path.extension().is_none_or(|end| end != "py" && end != "so") {
                 continue;
             }
             let text = path_text(self.place(&path));
-            if !path.is_file() {
+            if !path.is_file() && !written.contains(&path) {
                 gone.push(text);
                 continue;
             }
-            let by = read.by.as_deref().and_then(|by| by.strip_prefix(&self.project).ok()).map(path_text);
-            files.insert(text, ObservedFile { stamp: read.stamp, by });
+            let by = read.by.as_deref().zip(self.project.as_deref());
+            let by = by.and_then(|(by, project)| by.strip_prefix(project).ok()).map(path_text);
+            files.insert(text, ObservedFile { stamp: read.stamp, digest: read.digest, by });
         }
         if too_many {
             report.note(&format!(
@@ -186,20 +340,33 @@ impl<'a> Tracking<'a> {
 
     /// A path from the project's folder, or as it is.
     fn place<'p>(&self, path: &'p Path) -> &'p Path {
-        path.strip_prefix(&self.project).unwrap_or(path)
-    }
-
-    /// True if the program is Python by its name.
-    fn is_python(&self) -> bool {
-        let name = self.command.argv.first().and_then(|name| Path::new(&name.0).file_name()?.to_str());
-        name.is_some_and(|name| name.starts_with("python") || name.starts_with("pypy"))
+        self.project.as_ref().and_then(|project| path.strip_prefix(project).ok()).unwrap_or(path)
     }
 }
 
-fn undeclared(files: &BTreeMap<String, ObservedFile>) -> Failure {
-    let shown: Vec<String> = files.keys().take(LISTED).map(|path| format!("`{}`", text_path(path).display())).collect();
-    let more = if files.len() > LISTED { format!(" and {} more", files.len() - LISTED) } else { String::new() };
-    let (shown, them) = (shown.join(", "), if files.len() == 1 { "it" } else { "them" });
-    let message = format!("the program read files that are not declared: {shown}{more}; add {them} to `inputs`");
-    Failure { kind: FailureKind::Input, message }
+fn unusable(error: io::Error) -> Failure {
+    let message = format!("the list of the files that the program read cannot be used: {error}");
+    Failure { kind: FailureKind::Io, message }
+}
+
+fn undeclared(files: &BTreeMap<String, ObservedFile>, listed: &BTreeMap<String, BTreeSet<String>>) -> Failure {
+    let named = |paths: Vec<&String>| {
+        let shown: Vec<String> = paths.iter().take(LISTED).map(|path| shown(path)).collect();
+        let more = if paths.len() > LISTED { format!(" and {} more", paths.len() - LISTED) } else { String::new() };
+        shown.join(", ") + &more
+    };
+    let read = format!("read files that are not declared: {}", named(files.keys().collect()));
+    let looked = format!("listed folders that are not declared: {}", named(listed.keys().collect()));
+    let what = match (files.is_empty(), listed.is_empty()) {
+        (false, true) => read,
+        (true, _) => looked,
+        (false, false) => format!("{read}; it {looked}"),
+    };
+    let them = if files.len() + listed.len() == 1 { "it" } else { "them" };
+    Failure { kind: FailureKind::Input, message: format!("the program {what}; add {them} to `inputs`") }
+}
+
+/// A path of the project for people.
+fn shown(path: &str) -> String {
+    if path.is_empty() { "the project's folder".to_owned() } else { format!("`{}`", text_path(path).display()) }
 }

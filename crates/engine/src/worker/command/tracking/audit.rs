@@ -12,7 +12,7 @@ use std::{
 use fs_err as fs;
 use sweep_job::{FileStamp, Package};
 
-use super::Read;
+use super::{Noted, Read};
 use crate::{
     host::packages::{installed, named, normalized},
     record::path_text,
@@ -42,13 +42,12 @@ pub(super) struct Seen {
     pub(super) written: BTreeSet<PathBuf>,
     /// Modules of installed packages, with the folders that they are installed in.
     pub(super) packages: BTreeSet<(PathBuf, String)>,
-}
-
-/// A file that was read.
-pub(super) struct Noted {
-    pub(super) read: Read,
-    /// True if the program had written it by then.
-    pub(super) was_written_first: bool,
+    /// Files that import others, by the others.
+    pub(super) importers: BTreeMap<PathBuf, PathBuf>,
+    /// Numbers of times that the import system listed folders.
+    pub(super) listed: BTreeMap<PathBuf, usize>,
+    /// Modules that were looked for.
+    pub(super) wanted: BTreeSet<String>,
 }
 
 impl Audit {
@@ -66,8 +65,9 @@ impl Audit {
         self.folder.join(READS)
     }
 
-    /// Adds the variables that make Python import the module.
-    pub(super) fn prepare(&self, program: &mut Command, project: &Path, skipped: &[PathBuf]) {
+    /// Adds the variables that make Python import the module. `is_aid` if the kernel reports the files, and Python adds only
+    /// what the kernel does not know.
+    pub(super) fn prepare(&self, program: &mut Command, project: &Path, skipped: &[PathBuf], is_aid: bool) {
         let own =
             program.get_envs().find(|(name, _)| *name == "PYTHONPATH").map(|(_, value)| value.map(OsStr::to_owned));
         let before = own.unwrap_or_else(|| std::env::var_os("PYTHONPATH")).filter(|path| !path.is_empty());
@@ -80,6 +80,9 @@ impl Audit {
         let skipped: Vec<&OsStr> = skipped.iter().map(|path| path.as_os_str()).collect();
         program.env("PYTHONPATH", path).env("SWEEP_READS", self.reads()).env("SWEEP_PROJECT", project);
         program.env("SWEEP_SKIPPED", skipped.join(OsStr::new("\n")));
+        if is_aid {
+            program.env("SWEEP_READS_AID", "1");
+        }
     }
 
     /// Files and packages that the module has reported.
@@ -109,7 +112,7 @@ fn parse(text: &[u8]) -> Seen {
                 }
                 let by = (!by.is_empty()).then(|| PathBuf::from(unescaped(by)));
                 let was_written_first = seen.written.contains(&path);
-                let noted = Noted { read: Read { stamp, by }, was_written_first };
+                let noted = Noted { read: Read { stamp, by, digest: None }, was_written_first };
                 let known = seen.read.entry(path).or_insert(noted);
                 // Read again with another content: no digest would be that of what was read.
                 if known.read.stamp != stamp {
@@ -118,6 +121,22 @@ fn parse(text: &[u8]) -> Seen {
             }
             [b"write", path] => {
                 seen.written.insert(PathBuf::from(unescaped(path)));
+            }
+            [b"by", path, by] if !by.is_empty() => {
+                if let Ok(path) = fs::canonicalize(PathBuf::from(unescaped(path))) {
+                    let by = PathBuf::from(unescaped(by));
+                    seen.importers.entry(path).or_insert_with(|| fs::canonicalize(&by).unwrap_or(by));
+                }
+            }
+            [b"lists", folder] => {
+                if let Ok(folder) = fs::canonicalize(PathBuf::from(unescaped(folder))) {
+                    *seen.listed.entry(folder).or_default() += 1;
+                }
+            }
+            [b"wants", module] => {
+                // What is no word cannot be told from others in a list.
+                let is_word = !module.iter().any(u8::is_ascii_whitespace);
+                seen.wanted.extend(str::from_utf8(module).ok().filter(|_| is_word).map(str::to_owned));
             }
             [b"package", folder, module] => {
                 if let Ok(module) = str::from_utf8(module) {

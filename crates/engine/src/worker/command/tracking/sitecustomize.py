@@ -10,6 +10,14 @@ than all of this:
     write  path
     package  folder  module
 
+Where the kernel reports the files (SWEEP_READS_AID), only what it does not know: the importers of modules, folders that the
+import system lists, and names of modules that are looked for:
+
+    begin  process
+    by     path  importer
+    lists  folder
+    wants  module
+
 Nothing here may fail or change what the program does: every error is ignored, and the module that has the name
 `sitecustomize` without this one is imported in its place.
 """
@@ -28,6 +36,7 @@ def _observe():
     fsencode, fspath, realpath = os.fsencode, os.fspath, os.path.realpath
     getframe = sys._getframe
     top = os.path.join(os.path.realpath(project), "")
+    aids = bool(os.environ.get("SWEEP_READS_AID"))
     seen = set()
     skipped = [folder for folder in os.environ.get("SWEEP_SKIPPED", "").split("\n") if folder]
     # An environment in the project's folder, or a project in the environment's.
@@ -88,7 +97,7 @@ def _observe():
                 name = frame.f_code.co_filename
                 # The import system, `runpy`, and this file.
                 if not name.startswith("<frozen ") and name != __file__ and not name.startswith(library):
-                    return b"" if name.startswith("<") else escaped(realpath(name))
+                    return b"" if name.startswith("<") else escaped(absolute(name) if aids else realpath(name))
                 frame = frame.f_back
         except ValueError:
             pass
@@ -99,6 +108,13 @@ def _observe():
 
     def read(path):
         path = source(absolute(path))
+        if aids:
+            # No look at any file: the kernel would report that, too.
+            if path not in seen and path.endswith((".py", ".so", ".pyc")) and not path.startswith(library):
+                seen.add(path)
+                if "/site-packages/" not in path and "/dist-packages/" not in path:
+                    say(b"by", escaped(path), importer())
+            return
         if path in seen or installed(path) or path.startswith(library):
             return
         if len(seen) < 200_000 or path.startswith(top):
@@ -116,7 +132,7 @@ def _observe():
 
     def written(path):
         path = absolute(path)
-        if ("write", path) in seen or "__pycache__" in path:
+        if aids or ("write", path) in seen or "__pycache__" in path:
             return
         seen.add(("write", path))
         real = realpath(path)
@@ -151,8 +167,19 @@ def _observe():
                     read(path)
             except Exception:
                 pass
+        elif event == "os.listdir":
+            try:
+                if aids and getframe(1).f_code.co_filename.startswith("<frozen importlib"):
+                    say(b"lists", escaped(absolute(text(arguments[0]) or ".")))
+            except Exception:
+                pass
         elif event == "import":
             try:
+                if aids:
+                    module = arguments[0].split(".", 1)[0]
+                    if ("wants", module) not in seen:
+                        seen.add(("wants", module))
+                        say(b"wants", escaped(module))
                 # Only of an extension module the file is known here.
                 path = text(arguments[1])
                 if path:
@@ -169,6 +196,8 @@ def _observe():
 
     def modules():
         """Modules that were imported before, and those that were found without opening a file."""
+        if aids:
+            return
         for module in list(sys.modules.values()):
             try:
                 path = getattr(module, "__file__", None)
@@ -179,6 +208,10 @@ def _observe():
 
     say(b"begin", b"%d" % os.getpid())
     modules()
+    if aids:
+        for folder, finder in list(sys.path_importer_cache.items()):
+            if getattr(finder, "_path_mtime", -1) != -1:
+                say(b"lists", escaped(absolute(folder)))
     sys.addaudithook(hook)
     import atexit
 
