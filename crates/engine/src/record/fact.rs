@@ -79,7 +79,7 @@ pub(crate) fn now(fact: &str, path: &Path, is_made: &mut dyn FnMut(&Path) -> boo
     }
     if let Some(modules) = fact.strip_prefix(WITHOUT) {
         let Ok(names) = names(path) else { return state(path) };
-        let wanted: BTreeSet<&str> = modules.split(' ').collect();
+        let wanted: BTreeSet<&str> = modules.split(' ').filter(|module| !module.is_empty()).collect();
         let found: BTreeSet<&str> =
             names.iter().filter_map(|name| module(name)).filter(|name| wanted.contains(name)).collect();
         let found: Vec<&str> = found.into_iter().filter(|name| is_importable(path, name)).collect();
@@ -175,6 +175,9 @@ mod tests {
         let modules = of_modules(["numpy", "utils"].into_iter());
         assert_eq!(now(&modules, path, nobody), modules);
         assert_eq!(now(ABSENT, &path.join("utils.py"), nobody), ABSENT);
+        fs::write(path.join(".hidden"), "").unwrap();
+        assert_eq!(now(WITHOUT, path, nobody), WITHOUT, "no module was looked for");
+        fs::remove_file(path.join(".hidden")).unwrap();
 
         fs::write(path.join("utils.py"), "").unwrap();
         assert_ne!(now(&names, path, nobody), names);
