@@ -242,12 +242,13 @@ fn the_evidence_follows_from_its_records() {
 /// State of `claim`, if the jobs whose label has `of` measured `numbers`, and those whose label has `to` measured 1.
 fn said(plan: &Plan, claim: &str, metric: &str, [of, to]: [&str; 2], numbers: &[f64]) -> String {
     let mut measured = BTreeMap::new();
+    let unit = if metric == "time.call" { Unit::Seconds } else { Unit::SequencesPerSecond };
     for (side, numbers) in [(of, numbers), (to, &[1.0, 1.01, 0.99][..numbers.len().min(3)])] {
         let jobs = plan.jobs().filter(|(_, job)| job.label.to_string().contains(side));
         for ((id, job), number) in jobs.zip(numbers) {
             let record = Measured {
                 key: job.key,
-                metrics: Metrics::from_iter([(metric.to_owned(), Metric { value: *number, unit: Unit::Seconds })]),
+                metrics: Metrics::from_iter([(metric.to_owned(), Metric { value: *number, unit })]),
                 started: jiff::Timestamp::UNIX_EPOCH,
                 seconds: 1.0,
                 backend: Some(Backend::Cpu),
@@ -256,6 +257,7 @@ fn said(plan: &Plan, claim: &str, metric: &str, [of, to]: [&str; 2], numbers: &[
                 sweep: "a test".to_owned(),
                 origin: None,
                 under: None,
+                remarks: sweep_engine::record::Remarks::default(),
             };
             measured.insert(id, record);
         }

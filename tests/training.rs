@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the message")]
 
 use std::{
+    collections::BTreeSet,
     io::{Read as _, Write as _},
     path::Path,
     process::{Command, Output, Stdio},
@@ -280,6 +281,7 @@ fn worked(folder: &Path, more: &Value) -> (Outcome, f64) {
         nodes: 1,
         heartbeat: None,
         log: None,
+        used: BTreeSet::new(),
     };
     let mut worker = Command::new(env!("CARGO_BIN_EXE_sweep"))
         .args(["worker", "--engine", &std::process::id().to_string()])

@@ -10,26 +10,39 @@ from ._contract import contract
 
 
 class UnknownParameter(AttributeError, KeyError):
-    """A parameter that neither the recipe nor the script's defaults have."""
+    """A parameter that neither the recipe nor the script's defaults have, or that only the recipe has."""
 
     def __init__(self, name: str, known: Iterable[str]) -> None:
-        names = sorted(known)
-        near = difflib.get_close_matches(name, names, n=3)
-        if near:
-            help_text = "did you mean " + " or ".join(f"`{other}`" for other in near) + "?"
-        elif names:
-            shown = ", ".join(f"`{other}`" for other in names[:20])
-            help_text = f"there are {shown}" + (" and others" if len(names) > 20 else "")
-        else:
-            help_text = "there are no parameters"
-        self.message = f"neither the recipe's `params` nor the defaults of `sweep.params` have `{name}`; {help_text}"
+        self.message = (
+            f"neither the recipe's `params` nor the defaults of `sweep.params` have `{name}`; {_suggestion(name, known)}"
+        )
         super().__init__(self.message)
+
+    @classmethod
+    def of_recipe(cls, names: List[str], known: Iterable[str]) -> UnknownParameter:
+        """Names of the recipe's `params` that the defaults do not have."""
+        shown = ", ".join(f"`{name}`" for name in names[:3]) + (" and others" if len(names) > 3 else "")
+        return _restore_error(
+            f"the recipe's `params` have {shown}, the defaults of `sweep.params` do not; {_suggestion(names[0], known)}; "
+            "`sweep.params(..., NAME=DEFAULT)` takes other names, too"
+        )
 
     def __str__(self) -> str:
         return self.message
 
     def __reduce__(self) -> Tuple[Any, ...]:
         return (_restore_error, (self.message,))
+
+
+def _suggestion(name: str, known: Iterable[str]) -> str:
+    names = sorted(known)
+    near = difflib.get_close_matches(name, names, n=3)
+    if near:
+        return "did you mean " + " or ".join(f"`{other}`" for other in near) + "?"
+    if not names:
+        return "there are no parameters"
+    shown = ", ".join(f"`{other}`" for other in names[:8])
+    return f"there are {shown}" + (" and others" if len(names) > 8 else "")
 
 
 def _restore_error(message: str) -> UnknownParameter:
@@ -92,14 +105,42 @@ def _nested(value: Any) -> Any:
     return Params(value) if type(value) is dict else value
 
 
-def params(**defaults: Any) -> Params:
+def params(*others: Any, **defaults: Any) -> Params:
     """The parameters of the job: the recipe's `params`, and `defaults` for those that it does not give.
 
-    Names that only the recipe has are kept. Mappings are merged. A default says the kind of a value: a number that the
-    recipe gives as text is a `TypeError`, and an integer for a default that is a float becomes a float.
-    By hand, the answer is the defaults: `sys.argv` is not read.
+    A name that the recipe has and the defaults do not is an `UnknownParameter`, because its value would have no effect.
+    `sweep.params()` without defaults takes all names, and `sweep.params(..., lr=0.1)` takes names beside the defaults: for
+    scripts that read their parameters in several places. Mappings are merged, and one with names takes no other names.
+    A default says the kind of a value: a number that the recipe gives as text is a `TypeError`, and an integer for a default
+    that is a float becomes a float. By hand, the answer is the defaults: `sys.argv` is not read.
     """
-    return Params(_merge(defaults, recipe_params(), ""))
+    if others not in ((), (...,)):
+        raise TypeError("`sweep.params` takes defaults by their names, and `...` before them for other names")
+    given = recipe_params()
+    if defaults and not others:
+        unknown = _unknown(defaults, given, "")
+        if unknown:
+            raise UnknownParameter.of_recipe(unknown, _names(defaults, ""))
+    return Params(_merge(defaults, given, ""))
+
+
+def _unknown(defaults: Mapping[str, Any], given: Mapping[str, Any], within: str) -> List[str]:
+    """The names that are given and have no default. A default without names in it takes all."""
+    unknown: List[str] = []
+    for name, value in given.items():
+        if name not in defaults:
+            unknown.append(within + name)
+        elif isinstance(defaults[name], Mapping) and defaults[name] and isinstance(value, Mapping):
+            unknown.extend(_unknown(defaults[name], value, within + name + "."))
+    return unknown
+
+
+def _names(defaults: Mapping[str, Any], within: str) -> Iterable[str]:
+    """The names of defaults, with those inside of them."""
+    for name, value in defaults.items():
+        yield within + name
+        if isinstance(value, Mapping):
+            yield from _names(value, within + name + ".")
 
 
 def recipe_params() -> Dict[str, Any]:

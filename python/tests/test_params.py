@@ -11,7 +11,7 @@ class Parameters(unittest.TestCase):
             ended = job.run(
                 """
                 import json, sweep
-                p = sweep.params(lr=1e-3, depth=4, opt={"wd": 0.1, "eps": 1e-8}, betas=(0.9, 0.99), name=None)
+                p = sweep.params(..., lr=1e-3, depth=4, opt={"wd": 0.1, "eps": 1e-8}, betas=(0.9, 0.99), name=None)
                 assert p.lr == 1 and type(p.lr) is float, p
                 assert p["depth"] == 4 and p.depth == 4
                 assert p.only == "recipe" and p.get("none", 7) == 7
@@ -32,7 +32,7 @@ class Parameters(unittest.TestCase):
             job.run(
                 """
                 import pickle, sweep
-                p = sweep.params(depth=4)
+                p = sweep.params(..., depth=4)
                 for look in (lambda: p.learning_rat, lambda: p["learning_rat"]):
                     try:
                         look()
@@ -43,6 +43,35 @@ class Parameters(unittest.TestCase):
                     assert "did you mean `learning_rate`?" in text, text
                 """
             )
+
+    def test_names_that_only_the_recipe_has_are_errors(self) -> None:
+        for given, call, said in [
+            ({"learning_rate": 0.1}, "lr=0.5", "have `learning_rate`, the defaults of `sweep.params` do not; there are `lr`"),
+            ({"lr": 0.1, "dept": 3}, "lr=0.5, depth=4", "`dept`, the defaults of `sweep.params` do not; did you mean `depth`?"),
+            ({"opt": {"wdd": 1}}, "opt={'wd': 0.1}", "have `opt.wdd`, the defaults"),
+            ({"a": 1, "b": 2, "c": 3, "d": 4}, "e=5", "have `a`, `b`, `c` and others, the"),
+            ({"x": None}, "lr=0.5", "have `x`, the"),
+        ]:
+            with Job(given) as job:
+                ended = job.end(job.start(f"import sweep; sweep.params({call})"))
+                self.assertEqual(ended.code, 1, (given, call))
+                last = ended.stderr.strip().splitlines()[-1]
+                self.assertIn(said, last)
+                self.assertIn("`sweep.params(..., NAME=DEFAULT)` takes other names, too", last)
+        for given, call in [
+            ({"learning_rate": 0.1}, ""),
+            ({"learning_rate": 0.1}, "..., lr=0.5"),
+            ({"kwargs": {"a": 1}}, "kwargs={}"),
+            ({"kwargs": {"a": 1}}, "kwargs=None"),
+        ]:
+            with Job(given) as job:
+                ended = job.end(job.start(f"import sweep; p = sweep.params({call}); assert set(p) >= {set(given)!r}"))
+                self.assertEqual(ended.code, 0, (given, call, ended.stderr))
+
+    def test_only_dots_come_before_the_defaults(self) -> None:
+        with Job({}) as job:
+            ended = job.end(job.start("import sweep; sweep.params({'lr': 1})"))
+            self.assertIn("TypeError: `sweep.params` takes defaults by their names", ended.stderr)
 
     def test_kinds_that_do_not_fit_are_errors(self) -> None:
         for value, default, fits in [

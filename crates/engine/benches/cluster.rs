@@ -43,7 +43,7 @@ fn with(script: &str, measure: impl FnOnce(&Path, &Path, &str)) {
     process.wait().unwrap();
 }
 
-/// Writes a recipe with so many jobs of a duration.
+/// Writes a recipe with `jobs` jobs that each take `seconds`.
 fn write(folder: &Path, name: &str, jobs: usize, seconds: f64) {
     let recipe = format!(
         "name: {name}\nsteps:\n  a:\n    uses: mock\n    matrix: {{ value: {{ range: [0, {jobs}] }} }}\n    \

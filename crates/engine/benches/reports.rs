@@ -4,7 +4,7 @@
 //! cargo bench -p sweep-engine --bench reports [-- SECONDS]
 //! ```
 //!
-//! A program writes so many lines a second, a line at a time, each with four values. `report` writes them to
+//! A program writes a given number of lines per second, one at a time, each with four values. `report` writes them to
 //! `SWEEP_REPORT`, `elsewhere` to a file that nobody follows; both do the same otherwise. The processor time is that of
 //! the worker's own threads, read from `/proc`; `reports` is the thread that follows. The difference of both rows is the
 //! cost of following.

@@ -351,6 +351,8 @@ impl Error {
             | ProposeError::Io(_)
             | ProposeError::Changed { .. }
             | ProposeError::Removed { .. }
+            | ProposeError::LeftOut { .. }
+            | ProposeError::Foreign { .. }
             | ProposeError::Broken(_) => Exit::Failure,
         }
     }

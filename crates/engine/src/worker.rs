@@ -23,12 +23,15 @@ use sweep_job::{
     for_each_task,
 };
 
-use crate::host::lab;
+use crate::host::{lab, settings::Settings};
+
+pub(crate) use self::command::measure_again;
 
 /// Runs the job that standard input holds. The process dies with the engine, whose process is `engine`.
 pub fn main(engine: u32) -> ExitCode {
     die_with(engine);
     let Ok(mut channel) = Channel::open() else { return ExitCode::FAILURE };
+    let settings = Settings::now();
     let mut job = read_job();
     loop {
         let stays = job.as_ref().is_ok_and(|job| job.log.is_some());
@@ -45,8 +48,9 @@ pub fn main(engine: u32) -> ExitCode {
             Ok(outcome) => Message::Done(outcome),
             Err(failure) => Message::Failed(failure.recognized()),
         });
-        // After a failure, or with something left of the job, the engine starts a fresh one.
-        if !(stays && done && command::is_over()) {
+        // After a failure, or with something left of the job, the engine starts a fresh one. So it does if the job has changed
+        // settings of this process, which programs inherit.
+        if !(stays && done && command::is_over() && Settings::now() == settings) {
             return if done { ExitCode::SUCCESS } else { ExitCode::FAILURE };
         }
         channel.say(&Message::Idle);

@@ -6,6 +6,7 @@
 //! only serde below it.
 
 mod backend;
+mod ignore;
 mod lab;
 mod metric;
 mod metric_map;
@@ -13,20 +14,25 @@ mod observed;
 mod outcome;
 mod params;
 mod protocol;
+mod reported;
 mod task;
 pub mod tasks;
+mod unit;
 pub mod units;
 mod value;
 mod values;
 
 pub use backend::{Backend, BackendChoice, Device, Probe, Rejected};
+pub use ignore::{IGNORED, Ignore};
 pub use lab::Lab;
 pub use metric::{MetricInfo, Precision};
 pub use metric_map::{Metrics, current_name, same_metric};
 pub use observed::{FileStamp, Observed, ObservedFile, Package, Tool};
-pub use outcome::{Curve, Metric, Outcome, Unit};
+pub use outcome::{Curve, Metric, Outcome};
 pub use params::{Bounds, Group, Inside, Kind, Param, ParamError, ParamType, Part, Path, Scalar, Variable};
 pub use protocol::{Failure, FailureKind, Job, LIVE_SERIES, Live, Message, PROTOCOL, Progress, Report, Speeds};
+pub use reported::{Aggregates, Reported, ReportedSource};
 pub use task::{Conflict, NEVER, Reach, Task, TaskInfo, TaskSpec};
-pub use value::Value;
+pub use unit::Unit;
+pub use value::{Spelling, Value};
 pub use values::{Name, Values};

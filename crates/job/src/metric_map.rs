@@ -40,6 +40,12 @@ impl Metrics {
     pub fn get(&self, name: &str) -> Option<&Metric> {
         self.0.get(name).or_else(|| self.0.get(current_name(name)))
     }
+
+    /// The same metrics, each in the unit that its name says.
+    #[must_use]
+    pub fn in_named_units(self) -> Self {
+        self.into_iter().map(|(name, metric)| (name.clone(), metric.named(&name))).collect()
+    }
 }
 
 impl Index<&str> for Metrics {

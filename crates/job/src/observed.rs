@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 /// Files and packages that a program read, in addition to its declared inputs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Observed {
-    /// Source of the observation; `None` if only the writes were observed.
-    pub tool: Option<Tool>,
+    /// Source of the observation.
+    pub tool: Tool,
     /// Files, by their path from the project's folder, or absolute outside of it, in the form of a record.
     pub files: BTreeMap<String, ObservedFile>,
     /// Properties of other paths that the program asked for, by path as that of a file.
@@ -29,6 +29,9 @@ pub struct Observed {
     /// Those of them that did not exist before.
     #[serde(default)]
     pub made: BTreeSet<String>,
+    /// Files that the program read after it had written them, in the form of `files`.
+    #[serde(default)]
+    pub rewritten: BTreeSet<String>,
 }
 
 /// Source of an observation.

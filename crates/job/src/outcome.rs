@@ -1,10 +1,10 @@
 //! The outcome of a finished job: metrics with units, curves, artifacts.
 
-use std::{collections::BTreeMap, fmt};
+use std::{collections::BTreeMap, mem};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{MetricInfo, Metrics};
+use crate::{MetricInfo, Metrics, Reported, Unit};
 
 /// The result of a job.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -20,7 +20,13 @@ pub struct Outcome {
     /// Facts that are not metrics, by name, such as the assertions that held.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub facts: BTreeMap<String, String>,
+    /// The reports of a program, from which its metrics can be taken again. Records of earlier versions have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reported: Option<Box<Reported>>,
 }
+
+/// The first word of the reason why a metric that diverged has no value.
+const DIVERGED: &str = "diverged";
 
 /// A measured number.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -42,47 +48,6 @@ pub struct Curve {
     pub values: Vec<f64>,
 }
 
-/// The unit of a metric. Only base units: reports scale to MiB or ms.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum Unit {
-    /// Natural-logarithm units of information: the cross-entropy loss.
-    #[serde(rename = "nats")]
-    Nats,
-    /// A pure number.
-    #[serde(rename = "1")]
-    One,
-    /// A fraction of a whole, from 0 to 1.
-    #[serde(rename = "fraction")]
-    Fraction,
-    /// Seconds.
-    #[serde(rename = "s")]
-    Seconds,
-    /// Bytes.
-    #[serde(rename = "B")]
-    Bytes,
-    /// Tokens per second.
-    #[serde(rename = "tokens/s")]
-    TokensPerSecond,
-    /// Sequences per second.
-    #[serde(rename = "sequences/s")]
-    SequencesPerSecond,
-    /// Optimizer steps per second.
-    #[serde(rename = "steps/s")]
-    StepsPerSecond,
-    /// Floating-point operations per second.
-    #[serde(rename = "FLOP/s")]
-    FlopsPerSecond,
-    /// Bytes per second.
-    #[serde(rename = "B/s")]
-    BytesPerSecond,
-    /// Any other rate per second, of which the name says more.
-    #[serde(rename = "1/s")]
-    PerSecond,
-    /// A number of things.
-    #[serde(rename = "count")]
-    Count,
-}
-
 impl Outcome {
     /// Adds a declared metric. A value that is not finite is no measurement and is dropped.
     pub fn set(&mut self, metric: &MetricInfo, value: f64) {
@@ -94,53 +59,67 @@ impl Outcome {
         self.metrics.get(metric.name).map(|found| found.value)
     }
 
-    /// Adds a metric that the task does not declare.
+    /// Adds a metric that the task does not declare, in the unit that its name says.
     pub fn set_open(&mut self, name: &str, value: f64, unit: Unit) {
         if value.is_finite() {
-            self.metrics.insert(name.to_owned(), Metric { value, unit });
+            self.metrics.insert(name.to_owned(), Metric { value, unit }.named(name));
         }
+    }
+
+    /// Notes that a metric has no value because its newest one is not finite.
+    pub fn set_diverged(&mut self, name: &str) {
+        self.facts.insert(Self::absent(name), format!("{DIVERGED}: its newest value is not finite"));
+    }
+
+    /// The name of the fact with the reason why a metric has no value.
+    pub fn absent(name: &str) -> String {
+        format!("absent.{name}")
+    }
+
+    /// The metrics that diverged, each with the reason in words.
+    pub fn diverged(&self) -> impl Iterator<Item = (&str, &str)> {
+        let absent = self.facts.iter().filter_map(|(name, why)| Some((name.strip_prefix("absent.")?, why.as_str())));
+        absent.filter(|(_, why)| why.starts_with(DIVERGED))
+    }
+
+    /// The same outcome with every metric and every curve in the unit that its name says. Outcomes of earlier versions
+    /// have base units.
+    #[must_use]
+    pub fn in_named_units(mut self) -> Self {
+        self.metrics = mem::take(&mut self.metrics).in_named_units();
+        self.curves =
+            mem::take(&mut self.curves).into_iter().map(|(name, curve)| (name.clone(), curve.named(&name))).collect();
+        self
     }
 }
 
-impl Unit {
-    /// True for rates per second, of which more is better.
-    pub const fn is_rate(self) -> bool {
-        match self {
-            Self::TokensPerSecond
-            | Self::SequencesPerSecond
-            | Self::StepsPerSecond
-            | Self::FlopsPerSecond
-            | Self::BytesPerSecond
-            | Self::PerSecond => true,
-            Self::Nats | Self::One | Self::Fraction | Self::Seconds | Self::Bytes | Self::Count => false,
-        }
+impl Metric {
+    /// The same measurement in the unit that its name says.
+    #[must_use]
+    pub fn named(self, name: &str) -> Self {
+        let unit = self.unit.named(name);
+        Self { value: self.unit.convert(self.value, unit), unit }
     }
 
-    /// True for times and rates, which depend on what else the machine does.
-    pub const fn is_timing(self) -> bool {
-        matches!(self, Self::Seconds) || self.is_rate()
+    /// The value in another unit; `None` if that measures something else.
+    pub fn value_in(self, unit: Unit) -> Option<f64> {
+        self.unit.is_like(unit).then(|| self.unit.convert(self.value, unit))
     }
 
-    /// The symbol as printed behind a number; empty for pure numbers.
-    pub const fn symbol(self) -> &'static str {
-        match self {
-            Self::Nats => "nats",
-            Self::One | Self::Count => "",
-            Self::Fraction => "fraction",
-            Self::Seconds => "s",
-            Self::Bytes => "B",
-            Self::TokensPerSecond => "tokens/s",
-            Self::SequencesPerSecond => "sequences/s",
-            Self::StepsPerSecond => "steps/s",
-            Self::FlopsPerSecond => "FLOP/s",
-            Self::BytesPerSecond => "B/s",
-            Self::PerSecond => "/s",
-        }
+    /// The same for a unit that a recipe declares: it is also that of a number without a unit, and of one whose unit only
+    /// the name says.
+    pub fn value_as(self, name: &str, declared: Unit) -> Option<f64> {
+        let open = self.unit == Unit::One || Some(self.unit) == Unit::implied(name);
+        self.value_in(declared).or(open.then_some(self.value))
     }
 }
 
-impl fmt::Display for Unit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.symbol())
+impl Curve {
+    /// The same curve in the unit that its name says.
+    #[must_use]
+    pub fn named(self, name: &str) -> Self {
+        let unit = self.unit.named(name);
+        let values = self.values.into_iter().map(|value| self.unit.convert(value, unit)).collect();
+        Self { unit, values, ..self }
     }
 }

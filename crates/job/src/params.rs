@@ -7,7 +7,7 @@ use std::{fmt, path::Component};
 
 use crate::{
     units::{parse_bytes, parse_seconds},
-    value::{self, Value},
+    value::{self, Spelling, Value},
 };
 
 pub use typed::{Group, Inside, ParamType, Path, Scalar, Variable};
@@ -59,7 +59,7 @@ pub enum Kind {
     List(&'static Kind),
     /// A map from names to these.
     Map(&'static Kind),
-    /// Any value, nested too. Equal numbers have one form: `2.0` becomes `2`.
+    /// Any value, nested too. In keys, equal numbers have one form: `2.0` becomes `2`.
     Any,
     /// A map or a list as the second kind accepts it, any other value as the first does.
     Either(&'static Kind, &'static Kind),
@@ -136,8 +136,9 @@ pub enum Part {
 }
 
 impl Kind {
-    /// Converts a value to this kind's canonical form. If it is `nullable`, a mismatch mentions `null`.
-    fn check(self, value: &Value, nullable: bool) -> Result<Value, ParamError> {
+    /// Converts a value to this kind's form, with numbers for a program in a spelling. If it is `nullable`, a mismatch
+    /// mentions `null`.
+    fn check(self, value: &Value, nullable: bool, spelling: Spelling) -> Result<Value, ParamError> {
         let mismatch = || ParamError::Type {
             expected: if nullable { format!("{self} or `null`") } else { self.to_string() },
             found: value.clone(),
@@ -159,7 +160,7 @@ impl Kind {
                 chosen(allowed, int.to_string())?
             }
             (Self::Scalar | Self::Variable, Value::Int(_) | Value::Float(_) | Value::Bool(_)) => {
-                Value::Text(value.to_string())
+                Value::Text(value.spelled(spelling))
             }
             (Self::Variable, Value::Map(_)) if inherited(value).is_some() => value.clone(),
             (Self::Inside, Value::Text(text)) => {
@@ -167,23 +168,26 @@ impl Kind {
             }
             (Self::List(kind), Value::List(items)) => {
                 let items = items.iter().enumerate();
-                let items = items.map(|(index, item)| kind.check_part(item, || Part::Item(index)));
+                let items = items.map(|(index, item)| kind.check_part(item, spelling, || Part::Item(index)));
                 Value::List(items.collect::<Result<_, _>>()?)
             }
             (Self::Map(kind), Value::Map(entries)) => {
                 let entries = entries.iter().map(|(key, value)| {
-                    let checked = kind.check_part(value, || Part::Key(key.clone()))?;
+                    let checked = kind.check_part(value, spelling, || Part::Key(key.clone()))?;
                     Ok((key.clone(), checked))
                 });
                 Value::Map(entries.collect::<Result<_, ParamError>>()?)
             }
-            (Self::Any, value) => canonical(value).ok_or_else(mismatch)?,
+            (Self::Any, value) => match (canonical(value).ok_or_else(mismatch)?, spelling) {
+                (canonical, Spelling::Canonical) => canonical,
+                (_, Spelling::Written) => value.clone(),
+            },
             (Self::Either(_, nested), Value::Map(_) | Value::List(_)) if nested.nests_as(value) => {
-                nested.check(value, nullable)?
+                nested.check(value, nullable, spelling)?
             }
             (Self::Either(plain, _), Value::Bool(_) | Value::Int(_) | Value::Float(_) | Value::Text(_)) => {
                 // The error names both forms.
-                plain.check(value, nullable).map_err(|error| match error {
+                plain.check(value, nullable, spelling).map_err(|error| match error {
                     ParamError::Type { .. } => mismatch(),
                     other => other,
                 })?
@@ -203,8 +207,8 @@ impl Kind {
         }
     }
 
-    fn check_part(self, value: &Value, part: impl Fn() -> Part) -> Result<Value, ParamError> {
-        let checked = self.check(value, false);
+    fn check_part(self, value: &Value, spelling: Spelling, part: impl Fn() -> Part) -> Result<Value, ParamError> {
+        let checked = self.check(value, false, spelling);
         checked.map_err(|error| ParamError::Part { part: part(), error: Box::new(error) })
     }
 
@@ -384,12 +388,17 @@ impl Param {
     /// Converts a value to this parameter's canonical form: `3` for a float parameter becomes `3.0`, so that both
     /// spellings give the same key.
     pub fn check(&self, value: &Value) -> Result<Value, ParamError> {
+        self.spelled(value, Spelling::Canonical)
+    }
+
+    /// The same with numbers for a program in a spelling.
+    pub fn spelled(&self, value: &Value, spelling: Spelling) -> Result<Value, ParamError> {
         if self.nullable && matches!(value, Value::Null) {
             return Ok(Value::Null);
         }
         let checked = match self.in_units(value) {
             Some(number) => number,
-            None => self.kind.check(value, self.nullable)?,
+            None => self.kind.check(value, self.nullable, spelling)?,
         };
         if let (Some(bounds), Some(number)) = (self.bounds, checked.as_f64())
             && !(bounds.min..=bounds.max).contains(&number)
@@ -451,10 +460,12 @@ mod tests {
     #[test]
     fn items_become_text_and_a_mistake_says_which_one() {
         let kind = <Vec<Scalar> as ParamType>::KIND;
-        let check = |value: &Value| kind.check(value, false);
+        let check = |value: &Value| kind.check(value, false, Spelling::Canonical);
         let items = Value::List(vec![text("a"), Value::Float(6e-4), Value::Int(3), Value::Bool(true), text("")]);
         let texts = Value::List(["a", "0.0006", "3", "true", ""].map(text).into());
         assert_eq!(check(&items), Ok(texts));
+        let written = kind.check(&Value::List(vec![Value::Float(2.0), Value::Float(-1e-5)]), false, Spelling::Written);
+        assert_eq!(written, Ok(Value::List(["2.0", "-0.00001"].map(text).into())));
         let error = check(&Value::List(vec![text("a"), Value::Null])).unwrap_err();
         assert_eq!(error.to_string(), "item 2: expected text or a number, found null");
         let error = check(&text("a b")).unwrap_err();

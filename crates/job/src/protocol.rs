@@ -1,7 +1,7 @@
 //! The protocol between the engine and a worker process: one JSON value a line, the job on standard input, messages
 //! on standard output.
 
-use std::{fmt, path::PathBuf};
+use std::{collections::BTreeSet, fmt, path::PathBuf};
 
 use serde::{Deserialize, Serialize};
 
@@ -40,6 +40,9 @@ pub struct Job {
     /// The file that output goes to, if the worker may stay for another job after this one; without it, the worker ends with the job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log: Option<PathBuf>,
+    /// Names of metrics and curves that recipes use: a task that cannot keep all keeps these.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub used: BTreeSet<String>,
 }
 
 fn one() -> usize {

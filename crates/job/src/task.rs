@@ -54,6 +54,7 @@ pub struct TaskInfo {
     pub hidden: bool,
     build: fn(&Values) -> Option<Task>,
     artifacts: fn(&Values) -> Vec<String>,
+    raised: fn(&Values) -> u32,
     conflicts: fn(&Values) -> Vec<Conflict>,
     redundant: fn(&Values) -> Vec<&'static str>,
     reach: fn(&Values) -> Option<Reach>,
@@ -138,6 +139,11 @@ pub trait TaskSpec: Sized {
         None
     }
 
+    /// The number of later revisions in which the computation changed for parameters as these only.
+    fn raised(_values: &Values) -> u32 {
+        0
+    }
+
     /// The parameters whose values mean the same as their defaults beside these others, and are therefore not in the key.
     fn redundant(_values: &Values) -> Vec<&'static str> {
         Vec::new()
@@ -208,6 +214,7 @@ impl TaskInfo {
             artifacts: T::artifacts,
             conflicts: T::conflicts,
             redundant: T::redundant,
+            raised: T::raised,
             reach: T::reach,
             acts_from: T::acts_from,
             prefix: T::prefix,
@@ -237,11 +244,15 @@ impl TaskInfo {
 
     /// The revision of a job: a later one where the computation changed for some parameters only.
     ///
-    /// On the CPU mixed precision has had its own kernels since the revision that follows the task's.
+    /// Since the revision that follows the task's, mixed precision has its own kernels on the CPU, and norms, softmax and
+    /// activations of networks in half precision are computed in single precision.
     pub fn revision_of(&self, values: &Values, backend: Option<Backend>) -> u32 {
-        let precision = values.get("precision").and_then(Value::as_text);
-        let rounds = backend == Some(Backend::Cpu) && matches!(precision, Some("mixed" | "mixed_bf16"));
-        self.revision + u32::from(rounds && self.param("precision").is_some())
+        let has_later = match values.get("precision").and_then(Value::as_text) {
+            Some("f16" | "bf16") => true,
+            Some("mixed" | "mixed_bf16") => backend == Some(Backend::Cpu),
+            _ => false,
+        };
+        self.revision + (self.raised)(values) + u32::from(has_later && self.param("precision").is_some())
     }
 
     /// The typed task, if every parameter is there and has passed [`Param::check`].

@@ -1,8 +1,10 @@
-//! Sizes and durations with units: `4GiB`, `512MB`, `1h30m`, `90s`.
+//! Sizes and durations with units: `4GiB`, `512MB`, `1h30m`, `90s`; and numbers about metrics: `5 ms`.
 //!
-//! The unit is required, because a number such as `timeout: 30` is ambiguous.
+//! The unit of sizes and durations is required, because a number such as `timeout: 30` is ambiguous.
 
 use std::fmt;
+
+use crate::Unit;
 
 /// A text that is no valid size or duration. Displays as a phrase.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,6 +67,20 @@ pub fn parse_seconds(text: &str) -> Result<f64, UnitError> {
     if seconds <= MOST_SECONDS { Ok(seconds) } else { Err(UnitError::TooLarge) }
 }
 
+/// Parses a number that may have a unit: `5 ms`, `5ms`, `-1e-3`, `95 %`.
+pub fn parse_quantity(text: &str) -> Result<(f64, Option<Unit>), UnitError> {
+    let text = text.trim();
+    let is_number = |char: char| char.is_ascii_digit() || matches!(char, '+' | '-' | '.' | 'e' | 'E');
+    let (number, symbol) = text.split_at(text.find(|char| !is_number(char)).unwrap_or(text.len()));
+    let value = number.parse().map_err(|_| UnitError::NoNumber)?;
+    match symbol.trim() {
+        "" => Ok((value, None)),
+        symbol => {
+            Unit::written(symbol).map(|unit| (value, Some(unit))).ok_or_else(|| UnitError::Unknown(symbol.to_owned()))
+        }
+    }
+}
+
 /// A number, its unit, and the rest of the text.
 fn part(text: &str) -> Result<(f64, &str, &str), UnitError> {
     let text = text.trim();
@@ -113,6 +129,18 @@ mod tests {
         assert_eq!(parse_bytes("-4GiB"), Err(UnitError::NoNumber));
         assert_eq!(parse_bytes("99999999TiB"), Err(UnitError::TooLarge));
         assert_eq!(parse_bytes(""), Err(UnitError::NoNumber));
+    }
+
+    #[test]
+    fn numbers_about_metrics() {
+        assert_eq!(parse_quantity("5 ms"), Ok((5.0, Some(Unit::Milliseconds))));
+        assert_eq!(parse_quantity(" -1.5e-3MiB "), Ok((-1.5e-3, Some(Unit::Mebibytes))));
+        assert_eq!(parse_quantity("95 %"), Ok((95.0, Some(Unit::Percent))));
+        assert_eq!(parse_quantity("3 tokens/s"), Ok((3.0, Some(Unit::TokensPerSecond))));
+        assert_eq!(parse_quantity("7"), Ok((7.0, None)));
+        assert_eq!(parse_quantity("5 furlongs"), Err(UnitError::Unknown("furlongs".into())));
+        assert_eq!(parse_quantity("ms"), Err(UnitError::NoNumber));
+        assert_eq!(parse_quantity(""), Err(UnitError::NoNumber));
     }
 
     #[test]

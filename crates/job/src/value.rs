@@ -30,7 +30,49 @@ pub enum Value {
     Map(BTreeMap<String, Value>),
 }
 
+/// Spelling of numbers in a text for a program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Spelling {
+    /// Equal numbers have one text: `2` for `2.0`. Keys and labels have this spelling.
+    Canonical,
+    /// A number that was written with a point or an exponent keeps one of them, so that a program reads a float: `2.0`.
+    /// Negative numbers have no exponent, because parsers of arguments take `-1e-5` for an option.
+    Written,
+}
+
 impl Value {
+    /// The number, as an integer if it is one.
+    pub fn number(number: f64) -> Self {
+        exact(number).map_or(Self::Float(number), Self::Int)
+    }
+
+    /// The text in a spelling.
+    pub fn spelled(&self, spelling: Spelling) -> String {
+        match self {
+            _ if spelling == Spelling::Canonical => self.to_string(),
+            Self::Float(float) => written(*float),
+            Self::List(items) => {
+                let items: Vec<String> = items.iter().map(|item| item.spelled(spelling)).collect();
+                format!("[{}]", items.join(", "))
+            }
+            Self::Map(entries) => {
+                let entries = entries.iter().map(|(key, value)| format!("{key}: {}", value.spelled(spelling)));
+                format!("{{{}}}", entries.collect::<Vec<_>>().join(", "))
+            }
+            Self::Null | Self::Bool(_) | Self::Int(_) | Self::Text(_) => self.to_string(),
+        }
+    }
+
+    /// True if the two spellings differ.
+    pub fn is_respelled(&self) -> bool {
+        match self {
+            Self::Float(float) => exact(*float).is_some() || *float < 0.0,
+            Self::List(items) => items.iter().any(Self::is_respelled),
+            Self::Map(entries) => entries.values().any(Self::is_respelled),
+            Self::Null | Self::Bool(_) | Self::Int(_) | Self::Text(_) => false,
+        }
+    }
+
     /// The kind of this value, as an error message names it.
     pub fn kind(&self) -> &'static str {
         match self {
@@ -67,6 +109,22 @@ pub(crate) fn exact(float: f64) -> Option<i64> {
     const END: f64 = 9_223_372_036_854_775_808.0;
     #[expect(clippy::cast_possible_truncation, reason = "guarded: whole, and in the range of i64")]
     (float.fract() == 0.0 && (-END..END).contains(&float)).then_some(float as i64)
+}
+
+/// A float as [`Spelling::Written`] has it.
+fn written(float: f64) -> String {
+    /// Whole numbers from here on have an exponent.
+    const LARGE: f64 = 1e16;
+    let is_whole = float.fract() == 0.0;
+    if is_whole && float < LARGE {
+        format!("{float:.1}")
+    } else if float < 0.0 {
+        float.to_string()
+    } else if is_whole {
+        format!("{float:e}")
+    } else {
+        Value::Float(float).to_string()
+    }
 }
 
 impl PartialEq for Value {
@@ -197,6 +255,32 @@ mod tests {
         assert_eq!(Value::Int(1), Value::Float(1.0));
         assert_ne!(Value::Int(1), Value::Text("1".into()));
         assert_ne!(Value::Bool(true), Value::Int(1));
+    }
+
+    #[test]
+    fn floats_keep_their_type_and_negative_numbers_have_no_exponent() {
+        for (number, canonical, written) in [
+            (2.0, "2", "2.0"),
+            (0.0, "0", "0.0"),
+            (-0.0, "0", "-0.0"),
+            (-3.0, "-3", "-3.0"),
+            (0.5, "0.5", "0.5"),
+            (1e-3, "0.001", "0.001"),
+            (1e-8, "1e-8", "1e-8"),
+            (1e6, "1000000", "1000000.0"),
+            (1e16, "10000000000000000", "1e16"),
+            (-1e-5, "-1e-5", "-0.00001"),
+            (-2.5e-7, "-2.5e-7", "-0.00000025"),
+            (-1e16, "-10000000000000000", "-10000000000000000.0"),
+        ] {
+            let value = Value::Float(number);
+            assert_eq!(value.spelled(Spelling::Canonical), canonical);
+            assert_eq!(value.spelled(Spelling::Written), written);
+            assert_eq!(written.parse::<f64>(), Ok(number));
+            assert!(value.is_respelled() || canonical == written, "{written}");
+        }
+        let list = Value::List(vec![Value::Int(1), Value::Float(2.0), Value::Text("a".into())]);
+        assert_eq!((list.to_string(), list.spelled(Spelling::Written)), ("[1, 2, a]".into(), "[1, 2.0, a]".into()));
     }
 
     #[test]

@@ -48,6 +48,8 @@ pub struct Seen {
     pub written: BTreeSet<PathBuf>,
     /// Those of them that did not exist before.
     pub made: BTreeSet<PathBuf>,
+    /// Files that were opened to be read after the program had changed them.
+    pub rewritten: BTreeSet<PathBuf>,
     /// Reasons for gaps in all of this.
     pub blind: BTreeSet<Blind>,
     /// Programs with set-user-ID that were started without its effect.
@@ -225,6 +227,9 @@ impl Collector {
         // A call that was to change it may have failed.
         let is_untouched = before == Some(&Before::File(stamp));
         if !is_untouched && self.is_own(path) {
+            if is_opened && matches!(before, Some(Before::File(_))) {
+                self.seen.rewritten.insert(path.to_owned());
+            }
             return;
         }
         if let Some(known) = self.seen.files.get_mut(path) {

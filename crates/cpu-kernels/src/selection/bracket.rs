@@ -141,7 +141,7 @@ fn effect(sample: &[u32], part: f64) -> f64 {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "below the number, and not negative")]
     let place = ((part * some.len() as f64) as usize).min(some.len() - 1);
     let middle = *some.select_nth_unstable(place).1;
-    // How many clusters have so many scores below.
+    // `with[n]`: the number of clusters with `n` scores below.
     let mut with = [0_u64; CLUSTER + 1];
     for cluster in clusters {
         with[cluster.iter().map(|rank| usize::from(*rank <= middle)).sum::<usize>()] += 1;

@@ -28,6 +28,7 @@ pub(crate) fn finish_all(folder: &Path, recipe: String, outcome: impl Fn(usize) 
             params: job.values.clone(),
             outcome: outcome(index),
             files: BTreeMap::new(),
+            read: None,
             provenance: Provenance {
                 sweep: "bench".into(),
                 started: jiff::Timestamp::UNIX_EPOCH,
@@ -38,6 +39,9 @@ pub(crate) fn finish_all(folder: &Path, recipe: String, outcome: impl Fn(usize) 
                 conditions: None,
                 continued: None,
                 milestones: Milestones::default(),
+                log: None,
+                measured: None,
+                notices: Vec::new(),
             },
         };
         let place = store.folder(job.key);

@@ -5,6 +5,8 @@ use std::{
     collections::{BTreeMap, BTreeSet},
 };
 
+use sweep_job::Unit;
+
 use crate::{
     analysis::search,
     format::{clean, count},
@@ -29,6 +31,10 @@ pub enum Absence {
     NotRun,
     /// Its job is done, but did not measure the metric.
     NotMeasured,
+    /// Its job is done, but the newest value of the metric is not finite.
+    Diverged,
+    /// Its job reports the metric in a unit of another kind, both in words.
+    OtherUnit(String),
     /// The points of a comparison cannot be paired one to one.
     Unpaired,
     /// There is only one pair.
@@ -37,6 +43,8 @@ pub enum Absence {
     NoRatio,
     /// All differences are equal, and the metric's resolution is unknown.
     Equal,
+    /// Jobs are no samples because they are equal to others, in words.
+    NoEffect(String),
     /// The conditions of the measurements differ, with the reason.
     Unlike(String),
     /// Other jobs of the comparison have no result.
@@ -104,9 +112,23 @@ fn absence(event: RunEvent, run: &RunFolder) -> Absence {
 }
 
 impl Absence {
+    /// The absence of a number that is reported in a unit of another kind than that of the metric.
+    pub(super) fn other_unit(found: Unit, metric: Unit) -> Self {
+        let words = |unit: Unit| if unit == Unit::One { "no unit".to_owned() } else { format!("`{}`", unit.key()) };
+        Self::OtherUnit(format!("{}, others in {}", words(found), words(metric)))
+    }
+
     /// True if the job has ended without a result and will have none unless it runs again.
     pub(super) fn is_final(&self) -> bool {
-        matches!(self, Self::Failed(_) | Self::Blocked(_) | Self::Stopped(_) | Self::NotMeasured)
+        matches!(
+            self,
+            Self::Failed(_)
+                | Self::Blocked(_)
+                | Self::Stopped(_)
+                | Self::NotMeasured
+                | Self::Diverged
+                | Self::OtherUnit(_)
+        )
     }
 
     /// A short form for table cells.
@@ -118,8 +140,11 @@ impl Absence {
             Self::Running => "running",
             Self::NotRun => "not run",
             Self::NotMeasured => "not measured",
+            Self::Diverged => "diverged",
+            Self::OtherUnit(_) => "other unit",
             Self::Unpaired => "not paired",
             Self::OnePair | Self::Equal | Self::Incomplete => "undecided",
+            Self::NoEffect(_) => "no effect",
             Self::NoRatio => "no ratio",
             Self::Unlike(_) => "unlike conditions",
         }
@@ -200,12 +225,19 @@ impl Footnotes {
                 Absence::Running => format!("{jobs} still running"),
                 Absence::NotRun => format!("{jobs} not run"),
                 Absence::NotMeasured => format!("not measured by {jobs}"),
+                Absence::Diverged => format!(
+                    "{jobs} diverged: the newest value is not finite; `metrics: {{ NAME: min-finite }}` in the step takes the finite ones"
+                ),
+                Absence::OtherUnit(units) => {
+                    format!("reported by {jobs} in {}{more}; declare the metric's `unit` under `metrics`", clean(units))
+                }
                 Absence::Unpaired => "the points do not go together one by one".to_owned(),
                 Absence::OnePair => "undecided: one pair says nothing about chance".to_owned(),
                 Absence::NoRatio => "not always above zero, so there is no ratio".to_owned(),
                 Absence::Equal => {
                     "undecided: all differences are equal, so their spread is unknown; declare the metric's `resolution`, or `deterministic: true`, under `metrics`".to_owned()
                 }
+                Absence::NoEffect(remark) => format!("undecided: {}{more}", clean(remark)),
                 Absence::Unlike(reason) => format!("undecided: {}{more}; `conditions: any` compares them nevertheless", clean(reason)),
                 Absence::Incomplete => "undecided: results are missing; `missing: ignore` leaves them out, `missing: worst` counts them as the worst".to_owned(),
             };

@@ -11,6 +11,7 @@ use crate::{
     analysis::{
         Absence, Cell, Column, Compared, Show, Table, TableRow,
         absence::Footnotes,
+        alike::{leave_out_equal, seeds_without_effect},
         evidence::{Question, Side, Silence, Source, complete, like},
         table::scale,
         units::{SEED, place},
@@ -37,10 +38,14 @@ pub(crate) fn table(table: &recipe::Table, aggregate: &Aggregate, source: Source
     let (mut columns, mut notes) = (Vec::new(), BTreeSet::new());
     let mut sizes = BTreeSet::new();
     for metric in table.cells.iter().map(|cell| cell.value.as_str()) {
-        let traits = recipe.traits(step, metric);
+        let traits = source.traits(aggregate.of.step, metric);
         let apart = super::pairs::apart(step, &[axis]);
         let question = Question { traits, apart, repeats: None, ratio: false, unpaired: true, rules: table.rules };
-        let mut sides: Vec<Side<'_>> = methods.iter().map(|method| side(aggregate, source, method, metric)).collect();
+        let mut sides: Vec<Side<'_>> =
+            methods.iter().map(|method| side(aggregate, source, method, (metric, traits))).collect();
+        let mut all: Vec<&mut Side<'_>> = sides.iter_mut().collect();
+        let equal = leave_out_equal(&mut all, &question.apart, traits);
+        notes.extend(seeds_without_effect(&equal));
         let scores = scores(&mut sides, &question);
         let other = methods.iter().position(|method| Some(method) == baseline.as_ref());
         let other = other.and_then(|index| scores[index].as_ref().ok());
@@ -53,7 +58,7 @@ pub(crate) fn table(table: &recipe::Table, aggregate: &Aggregate, source: Source
             chances.push(chance);
         }
         let column = |show, unit, scale| Column { point: Vec::new(), metric: metric.to_owned(), unit, scale, show };
-        columns.push(column(Show::Interval, traits.unit, scale(&means, Show::Interval, traits.unit)));
+        columns.push(column(Show::Interval, traits.unit, scale(metric, &means, Show::Interval, traits.unit)));
         for (row, cell) in rows.iter_mut().zip(means) {
             row.cells.push(cell);
         }
@@ -131,10 +136,15 @@ fn methods(aggregate: &Aggregate, source: Source<'_>) -> Vec<Value> {
     methods
 }
 
-fn side<'a>(aggregate: &'a Aggregate, source: Source<'a>, method: &Value, metric: &str) -> Side<'a> {
+fn side<'a>(
+    aggregate: &'a Aggregate,
+    source: Source<'a>,
+    method: &Value,
+    (metric, traits): (&str, MetricTraits),
+) -> Side<'a> {
     let mut wanted = resolved(&source.study.recipe, &aggregate.of.only);
     wanted.push((&aggregate.axis.value, vec![method.clone()]));
-    source.side(aggregate.of.step, &wanted, metric)
+    source.side(aggregate.of.step, &wanted, metric, traits)
 }
 
 /// The runs of a method.

@@ -3,7 +3,10 @@
 //! The best of many configurations was partly lucky on the seeds that chose it. Where a search has a confirmation, whose
 //! seeds it never saw, the values of both are shown apart, and the confirmed ones rank first.
 
-use std::{cmp::Reverse, collections::HashMap};
+use std::{
+    cmp::Reverse,
+    collections::{BTreeSet, HashMap},
+};
 
 use serde_json::{Value as Json, json};
 use sweep_job::{Unit, Value};
@@ -11,6 +14,7 @@ use sweep_job::{Unit, Value};
 use super::{
     Absence, Cell, Column, Mark, Results, Show, Table, TableRow, absence,
     absence::Footnotes,
+    alike::{leave_out_equal, seeds_without_effect},
     decisions::Stops,
     evidence::{Question, Side, Source, summarize},
     marks::{Remark, mark},
@@ -21,6 +25,7 @@ use crate::{
     format::{clean, count},
     plan::{JobId, Plan, Point, Study, configuration, resolved},
     recipe::{self, MetricTraits, Metrics, OfStep, Recipe, Rules, Spanned, TableKind},
+    record::Key,
     stats::Better,
     store::Store,
 };
@@ -64,7 +69,7 @@ impl Contest {
 pub struct Ranking {
     /// The metric.
     pub metric: String,
-    /// Its base unit.
+    /// Its unit.
     pub unit: Unit,
     /// Its better direction.
     pub better: Better,
@@ -113,6 +118,8 @@ struct Found {
     values: Vec<Vec<Option<Value>>>,
     cells: Vec<Cell>,
     remarks: Vec<Remark>,
+    /// The jobs that are equal to others of other seeds.
+    equal: BTreeSet<Key>,
     absent: Vec<Vec<(Absence, JobId)>>,
     /// The names of the configurations in the decisions of a search.
     names: Vec<String>,
@@ -127,8 +134,7 @@ impl Ranking {
         let decided = search::decided(plan, study, measured, store).unwrap_or_default();
         let stops = Stops::new(plan, study, contest.of.step, &decided);
         let source = Source { study, measured, absences: &absences };
-        let step = &study.recipe.steps[contest.of.step];
-        let declared = study.recipe.traits(step, &contest.metric);
+        let declared = source.traits(contest.of.step, &contest.metric);
         let traits = MetricTraits { better: Some(contest.better), ..declared };
         let found = measure(source, &contest.of, contest, traits);
         let confirmed = contest.confirmed.as_ref().map(|of| measure(source, of, contest, traits));
@@ -184,7 +190,7 @@ impl Ranking {
                 point: Vec::new(),
                 metric: what,
                 unit: self.unit,
-                scale: scale(cells, self.show, self.unit),
+                scale: scale(&self.metric, cells, self.show, self.unit),
                 show: self.show,
             }
         };
@@ -240,7 +246,7 @@ impl Ranking {
         Table { name: name.to_owned(), title, axes: axes.collect(), columns, rows: table_rows.collect(), notes }
     }
 
-    /// The first `top` configurations as JSON, with numbers in base units.
+    /// The first `top` configurations as JSON, with numbers in the metric's unit.
     pub fn json(&self, top: usize) -> Json {
         let rows = self.rows.iter().take(top).map(|row| {
             let values = self
@@ -313,14 +319,17 @@ fn measure(source: Source<'_>, of: &OfStep, contest: &Contest, traits: MetricTra
         members[*row].push(*member);
     }
     let mut sides: Vec<Side<'_>> =
-        members.iter().map(|members| source.side_of(members.iter().copied(), &contest.metric)).collect();
+        members.iter().map(|members| source.side_of(members.iter().copied(), &contest.metric, traits)).collect();
     let geometric = traits.unit.is_timing() && sides.iter().all(Side::is_positive);
     let apart = contest.axes.clone();
+    let mut equal = BTreeSet::new();
     let mut cells: Vec<Cell> = sides
         .iter()
         .zip(&members)
         .map(|(side, members)| {
-            let summary = summarize(side, &apart, traits, geometric);
+            let mut distinct = side.clone();
+            equal.extend(leave_out_equal(&mut [&mut distinct], &apart, traits));
+            let summary = summarize(&distinct, &apart, traits, geometric);
             Cell {
                 sample: summary.as_ref().map(|summary| summary.sample),
                 estimate: summary.map(|summary| summary.estimate),
@@ -344,7 +353,7 @@ fn measure(source: Source<'_>, of: &OfStep, contest: &Contest, traits: MetricTra
         members.first().map(|(point, _)| configuration(step, point).to_string()).unwrap_or_default()
     };
     let names = members.iter().map(name).collect();
-    Found { labels: keys.labels, values, cells, remarks, absent, names }
+    Found { labels: keys.labels, values, cells, remarks, equal, absent, names }
 }
 
 /// Sorts the configurations and numbers those that have all results.
@@ -382,6 +391,8 @@ fn notes(rows: &[Configuration], found: &Found, confirmed: Option<&Found>) -> Ve
     remarks.sort();
     remarks.dedup();
     notes.extend(remarks.into_iter().map(Remark::words));
+    let equal = found.equal.iter().chain(confirmed.iter().flat_map(|found| &found.equal)).copied().collect();
+    notes.extend(seeds_without_effect(&equal));
     let ranked = rows.iter().filter(|row| row.rank.is_some()).count();
     if confirmed.is_some() {
         notes.push("search: the seeds that chose the configurations, which favor the best of many; confirmed: seeds that the search never saw".to_owned());

@@ -25,7 +25,7 @@ pub struct Cell {
     pub odds: Option<Odds>,
     /// True if more seeds may decide the comparison.
     pub open: bool,
-    /// The paper's measurement, in base units.
+    /// The paper's measurement, in the metric's unit.
     pub paper: Option<f64>,
     /// Rank among the best cells of its column.
     pub mark: Option<Mark>,

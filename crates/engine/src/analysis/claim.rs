@@ -11,6 +11,7 @@ mod scale;
 use std::fmt::Write as _;
 
 use serde::Serialize;
+use sweep_job::Unit;
 
 use self::judge::Judge;
 use super::evidence::Source;
@@ -38,6 +39,9 @@ pub struct Verdict {
     /// Its confidence interval.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interval: Option<[f64; 2]>,
+    /// The unit of the number and of its interval, unless it is the base unit of a metric that a task declares.
+    #[serde(skip_serializing_if = "is_plain")]
+    pub unit: Unit,
     /// The paper's measurement.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub paper: Option<f64>,
@@ -61,6 +65,11 @@ pub struct Verdict {
     /// True if its number is certain, because its metric is deterministic.
     #[serde(skip)]
     pub certain: bool,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_plain(unit: &Unit) -> bool {
+    *unit == Unit::One
 }
 
 /// State of a claim.
@@ -166,6 +175,7 @@ pub(crate) fn judge(claim: &Claim, source: Source<'_>) -> Verdict {
         because: String::new(),
         value: None,
         interval: None,
+        unit: Unit::One,
         paper: claim.paper,
         devices: Vec::new(),
         p: None,

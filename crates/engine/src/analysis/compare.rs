@@ -2,18 +2,19 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use sweep_job::Value;
+use sweep_job::{Metric, Value};
 
 use crate::{
     analysis::{
         Absence, Cell, Column, Compared, Show, Table, TableRow,
         absence::Footnotes,
+        alike::leave_out_equal,
         evidence::{Doubt, Evidence, Question, Side, Silence, Source, relative},
         pairs::apart,
         table::scale,
         units::unit_values,
     },
-    format::{clean, count, quantity},
+    format::{clean, count, measured},
     plan::{JobId, Point, resolved, selected},
     recipe::{self, Compare, MetricTraits, Names},
     stats::{Blocks, Estimate, LEVEL, Sample, holm, quantile},
@@ -35,7 +36,7 @@ pub(crate) fn table(table: &recipe::Table, compare: &Compare, source: Source<'_>
     let mut floors = Vec::new();
     let mut remarks = BTreeSet::new();
     for metric in table.cells.iter().map(|cell| cell.value.as_str()) {
-        let traits = source.study.recipe.traits(step, metric);
+        let traits = source.traits(compare.of.step, metric);
         let sides = Sides { source, compare, metric, traits, apart: apart(step, &[axis]), table };
         let floor = sides.floor();
         floors.extend(floor.map(|floor| (metric, floor, traits.unit)));
@@ -58,7 +59,7 @@ pub(crate) fn table(table: &recipe::Table, compare: &Compare, source: Source<'_>
         }
         let show = if compare.ratio { Show::Ratio } else { Show::Difference };
         let cells: Vec<Cell> = rows.iter().filter_map(|row| row.cells.last().cloned()).collect();
-        let scale = scale(&cells, show, traits.unit);
+        let scale = scale(metric, &cells, show, traits.unit);
         let column = |show| Column { point: Vec::new(), metric: metric.to_owned(), unit: traits.unit, scale, show };
         columns.push(column(show));
         if compare.equivalent.is_some() {
@@ -72,7 +73,11 @@ pub(crate) fn table(table: &recipe::Table, compare: &Compare, source: Source<'_>
     let mut notes = notes(&rows, &columns, compare, compared);
     notes.extend(remarks);
     for (metric, floor, unit) in floors {
-        let floor = if compare.ratio { format!("{:.2} %", floor * 100.0) } else { quantity(floor, unit) };
+        let floor = if compare.ratio {
+            format!("{:.2} %", floor * 100.0)
+        } else {
+            measured(metric, Metric { value: floor, unit })
+        };
         let along = compare.noise.as_ref().map_or_else(String::new, |noise| clean(&noise.value).into_owned());
         notes.push(format!("noise floor of {}: {floor}, from the same job repeated along {along}", clean(metric)));
     }
@@ -163,7 +168,7 @@ impl<'a> Sides<'a> {
     fn side(&self, value: Option<&Value>) -> Side<'a> {
         let mut wanted = resolved(&self.source.study.recipe, &self.compare.of.only);
         wanted.extend(value.map(|value| (self.compare.axis.value.as_str(), vec![value.clone()])));
-        self.source.side(self.compare.of.step, &wanted, self.metric)
+        self.source.side(self.compare.of.step, &wanted, self.metric, self.traits)
     }
 
     fn repeats(&self) -> Option<&'a str> {
@@ -205,8 +210,9 @@ impl<'a> Sides<'a> {
         absent.extend(evidence.doubt().map(|doubt| match doubt {
             Doubt::One => (Absence::OnePair, None),
             Doubt::Equal => (Absence::Equal, None),
+            Doubt::NoEffect => (Absence::NoEffect(evidence.equal().unwrap_or_default().to_owned()), None),
         }));
-        cell.open = estimate.p.is_none();
+        cell.open = estimate.p.is_none() && evidence.doubt() != Some(Doubt::NoEffect);
         let size = if ratio { estimate.value.ln().abs() } else { estimate.value.abs() };
         let noise = floor.is_some_and(|floor| size <= floor);
         cell.compared = Some(Compared { estimate, noise });
@@ -227,6 +233,8 @@ impl<'a> Sides<'a> {
         let compared: Vec<usize> = (0..column.len()).filter(|row| column[*row].compared.is_some()).collect();
         let mut sides = vec![baseline];
         sides.extend(compared.iter().map(|row| self.side(Some(&wanted[*row].0))));
+        let mut all: Vec<&mut Side<'_>> = sides.iter_mut().collect();
+        let _ = leave_out_equal(&mut all, &self.apart, self.traits);
         if self.repeats().is_some() || !sides.iter().all(Side::is_looked_at_once) {
             return None;
         }

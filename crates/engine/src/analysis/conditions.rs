@@ -167,7 +167,7 @@ mod tests {
     use sweep_job::Metrics;
 
     use super::*;
-    use crate::record::Exclusivity;
+    use crate::record::{Exclusivity, Remarks};
 
     fn measured(seed: usize, change: impl FnOnce(&mut Measured, &mut Under)) -> Measured {
         let mut under = Under {
@@ -196,6 +196,7 @@ mod tests {
             sweep: "0.0.0".to_owned(),
             origin: None,
             under: None,
+            remarks: Remarks::default(),
         };
         change(&mut measured, &mut under);
         if measured.sweep != "old" {

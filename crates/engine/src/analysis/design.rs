@@ -152,7 +152,7 @@ pub struct Outlook {
 #[derive(Debug, Clone, Serialize)]
 pub struct Numbers {
     /// Standard deviation of an independent unit: of the difference of a pair, or of a value. A fraction if
-    /// `relative`, else in the metric's base unit.
+    /// `relative`, else in the metric's unit.
     pub sd: f64,
     /// Degrees of freedom of the standard deviation.
     pub freedom: f64,

@@ -5,16 +5,19 @@ mod notes;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use sweep_job::{Metrics, Precision, Unit};
+use sweep_job::Unit;
 
 use crate::{
     analysis::{
-        Absence, Cell, Column, Compared, Show, Table, TableRow, absence::Footnotes, conditions::comparable,
-        evidence::Source, table::scale,
+        Absence, Cell, Column, Compared, Show, Table, TableRow,
+        absence::Footnotes,
+        conditions::comparable,
+        evidence::{Source, traits},
+        table::scale,
     },
     format::{Scale, clean},
     plan::{JobId, Layout, LayoutError, Point, Study, resolved, selected},
-    recipe::{self, Effects},
+    recipe::{self, Effects, MetricTraits},
     stats::{
         Estimate, LEVEL, Sample,
         effects::{Noise, maximum_modulus, mean, shapley},
@@ -41,21 +44,19 @@ pub(crate) fn table(table: &recipe::Table, effects: &Effects, source: Source<'_>
             return made;
         }
     };
-    let recipe = &source.study.recipe;
-    let step = &recipe.steps[effects.of.step];
     let labels = experiment.effects.iter().map(|effect| vec![experiment.layout.label(effect)]);
     made.rows = labels.map(|labels| TableRow { labels, cells: Vec::new() }).collect();
     let mut outcomes = Vec::new();
     for metric in table.cells.iter().map(|cell| cell.value.as_str()) {
-        let traits = recipe.traits(step, metric);
-        let mut outcome = experiment.measure(metric, traits.precision);
+        let traits = source.traits(effects.of.step, metric);
+        let mut outcome = experiment.measure(metric, traits);
         let unit = traits.unit;
         if traits.depends_on_load && !table.rules.any_conditions {
             experiment.block_unlike(&mut outcome, source);
         }
         let cells: Vec<Cell> = outcome.effects.iter().map(EffectOf::cell).collect();
         let column = |unit, scale, show| Column { point: Vec::new(), metric: metric.to_owned(), unit, scale, show };
-        made.columns.push(column(unit, scale(&cells, Show::Difference, unit), Show::Difference));
+        made.columns.push(column(unit, scale(metric, &cells, Show::Difference, unit), Show::Difference));
         for (row, cell) in made.rows.iter_mut().zip(cells) {
             row.cells.push(cell);
         }
@@ -92,8 +93,7 @@ pub(crate) fn estimates(
     let source = Source { study, measured, absences: &BTreeMap::new() };
     let Ok(experiment) = Experiment::new(effects, source) else { return Vec::new() };
     let labels = experiment.effects.iter().map(|effect| experiment.layout.label(effect));
-    let precision = study.recipe.traits(&study.recipe.steps[effects.of.step], metric).precision;
-    let outcome = experiment.measure(metric, precision);
+    let outcome = experiment.measure(metric, traits(study, measured, effects.of.step, metric));
     labels.zip(outcome.effects).filter_map(|(label, effect)| Some((label, effect.estimate?))).collect()
 }
 
@@ -118,12 +118,12 @@ struct Experiment<'a> {
     unrepeated: Option<NoInterval>,
 }
 
-/// A point with its job, and the job's metrics if it is done.
+/// A point with its job, and the job's measurements if it is done.
 #[derive(Debug, Clone, Copy)]
 struct Row<'a> {
     point: &'a Point,
     job: JobId,
-    metrics: Option<&'a Metrics>,
+    measured: Option<&'a Measured>,
 }
 
 /// Reason why an estimate has no interval.
@@ -181,7 +181,7 @@ impl<'a> Experiment<'a> {
         let looks = 1 + planned.filter_map(|(_, job)| study.rounds.get(job)).max().copied().unwrap_or(0);
         let mut repetitions: Vec<BTreeMap<String, Row<'_>>> = vec![BTreeMap::new(); layout.design.cells().len()];
         for (point, job) in source.points(effects.of.step, &only) {
-            let row = Row { point, job, metrics: measured.get(&job).map(|measured| &measured.metrics) };
+            let row = Row { point, job, measured: measured.get(&job) };
             if let Some(cell) = layout.cell(row.point) {
                 repetitions[cell].insert(layout.repetition(row.point), row);
             }
@@ -232,9 +232,13 @@ impl<'a> Experiment<'a> {
     }
 
     /// A measurement; a number that is not finite is none.
-    fn value(&self, row: &Row<'_>, metric: &str) -> Result<f64, (Absence, JobId)> {
-        let absence = match row.metrics.map(|metrics| metrics.get(metric)) {
-            Some(Some(metric)) if metric.value.is_finite() => return Ok(metric.value),
+    fn value(&self, row: &Row<'_>, metric: &str, traits: MetricTraits) -> Result<f64, (Absence, JobId)> {
+        let absence = match row.measured.map(|measured| measured.metrics.get(metric)) {
+            Some(Some(found)) if found.value.is_finite() => match traits.value(metric, *found) {
+                Some(value) => return Ok(value),
+                None => Absence::other_unit(found.unit, traits.unit),
+            },
+            Some(_) if row.measured.is_some_and(|measured| measured.has_diverged(metric)) => Absence::Diverged,
             Some(_) => Absence::NotMeasured,
             None => self.absences.get(&row.job).cloned().unwrap_or(Absence::NotRun),
         };
@@ -242,10 +246,10 @@ impl<'a> Experiment<'a> {
     }
 
     /// Estimates the effects on a metric.
-    fn measure(&self, metric: &str, precision: Precision) -> Outcome {
+    fn measure(&self, metric: &str, traits: MetricTraits) -> Outcome {
         let mut values: Vec<Option<Vec<f64>>> = vec![None; self.units];
         for (rows, unit) in self.cells.iter().zip(&self.unit_of) {
-            let all: Option<Vec<f64>> = rows.iter().map(|row| self.value(row, metric).ok()).collect();
+            let all: Option<Vec<f64>> = rows.iter().map(|row| self.value(row, metric, traits).ok()).collect();
             values[*unit] = all.filter(|values| !values.is_empty());
         }
         let complete: Vec<Vec<f64>> = values.iter().flatten().cloned().collect();
@@ -253,7 +257,7 @@ impl<'a> Experiment<'a> {
             Some(reason) => (None, Some(reason)),
             None => {
                 let noise = if self.blocked { Noise::in_blocks(&complete) } else { Noise::within(&complete) };
-                let known = noise.map(|noise| (noise, precision.spread(noise.variance.sqrt())));
+                let known = noise.map(|noise| (noise, traits.precision.spread(noise.variance.sqrt())));
                 match known {
                     Some((noise, Some(sd))) => (Some(Noise { variance: sd * sd, ..noise }), None),
                     Some((_, None)) => (None, Some(NoInterval::NoSpread)),
@@ -263,7 +267,8 @@ impl<'a> Experiment<'a> {
         };
         let half_widths =
             noise.map(|noise| (noise, maximum_modulus(self.effects.len(), noise.freedom, level_of(self.looks))));
-        let effects = self.effects.iter().map(|effect| self.estimate(effect, metric, &values, half_widths)).collect();
+        let effects =
+            self.effects.iter().map(|effect| self.estimate(effect, metric, &values, (half_widths, traits))).collect();
         let chance = noise.and_then(|noise| noise.equality(&complete));
         let within_noise = chance.is_some_and(|p| p >= 1.0 - LEVEL);
         Outcome { effects, shares: self.shares_of(&values), within_noise, no_interval }
@@ -287,7 +292,7 @@ impl<'a> Experiment<'a> {
         effect: &Effect,
         metric: &str,
         values: &[Option<Vec<f64>>],
-        noise: Option<(Noise, f64)>,
+        (noise, traits): (Option<(Noise, f64)>, MetricTraits),
     ) -> EffectOf {
         let (mut coefficients, mut points, mut absent) = (BTreeMap::<usize, f64>::new(), 0, Vec::new());
         for (cell, rows) in self.cells.iter().enumerate() {
@@ -295,7 +300,7 @@ impl<'a> Experiment<'a> {
             if coefficient != 0.0 {
                 *coefficients.entry(self.unit_of[cell]).or_default() += coefficient;
                 points += rows.len();
-                absent.extend(rows.iter().filter_map(|row| self.value(row, metric).err()));
+                absent.extend(rows.iter().filter_map(|row| self.value(row, metric, traits).err()));
             }
         }
         // The same job at several combinations cancels out, up to a rounding error.

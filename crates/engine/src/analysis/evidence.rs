@@ -4,50 +4,22 @@
 //! seeds are averaged first, and the values of the other axes are the independent units. The spread of a metric is never
 //! less than its resolution.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use sweep_job::Precision;
 
-use sweep_job::{Precision, Value};
-
+pub(super) use super::source::{Found, Side, Source, traits};
 use super::{
     Absence,
-    looks::{Level, Looks},
-    units::{SEED, Units, pairs, reduce},
+    alike::{leave_out_equal, seeds_without_effect, values_without_effect},
+    looks::Level,
+    units::{Units, pairs, reduce},
 };
 use crate::{
     format::count,
-    plan::{JobId, Point, Study, selected},
+    plan::{JobId, Point},
     recipe::{MetricTraits, Missing, Rules},
-    record::Key,
     stats::{Better, Estimate, LEVEL, Odds, Sample, WANTED, estimate, odds, seeds_needed, welch},
     store::Measured,
 };
-
-/// The results of a study.
-#[derive(Clone, Copy)]
-pub(super) struct Source<'a> {
-    pub(super) study: &'a Study,
-    pub(super) measured: &'a BTreeMap<JobId, Measured>,
-    pub(super) absences: &'a BTreeMap<JobId, Absence>,
-}
-
-/// A measurement: its point, its record, and its value. A missing result that counts as the worst has no record.
-pub(super) struct Found<'a> {
-    pub(super) point: &'a Point,
-    pub(super) by: Option<&'a Measured>,
-    pub(super) value: f64,
-}
-
-/// The measurements of a metric at the points of one side.
-#[derive(Default)]
-pub(super) struct Side<'a> {
-    pub(super) found: Vec<Found<'a>>,
-    /// The jobs without a result, or without the metric.
-    pub(super) absent: Vec<(Absence, JobId, &'a Point)>,
-    /// The records of the side, including those without the metric.
-    pub(super) ran: Vec<&'a Measured>,
-    /// The numbers of seeds at which the side is looked at.
-    looks: Looks,
-}
 
 /// Question about the sides of a comparison.
 pub(super) struct Question<'q> {
@@ -87,6 +59,8 @@ pub(super) enum Doubt {
     One,
     /// All measurements are equal, and the metric's resolution is unknown.
     Equal,
+    /// The jobs of different seeds, or those of both sides, have measured the same.
+    NoEffect,
 }
 
 /// An estimate with its uncertainty, on the scale on which it was computed: logarithms for ratios.
@@ -108,6 +82,8 @@ pub(super) struct Evidence {
     precision: Precision,
     /// True if every seed is a unit.
     growing: bool,
+    /// A remark on jobs that are no samples because they are equal to others.
+    equal: Option<String>,
 }
 
 /// The number of seeds that a decision takes.
@@ -117,103 +93,6 @@ pub(super) enum Needed {
     About(usize),
     /// More than so many: the number is too near the bound.
     MoreThan(usize),
-}
-
-impl<'a> Source<'a> {
-    /// The measurements of a metric at the points of a step that have these values.
-    pub(super) fn side(&self, step: usize, wanted: &[(&str, Vec<Value>)], metric: &str) -> Side<'a> {
-        let points = self.study.steps[step].iter().filter(|(point, _)| selected(point, wanted));
-        self.side_of(points.map(|(point, job)| (point, *job)), metric)
-    }
-
-    /// The measurements of a metric at some points. Points that are the same job count once.
-    pub(super) fn side_of(&self, points: impl Iterator<Item = (&'a Point, JobId)>, metric: &str) -> Side<'a> {
-        let mut side = Side::default();
-        let mut jobs = HashSet::new();
-        let mut seeds: BTreeSet<String> = BTreeSet::new();
-        let mut extra = 0;
-        for (point, job) in points {
-            seeds.extend(point.get(SEED).map(|seed| format!("{seed:?}")));
-            let rounds = [&self.study.rounds, &self.study.looks].map(|rounds| rounds.get(&job).copied().unwrap_or(0));
-            extra = rounds.into_iter().fold(extra, usize::max);
-            if !jobs.insert(job) {
-                continue;
-            }
-            let measured = self.measured.get(&job);
-            side.ran.extend(measured);
-            match measured.and_then(|measured| Some((measured, measured.metrics.get(metric)?.value))) {
-                Some((by, value)) => side.found.push(Found { point, by: Some(by), value }),
-                None if self.is_unneeded(job) => {}
-                None => side.absent.push((self.absence(job), job, point)),
-            }
-        }
-        let most = seeds.len().max(1);
-        side.looks = Looks::planned(most.saturating_sub(extra), most);
-        side.looks.add_made(side.found.iter().filter_map(|found| found.by?.under.as_ref()?.seeds));
-        side
-    }
-
-    /// The points of a step that have these values, without additional seeds that were not needed.
-    pub(super) fn points(&self, step: usize, wanted: &[(&str, Vec<Value>)]) -> Vec<(&'a Point, JobId)> {
-        let points = self.study.steps[step].iter().filter(|(point, _)| selected(point, wanted));
-        points.filter(|(_, job)| !self.is_unneeded(*job)).map(|(point, job)| (point, *job)).collect()
-    }
-
-    /// The jobs at the points of a step that have these values.
-    pub(super) fn jobs(&self, step: usize, wanted: &[(&str, Vec<Value>)]) -> Vec<JobId> {
-        let points = self.study.steps[step].iter().filter(|(point, _)| selected(point, wanted));
-        points.map(|(_, job)| *job).collect()
-    }
-
-    /// True if a job is an additional seed that was not needed.
-    fn is_unneeded(&self, job: JobId) -> bool {
-        !self.measured.contains_key(&job)
-            && self.study.rounds.contains_key(&job)
-            && self.absences.get(&job).is_none_or(|absence| !absence.is_final())
-    }
-
-    fn absence(&self, job: JobId) -> Absence {
-        let absence = || self.absences.get(&job).cloned().unwrap_or(Absence::NotRun);
-        if self.measured.contains_key(&job) { Absence::NotMeasured } else { absence() }
-    }
-}
-
-impl<'a> Side<'a> {
-    fn keys(&self) -> HashSet<Key> {
-        self.found.iter().filter_map(|found| Some(found.by?.key)).collect()
-    }
-
-    fn records(&self) -> Vec<&'a Measured> {
-        self.found.iter().filter_map(|found| found.by).collect()
-    }
-
-    /// True if a search has stopped one of its jobs.
-    fn is_stopped(&self) -> bool {
-        self.absent.iter().any(|(why, ..)| matches!(why, Absence::Stopped(_)))
-    }
-
-    /// True if no job belongs to the side.
-    pub(super) fn is_empty(&self) -> bool {
-        self.found.is_empty() && self.absent.is_empty()
-    }
-
-    /// True if nothing is missing and the number of seeds does not depend on the results.
-    pub(super) fn is_looked_at_once(&self) -> bool {
-        self.absent.is_empty() && self.looks.is_single()
-    }
-
-    /// True if all values are above zero.
-    pub(super) fn is_positive(&self) -> bool {
-        self.found.iter().all(|found| found.value > 0.0)
-    }
-
-    pub(super) fn values(&self) -> Vec<(&'a Point, f64)> {
-        self.found.iter().map(|found| (found.point, found.value)).collect()
-    }
-
-    pub(super) fn mean(&self) -> f64 {
-        self.found.iter().map(|found| found.value).sum::<f64>() / self.found.len().max(1) as f64
-    }
 }
 
 /// Applies the rule for missing results: fills them in, or leaves them out, or gives up.
@@ -282,7 +161,12 @@ pub(super) fn summarize(side: &Side<'_>, apart: &[String], traits: MetricTraits,
     let precision = relative(traits.precision, geometric.then(|| side.mean()));
     let (error, _) = error(sample, units.precision(precision));
     let found = estimate(sample.mean, error, sample.n.saturating_sub(1) as f64, LEVEL);
-    let estimate = if geometric { found.exp() } else { Estimate { p: None, ..found } };
+    let estimate = match geometric {
+        // Logarithm and exponential would show as 7.499999999999999.
+        true if shown.n == 1 || shown.sd == Some(0.0) => Estimate { value: shown.mean, ..found.exp() },
+        true => found.exp(),
+        false => Estimate { p: None, ..found },
+    };
     Some(Summary { sample: shown, estimate })
 }
 
@@ -296,16 +180,18 @@ impl Evidence {
     pub(super) fn of_mean(side: &mut Side<'_>, question: &Question<'_>) -> Result<Self, Silence> {
         complete(&mut [&mut *side], question)?;
         let notes = like(&[side], question)?;
+        let equal = leave_out_equal(&mut [&mut *side], &question.apart, question.traits);
+        let equal = seeds_without_effect(&equal);
         let units = reduce(&side.values(), &question.apart, question.repeats);
         let sample = Sample::new(&units.values).ok_or(Silence::NoPoint)?;
         let precision = units.precision(question.traits.precision);
         let (error, doubt) = error(sample, precision);
         let level = side.looks.level(sample.n, units.axes.is_empty());
         let basis = if units.axes.is_empty() { count(side.found.len(), "job") } else { units.basis("mean") };
-        let notes = notes.into_iter().chain(units.note()).collect();
+        let notes = notes.into_iter().chain(units.note()).chain(equal.clone()).collect();
         let (value, freedom) = (sample.mean, sample.n.saturating_sub(1) as f64);
         let growing = units.axes.is_empty();
-        Ok(Self { sample, level, basis, notes, value, error, freedom, ratio: false, doubt, precision, growing })
+        Ok(Self { sample, level, basis, notes, value, error, freedom, ratio: false, doubt, precision, growing, equal })
     }
 
     /// Evidence about the difference or the ratio of two sides.
@@ -315,6 +201,14 @@ impl Evidence {
             return Err(Silence::Shared(shared));
         }
         complete(&mut [&mut *of, &mut *to], question)?;
+        let equal = equal_sides(of, to, question);
+        let mut found = Self::between(of, to, question)?;
+        found.notes.extend(equal.clone());
+        Ok(Self { equal, ..found })
+    }
+
+    /// The same for sides from which nothing is missing, and which have samples only.
+    fn between(of: &Side<'_>, to: &Side<'_>, question: &Question<'_>) -> Result<Self, Silence> {
         let ratio = question.ratio;
         if ratio && of.found.iter().chain(&to.found).any(|found| found.value <= 0.0) {
             return Err(Silence::NoRatio);
@@ -339,7 +233,20 @@ impl Evidence {
             let notes = notes.into_iter().chain(units.note()).collect();
             let (value, freedom) = (sample.mean, sample.n.saturating_sub(1) as f64);
             let growing = units.axes.is_empty();
-            return Ok(Self { sample, level, basis, notes, value, error, freedom, ratio, doubt, precision, growing });
+            return Ok(Self {
+                sample,
+                level,
+                basis,
+                notes,
+                value,
+                error,
+                freedom,
+                ratio,
+                doubt,
+                precision,
+                growing,
+                equal: None,
+            });
         }
         if !question.unpaired {
             return Err(Silence::Unpaired);
@@ -376,6 +283,7 @@ impl Evidence {
             doubt,
             precision: one,
             growing: first.axes.is_empty() && second.axes.is_empty(),
+            equal: None,
         })
     }
 
@@ -388,7 +296,13 @@ impl Evidence {
 
     /// Reason why the estimate has no interval; `None` if it has one.
     pub(super) fn doubt(&self) -> Option<Doubt> {
-        self.error.is_none().then_some(self.doubt)
+        let doubt = if self.equal.is_some() { Doubt::NoEffect } else { self.doubt };
+        self.error.is_none().then_some(doubt)
+    }
+
+    /// The remark on jobs that are equal to others.
+    pub(super) fn equal(&self) -> Option<&str> {
+        self.equal.as_deref()
     }
 
     /// Two-sided p-value of the hypothesis that the true number is `bound`, which allows for all looks at the results.
@@ -443,6 +357,17 @@ impl Evidence {
     fn corrected(&self, p: f64) -> f64 {
         (p * (1.0 - LEVEL) / (1.0 - self.level.confidence)).min(1.0)
     }
+}
+
+/// Leaves out the jobs of two sides that are equal to others in all but their seeds; returns a remark about them, and about
+/// sides that are equal.
+fn equal_sides<'a>(of: &mut Side<'a>, to: &mut Side<'a>, question: &Question<'_>) -> Option<String> {
+    let traits = question.traits;
+    let named = [("the first side".to_owned(), &*of), ("the second".to_owned(), &*to)];
+    let values = values_without_effect(&named, &question.apart, traits);
+    let jobs = leave_out_equal(&mut [&mut *of, &mut *to], &question.apart, traits);
+    let remarks: Vec<String> = values.into_iter().chain(seeds_without_effect(&jobs)).collect();
+    (!remarks.is_empty()).then(|| remarks.join("; "))
 }
 
 /// Standard error of a sample's mean, and the reason if it is unknown.

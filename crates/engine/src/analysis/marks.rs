@@ -10,6 +10,7 @@ use sweep_job::Precision;
 
 use super::{
     Cell, Mark,
+    alike::leave_out_equal,
     evidence::{Question, Side, Silence, complete, like, relative},
     units::unit_values,
 };
@@ -58,6 +59,7 @@ pub(super) fn mark(
     let mut all: Vec<&mut Side<'_>> = sides.iter_mut().filter(|side| !side.is_empty()).collect();
     // Fills in or leaves out what is missing; rows that still lack results are not ranked.
     let _ = complete(&mut all, question);
+    let _ = leave_out_equal(&mut all, &question.apart, question.traits);
     let whole = |side: &Side<'_>| !side.found.is_empty() && question.is_whole(side);
     let rows: Vec<usize> = (0..cells.len()).filter(|row| whole(&sides[*row])).collect();
     let partial: Vec<usize> =

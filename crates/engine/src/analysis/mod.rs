@@ -3,6 +3,7 @@
 mod absence;
 pub mod adaptive_seeds;
 mod aggregate;
+mod alike;
 pub mod best;
 mod cell;
 mod claim;
@@ -18,6 +19,7 @@ mod origins;
 mod pairs;
 mod results;
 pub mod search;
+mod source;
 mod summary;
 mod table;
 mod units;

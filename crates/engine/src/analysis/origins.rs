@@ -32,6 +32,7 @@ mod tests {
     use sweep_job::Metrics;
 
     use super::*;
+    use crate::record::Remarks;
 
     #[test]
     fn places_are_counted_apart_and_days_are_a_range() {
@@ -50,6 +51,7 @@ mod tests {
             sweep: "0.0.0".to_owned(),
             origin,
             under: None,
+            remarks: Remarks::default(),
         };
         let all = [
             None,

@@ -6,11 +6,13 @@ use std::{
     thread,
 };
 
-use sweep_job::current_name;
+use sweep_job::{Metric, current_name};
 
+use super::evidence::traits;
 use crate::{
     host::threads,
     plan::{JobId, Plan, Study},
+    recipe::UnitOf,
     record::{Key, Record},
     store::{Measured, Stamp, Store, StoreError},
 };
@@ -49,7 +51,8 @@ impl Results {
         let stamped: Vec<(Key, Stamp)> = wanted.iter().map(|(_, key, stamp)| (*key, *stamp)).collect();
         let found = store.measured_by(&stamped, &metrics)?;
         let ids: HashMap<Key, JobId> = wanted.iter().map(|(id, key, _)| (*key, *id)).collect();
-        let measured = found.into_iter().filter_map(|line| Some((*ids.get(&line.key)?, line))).collect();
+        let mut measured = found.into_iter().filter_map(|line| Some((*ids.get(&line.key)?, line))).collect();
+        in_one_unit(plan, &mut measured);
         Ok(Self { stamps, measured, records: BTreeMap::new() })
     }
 
@@ -109,5 +112,30 @@ impl Results {
         let read = threads::each(&parts, read).into_iter().flatten();
         records.extend(read.map(|(id, record)| (id, Cow::Owned(record))));
         records
+    }
+}
+
+/// Converts the metrics that reports show to one unit for each step, as far as they measure the same.
+fn in_one_unit(plan: &Plan, measured: &mut BTreeMap<JobId, Measured>) {
+    for study in &plan.studies {
+        let metrics: BTreeSet<&str> = study.recipe.metrics().collect();
+        for (step, points) in study.steps.iter().enumerate() {
+            for metric in &metrics {
+                let traits = traits(study, measured, step, metric);
+                // Records have the unit that a name or a task says.
+                if traits.unit_of == UnitOf::Metric {
+                    continue;
+                }
+                for (_, id) in points {
+                    let Some(found) = measured.get_mut(id).and_then(|measured| measured.metrics.get_mut(*metric))
+                    else {
+                        continue;
+                    };
+                    if let Some(value) = traits.value(metric, *found) {
+                        *found = Metric { value, unit: traits.unit };
+                    }
+                }
+            }
+        }
     }
 }

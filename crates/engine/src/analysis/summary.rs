@@ -43,12 +43,11 @@ pub(crate) fn table(
         for ((_, claim), row) in claims.iter().zip(&mut rows) {
             row.cells.push(ratio(claim, metric, source));
             if let Statement::Ratio(comparison, _) = &claim.statement {
-                let task = study.recipe.steps[comparison.of.step].task;
-                unit = task.metric(&metric.value).map_or(unit, |metric| metric.unit);
+                unit = source.traits(comparison.of.step, &metric.value).unit;
             }
         }
         let cells: Vec<Cell> = rows.iter().filter_map(|row| row.cells.last().cloned()).collect();
-        let scale = scale(&cells, Show::Ratio, unit);
+        let scale = scale(&metric.value, &cells, Show::Ratio, unit);
         columns.push(Column { point: Vec::new(), metric: metric.value.clone(), unit, scale, show: Show::Ratio });
     }
     Table {

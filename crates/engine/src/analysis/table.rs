@@ -11,6 +11,7 @@ use crate::{
     analysis::{
         Absence, Cell, Compared, Mark, Show,
         absence::Footnotes,
+        alike::{leave_out_equal, seeds_without_effect, values_without_effect},
         cell::Text,
         evidence::{Question, Side, Source, summarize},
         marks::{Remark, mark},
@@ -47,7 +48,7 @@ pub struct Column {
     pub point: Vec<(String, String)>,
     /// The metric.
     pub metric: String,
-    /// Its base unit.
+    /// Its unit.
     pub unit: Unit,
     /// Scale of its numbers.
     pub scale: Scale,
@@ -89,24 +90,30 @@ impl Table {
         let mut remarks: BTreeMap<String, BTreeSet<Remark>> = BTreeMap::new();
         let mut rows: Vec<TableRow> =
             row_keys.labels.iter().map(|labels| TableRow { labels: labels.clone(), cells: Vec::new() }).collect();
+        let (mut equal_rows, mut equal_jobs) = (BTreeSet::new(), BTreeSet::new());
         let mut letters: Vec<Vec<(usize, Absence, Option<JobId>)>> = vec![Vec::new(); rows.len()];
         for (group, key) in column_keys.labels.iter().enumerate() {
             for metric in table.cells.iter().map(|cell| cell.value.as_str()) {
-                let traits = source.study.recipe.traits(step, metric);
+                let traits = source.traits(shown.of.step, metric);
                 let said = shown.best.iter().find(|(name, _)| same_metric(&name.value, metric)).map(|(_, said)| *said);
                 let traits = MetricTraits { better: said.unwrap_or(traits.better), ..traits };
                 let members: Vec<&Members<'_>> =
                     (0..rows.len()).map(|index| members[index * groups + group].as_slice()).collect();
                 let mut sides: Vec<Side<'_>> =
-                    members.iter().map(|members| source.side_of(members.iter().copied(), metric)).collect();
+                    members.iter().map(|members| source.side_of(members.iter().copied(), metric, traits)).collect();
                 let show = if traits.unit.is_timing() && sides.iter().all(Side::is_positive) {
                     Show::Interval
                 } else {
                     Show::Mean
                 };
+                let labels = row_keys.labels.iter().map(|labels| labels.join(", "));
+                let named: Vec<(String, &Side<'_>)> = labels.zip(&sides).collect();
+                equal_rows.extend(values_without_effect(&named, &apart, traits));
                 let mut cells = Vec::new();
                 for (index, (side, members)) in sides.iter().zip(&members).enumerate() {
-                    let mut cell = cell(side, &apart, traits, show);
+                    let mut distinct = side.clone();
+                    equal_jobs.extend(leave_out_equal(&mut [&mut distinct], &apart, traits));
+                    let mut cell = cell(&distinct, &apart, traits, show);
                     cell.points = members.len();
                     cell.paper = paper.value(members, metric);
                     let absent = side.absent.iter();
@@ -118,7 +125,7 @@ impl Table {
                 let found = mark(&mut cells, &mut sides, &question, show == Show::Interval);
                 remarks.entry(metric.to_owned()).or_default().extend(found);
                 let point = column_axes.iter().cloned().zip(key.iter().cloned()).collect();
-                let (unit, scale) = (traits.unit, scale(&cells, show, traits.unit));
+                let (unit, scale) = (traits.unit, scale(metric, &cells, show, traits.unit));
                 push(&mut columns, &mut rows, Column { point, metric: metric.to_owned(), unit, scale, show }, cells);
             }
         }
@@ -134,7 +141,9 @@ impl Table {
             .filter(|axis| !apart.iter().any(|other| other == axis))
             .filter(|axis| Keys::new(&points, &[(*axis).to_owned()]).labels.len() > 1)
             .collect();
-        let notes = notes(&averaged, &columns, &rows, &remarks, &footnotes);
+        let mut notes = notes(&averaged, &columns, &rows, &remarks, &footnotes);
+        let equal = seeds_without_effect(&equal_jobs).into_iter().chain(equal_rows);
+        notes.extend(equal.map(|remark| clean(&remark).into_owned()));
         let title = clean(table.title.as_ref().unwrap_or(&table.name.value)).into_owned();
         Self { name: table.name.value.clone(), title, axes: row_axes, columns, rows, notes }
     }
@@ -146,7 +155,14 @@ impl Table {
 
     /// The headings with the names of metrics as people read them: `fusion=off · Memory: peak (MiB)`.
     pub(crate) fn titles(&self) -> Vec<String> {
-        self.named(readable)
+        let (titles, headings) = (self.named(readable), self.named(str::to_owned));
+        let shared = |title: &String| titles.iter().filter(|other| *other == title).count() > 1;
+        // Two names that people would read alike are as they are.
+        titles
+            .iter()
+            .zip(headings)
+            .map(|(title, heading)| if shared(title) { heading } else { title.clone() })
+            .collect()
     }
 
     fn named(&self, name: impl Fn(&str) -> String) -> Vec<String> {
@@ -298,11 +314,10 @@ fn cell(side: &Side<'_>, apart: &[String], traits: MetricTraits, show: Show) -> 
     }
 }
 
-/// The scale that fits a column's largest number.
-pub(crate) fn scale(cells: &[Cell], show: Show, unit: Unit) -> Scale {
+/// The scale of a column of a metric: for a declared metric the one that fits its largest number.
+pub(crate) fn scale(metric: &str, cells: &[Cell], show: Show, unit: Unit) -> Scale {
     let sizes = cells.iter().filter_map(|cell| cell.value(show)).map(f64::abs);
-    // Without numbers, the base unit.
-    Scale::of(sizes.reduce(f64::max).unwrap_or(1.0), unit)
+    Scale::of_metric(metric, sizes.reduce(f64::max).unwrap_or(1.0), unit)
 }
 
 fn notes(

@@ -6,6 +6,7 @@
 //! than believed; the answers of other programs are kept with the sampler's version, and valid for exactly the results that
 //! they followed from. With a remote, the first machine that asks decides for all.
 
+mod again;
 mod decided;
 mod trials;
 
@@ -13,7 +14,10 @@ use std::{collections::HashSet, io, sync::Arc};
 
 use sweep_job::Backend;
 
-pub use self::decided::sampler_files;
+pub use self::{
+    again::{Again, Measured, Measurer, alike, install_measurer, twins},
+    decided::sampler_files,
+};
 use self::{
     decided::{BatchRequest, Decided},
     trials::Ended,
@@ -38,6 +42,8 @@ pub struct Batches {
     unkept: Vec<Decision>,
     /// The remote with which other machines share the answers of samplers.
     remote: Option<Arc<Remote>>,
+    /// Jobs that got records from those of the same computations; `None` if none is to get one.
+    measured: Option<Measured>,
 }
 
 /// Permission of a search to do more than read what is decided.
@@ -81,6 +87,7 @@ impl Batches {
     /// Plans recipes with all batches that are decided.
     pub fn plan(draft: Draft, backend: Backend, store: &Store) -> Result<(Self, Plan), SearchError> {
         let mut batches = Self::new(draft.again(), backend);
+        batches.measured = Some(Measured::default());
         let plan = batches.whole(draft, store, &|| digests(store), &Room::default)?;
         Ok((batches, plan))
     }
@@ -99,12 +106,38 @@ impl Batches {
     }
 
     fn new(draft: Option<Draft>, backend: Backend) -> Self {
-        Self { draft, backend, known: AllSearched::new(), unkept: Vec::new(), remote: None }
+        Self { draft, backend, known: AllSearched::new(), unkept: Vec::new(), remote: None, measured: None }
     }
 
     /// Shares the answers of samplers that are other programs with the machines that use this remote.
     pub fn share(&mut self, remote: Option<Arc<Remote>>) {
         self.remote = remote;
+    }
+
+    /// The jobs that got records from those of the same computations since the last call.
+    pub fn measured(&mut self) -> Measured {
+        self.measured.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    /// Gives jobs whose computations have records by now their own.
+    pub fn measure(&mut self, plan: &Plan, store: &Store) -> Result<(), SearchError> {
+        if let Some(measured) = &mut self.measured {
+            measured.add(again::bring(plan, store)?);
+        }
+        Ok(())
+    }
+
+    /// Plans recipes with the batches that are known, and gives jobs whose computations have records their own.
+    fn planned(
+        &mut self,
+        draft: Draft,
+        store: &Store,
+        digests: &dyn Fn() -> Digests,
+        room: &dyn Fn() -> Room,
+    ) -> Result<Plan, SearchError> {
+        let plan = Plan::searched(draft, self.backend, digests(), room(), &self.known)?;
+        self.measure(&plan, store)?;
+        Ok(plan)
     }
 
     fn whole(
@@ -114,7 +147,7 @@ impl Batches {
         digests: &dyn Fn() -> Digests,
         room: &dyn Fn() -> Room,
     ) -> Result<Plan, SearchError> {
-        let plan = Plan::searched(draft, self.backend, digests(), room(), &self.known)?;
+        let plan = self.planned(draft, store, digests, room)?;
         let next = self.go_on(&plan, store, Mode::Look, digests, room)?;
         Ok(next.map_or(plan, |(next, _)| next))
     }
@@ -144,7 +177,10 @@ impl Batches {
             if !self.decide(plan, store, mode, &mut news)? {
                 break;
             }
-            latest = Some(Plan::searched(draft, self.backend, digests(), room(), &self.known)?);
+            latest = Some(self.planned(draft, store, digests, room)?);
+        }
+        if latest.is_some() && matches!(mode, Mode::Decide(_)) {
+            news.extend(self.measured().sentences());
         }
         Ok(latest.map(|plan| (plan, news)))
     }

@@ -63,7 +63,7 @@ pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
         Ok(span) => span,
         Err(empty) => return Ok(Err(empty)),
     };
-    let (bottom, scale) = (y.start(), Scale::of(y.reach(), unit));
+    let (bottom, scale) = (y.start(), Scale::of_metric(&spec.y, y.reach(), unit));
 
     let mut plot = builder(root, chart, &series).build_cartesian_2d(0.0..groups.len() as f64, y.clone())?;
     let names = (chart.x_label(&spec.x, ""), chart.y_metric(scale, unit));

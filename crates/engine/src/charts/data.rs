@@ -6,7 +6,7 @@ use plotters::prelude::RGBColor;
 use serde::{Serialize, Serializer};
 use sweep_job::Unit;
 
-use super::{Chart, DASHES, Series, dots, lines as curves, look::Side, trend};
+use super::{Chart, DASHES, Series, Spec, dots, lines as curves, look::Side, trend};
 use crate::{format::Scale, stats::Sample};
 
 /// Points of a series that are kept.
@@ -102,7 +102,7 @@ impl Chart<'_> {
     fn curves(&self) -> Option<Data> {
         let curves::Curves { series, ended, unit } = curves::measured(self);
         let ends = ended.iter().flat_map(|(_, points)| points.iter().map(|(_, y)| *y));
-        let scale = scale_of(means(&series).chain(ends), unit)?;
+        let scale = scale_of(&self.spec.y, means(&series).chain(ends), unit)?;
         let whole = Scale { factor: 1.0, suffix: "" };
         let mut all: Vec<Line> = (0..).zip(&series).map(|(index, series)| self.line(index, series, scale)).collect();
         all.extend(ended.iter().map(|(index, points)| {
@@ -118,7 +118,7 @@ impl Chart<'_> {
 
     fn trends(&self) -> Option<Data> {
         let trend::Trend { axis, series, unit } = trend::measured(self).ok()?;
-        let scale = scale_of(means(&series), unit)?;
+        let scale = scale_of(&self.spec.y, means(&series), unit)?;
         // Numbers are at their own places here, words at whole numbers.
         let back = |place: f64| axis.number_at(place);
         let series = series.into_iter().map(|series| {
@@ -138,7 +138,9 @@ impl Chart<'_> {
     fn points(&self) -> Option<Data> {
         let (series, units) = dots::measured(self);
         let xs = series.iter().flat_map(|series| series.points.iter().map(|(x, _)| *x));
-        let (x_scale, y_scale) = (scale_of(xs, units.0)?, scale_of(means(&series), units.1)?);
+        let Spec { x: x_metric, y: y_metric, .. } = self.spec;
+        let x_scale = scale_of(x_metric, xs, units.0)?;
+        let y_scale = scale_of(y_metric, means(&series), units.1)?;
         let jobs = self.by_color().into_iter().map(|(_, dots)| {
             let shown = dots.iter().filter(|dot| dots::place(self.spec, dot).is_some());
             shown.map(|dot| dot.name.clone()).collect::<Vec<String>>()
@@ -183,9 +185,9 @@ fn means(series: &[Series]) -> impl Iterator<Item = f64> {
 }
 
 /// The scale that the label of an axis has; `None` without a finite number.
-fn scale_of(values: impl Iterator<Item = f64>, unit: Unit) -> Option<Scale> {
+fn scale_of(metric: &str, values: impl Iterator<Item = f64>, unit: Unit) -> Option<Scale> {
     let largest = values.filter(|value| value.is_finite()).map(f64::abs).reduce(f64::max)?;
-    Some(Scale::of(largest, unit))
+    Some(Scale::of_metric(metric, largest, unit))
 }
 
 fn scaled(side: &Side, label: String, scale: Scale) -> Scaled {

@@ -66,7 +66,8 @@ pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
         Ok(spans) => spans,
         Err(empty) => return Ok(Err(empty)),
     };
-    let (x_scale, y_scale) = (Scale::of(x.reach(), units.0), Scale::of(y.reach(), units.1));
+    let (x_scale, y_scale) =
+        (Scale::of_metric(&spec.x, x.reach(), units.0), Scale::of_metric(&spec.y, y.reach(), units.1));
 
     let mut plot = builder(root, chart, &series).build_cartesian_2d(x.clone(), y.clone())?;
     let names = (chart.x_metric(x_scale, units.0), chart.y_metric(y_scale, units.1));

@@ -48,7 +48,7 @@ pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
     };
     let metric = chart.dots.iter().find_map(|dot| dot.metrics.get(&chart.spec.x));
     let unit = metric.map_or(Unit::One, |metric| metric.unit);
-    let scale = Scale::of(low.abs().max(high.abs()), unit);
+    let scale = Scale::of_metric(&chart.spec.x, low.abs().max(high.abs()), unit);
 
     let labels: Vec<String> = rows.iter().map(|(label, _)| shortened(label, LONGEST_LABEL)).collect();
     let longest = labels.iter().map(|label| label.chars().count()).max().unwrap_or(0);

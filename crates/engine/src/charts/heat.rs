@@ -62,7 +62,7 @@ pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
     if cells.is_empty() || !(ends.1 - ends.0).is_finite() {
         return Ok(Err(if cells.is_empty() { Empty::NoValues } else { Empty::Impossible }));
     }
-    let scale = Scale::of(ends.0.abs().max(ends.1.abs()), unit);
+    let scale = Scale::of_metric(metric, ends.0.abs().max(ends.1.abs()), unit);
     let (left, top) = (BESIDE, TOP);
     let (right, bottom) = (pixels(SIZE.0) - BESIDE, pixels(SIZE.1) - BELOW);
     let font = |size: u32| (FONT, size).into_font().color(&INK);

@@ -51,7 +51,7 @@ pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
     }
     // Bars at the same position are stacked, so that none is hidden.
     let top = (0..bins).map(|bin| heights.iter().map(|bars| bars[bin]).sum::<u32>()).max().unwrap_or(1);
-    let scale = Scale::of(right.abs().max(left.abs()), unit);
+    let scale = Scale::of_metric(&spec.x, right.abs().max(left.abs()), unit);
     let mut plot = builder(root, chart, &series).build_cartesian_2d(left..right, 0.0..f64::from(top) * 1.06)?;
     let names = (chart.x_metric(scale, unit), chart.y_label("Jobs", ""));
     mesh(&mut plot, chart, names, Ticks { x: Some(scale), y: Scale { factor: 1.0, suffix: "" } })?;

@@ -122,7 +122,7 @@ fn curves<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
         Ok(span) => span,
         Err(empty) => return Ok(Err(empty)),
     };
-    let scale = Scale::of(y.reach(), unit);
+    let scale = Scale::of_metric(&chart.spec.y, y.reach(), unit);
     let iterations = samples().map(|(x, _)| *x).chain(of_ended().map(|(x, _)| *x));
     let x = match x_span(iterations, &spec.look.x) {
         Ok(span) => span,

@@ -23,7 +23,7 @@ pub struct Look {
 pub struct Side {
     /// True for a logarithmic scale; `None` if the numbers decide.
     pub log: Option<bool>,
-    /// The lower and the upper end, in base units; `None` where the data decide.
+    /// The lower and the upper end, in the metric's unit; `None` where the data decide.
     pub limits: [Option<f64>; 2],
     /// The label in place of the name of the quantity; the unit follows it.
     pub label: Option<String>,

@@ -52,7 +52,7 @@ pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
     }
     let Some((low, high)) = range([ends.0, ends.1].into_iter(), false) else { return Ok(Err(Empty::Impossible)) };
     let axes = &shown.axes[..shown.axes.len().min(MOST_AXES)];
-    let scale = Scale::of(high.abs().max(low.abs()), shown.unit);
+    let scale = Scale::of_metric(metric, high.abs().max(low.abs()), shown.unit);
     let (bottom, right) = (pixels(SIZE.1) - BELOW, pixels(SIZE.0) - RIGHT);
     let font = |size: u32| (FONT, size).into_font().color(&INK);
     let at = |h, v| Pos::new(h, v);

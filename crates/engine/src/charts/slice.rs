@@ -42,7 +42,7 @@ pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
     let half = |row: &Row| if many { 0.0 } else { chart.half(&row.sample) };
     let ends = shown.rows.iter().flat_map(|row| [row.sample.mean - half(row), row.sample.mean + half(row)]);
     let Some((bottom, top)) = range(ends, false) else { return Ok(Err(Empty::NoValues)) };
-    let scale = Scale::of(top.abs().max(bottom.abs()), shown.unit);
+    let scale = Scale::of_metric(&spec.y, top.abs().max(bottom.abs()), shown.unit);
     let mut groups: Vec<(&str, Vec<&Row>)> = Vec::new();
     for row in &shown.rows {
         match groups.iter_mut().find(|(color, _)| *color == row.color) {

@@ -70,7 +70,7 @@ pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
     if low >= high {
         return Ok(Err(Empty::Outside));
     }
-    let (x, scale) = (Span::linear(low, high), Scale::of(y.reach(), unit));
+    let (x, scale) = (Span::linear(low, high), Scale::of_metric(&chart.spec.y, y.reach(), unit));
     let mut plot = builder(root, chart, &series).build_cartesian_2d(x.clone(), y.clone())?;
     let y_name = chart.y_metric(scale, unit);
     let x_name = chart.x_label(&spec.x, if axis.is_log() { "logarithmic" } else { "" });

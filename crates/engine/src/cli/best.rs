@@ -61,9 +61,9 @@ enum BestFormat {
     Md,
     /// LaTeX, with the package `booktabs`.
     Latex,
-    /// Comma-separated values in base units.
+    /// Comma-separated values in the unit of the metric.
     Csv,
-    /// JSON in base units.
+    /// JSON, with numbers in the unit of the metric.
     Json,
 }
 

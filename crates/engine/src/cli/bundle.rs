@@ -1,7 +1,8 @@
 //! `sweep bundle create` and `sweep bundle verify`.
 
 use std::{
-    io::{self, BufReader, BufWriter, IsTerminal as _, Write as _},
+    collections::BTreeMap,
+    io::{self, BufReader, IsTerminal as _, Write as _},
     path::{Path, PathBuf},
     time::{SystemTime, UNIX_EPOCH},
 };
@@ -13,8 +14,9 @@ use super::{Prepared, RecipeArgs, print};
 use crate::{
     analysis::Results,
     error::{Error, Exit},
-    export::bundle::{self, Command, Compared, Opened, Rerun, Verified},
+    export::bundle::{self, Command, Compared, MOST_INPUT, Opened, Rerun, Verified},
     format::{clean, clean_lines, count, quantity, say},
+    host::replaced::{Outlives, Readers, replace_with},
     plan::{JobId, Plan},
     propose::run_jobs,
     recipe::Request,
@@ -22,6 +24,9 @@ use crate::{
     run::{self, Disposition},
     store::Store,
 };
+
+/// Names that a line lists at most.
+const MOST_NAMED: usize = 4;
 
 /// Without a command, `sweep bundle RECIPE…` is the older form of `create`.
 #[derive(Debug, Args)]
@@ -52,6 +57,9 @@ struct CreateArgs {
     /// The archive to write. Default: `NAME.sweep.tar`, with the name of the recipe.
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Most MiB of files that jobs read, all together; larger ones are left out and named. 0 leaves all of them out.
+    #[arg(long, value_name = "MIB", default_value_t = MOST_INPUT >> 20)]
+    input_limit: u64,
 }
 
 #[derive(Debug, Args)]
@@ -61,6 +69,9 @@ pub(super) struct VerifyArgs {
     /// Run this many randomly selected jobs again, with their dependencies, and compare their metrics.
     #[arg(long, value_name = "N", default_value = "0")]
     rerun: usize,
+    /// Folder with the input files that the bundle does not have, by their paths from the recipe or by their names.
+    #[arg(long, value_name = "DIR", requires = "rerun")]
+    inputs: Option<PathBuf>,
     /// Run the bundle's commands without asking for confirmation; they are shown nevertheless.
     #[arg(long, requires = "rerun")]
     yes: bool,
@@ -101,25 +112,37 @@ fn create(results: &Path, args: &CreateArgs) -> Result<Exit, Error> {
     let changes = &args.recipe.changes;
     let scale = changes.scale.as_deref();
     let request = Request { paths: &args.recipe.paths, set: &changes.set, axes: &changes.axes, scale, only: &[] };
-    let writing = || Error::io("cannot write the bundle");
-    // Beside it first: an archive is there whole or not at all.
-    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
-    let mut beside = tempfile::NamedTempFile::new_in(folder).map_err(writing())?;
-    let mut out = BufWriter::new(beside.as_file_mut());
-    let contents = bundle::write(&plan, &request, &store, &mut out)?;
-    out.flush().map_err(writing())?;
-    drop(out);
-    let bytes = beside.as_file().metadata().map_err(writing())?.len();
-    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o644);
-    beside.as_file().set_permissions(mode).map_err(writing())?;
-    beside.persist(&file).map_err(|error| writing()(error.error))?;
+    let most = args.input_limit.saturating_mul(1 << 20);
+    // An archive is there whole or not at all.
+    let contents =
+        replace_with(&file, Readers::All, Outlives::Process, |out| bundle::write(&plan, &request, &store, most, out))?;
+    let bytes = file.metadata().map_err(Error::io("cannot read the bundle"))?.len();
     let open = contents.jobs.iter().filter(|job| !job.done).count();
     let (jobs, size) = (count(contents.jobs.len() - open, "job"), quantity(bytes as f64, Unit::Bytes));
     print(&format!("{jobs} in {}, {size}\n", file.display()))?;
+    say_left_out(&contents.left_out, args.input_limit);
     if open > 0 {
         say(format_args!("note: {} without a result; the tables say why", count(open, "job")));
     }
     Ok(Exit::Done)
+}
+
+/// Names the files that are not in a bundle.
+fn say_left_out(left_out: &BTreeMap<PathBuf, u64>, limit: u64) {
+    if left_out.is_empty() {
+        return;
+    }
+    let named = left_out.iter().take(MOST_NAMED);
+    let named = named.map(|(path, bytes)| {
+        format!("{} ({})", clean(&path.display().to_string()), quantity(*bytes as f64, Unit::Bytes))
+    });
+    let more =
+        if left_out.len() > MOST_NAMED { format!(" and {} more", left_out.len() - MOST_NAMED) } else { String::new() };
+    say(format_args!(
+        "note: not in the bundle, which has at most {limit} MiB of inputs: {}{more}; `--input-limit` changes that, and `verify \
+         --rerun` takes them from `--inputs DIR`",
+        named.collect::<Vec<_>>().join(", ")
+    ));
 }
 
 pub(super) fn verify(args: &VerifyArgs) -> Result<Exit, Error> {
@@ -131,7 +154,7 @@ pub(super) fn verify(args: &VerifyArgs) -> Result<Exit, Error> {
     let draft = opened.draft().map_err(Error::recipe(name.clone()))?;
     let plan = opened.plan(draft).map_err(Error::search(name))?;
     let verified = opened.verify(&plan)?;
-    print(&text(&opened, &verified))?;
+    print(&text(&opened, &verified, args.rerun > 0))?;
     if contents.sweep != env!("CARGO_PKG_VERSION") {
         let (then, now) = (clean(&contents.sweep), env!("CARGO_PKG_VERSION"));
         say(format_args!("note: it was made by sweep {then}, this is {now}; keys and tables may differ for that"));
@@ -142,7 +165,8 @@ pub(super) fn verify(args: &VerifyArgs) -> Result<Exit, Error> {
     if args.rerun > 0 { rerun(&opened, &plan, args, folder.path()) } else { Ok(Exit::Done) }
 }
 
-fn text(opened: &Opened, verified: &Verified) -> String {
+/// The result of a verification. Where jobs will run again, they have the last word.
+fn text(opened: &Opened, verified: &Verified, reruns: bool) -> String {
     let contents = &opened.contents;
     let mut lines = vec![clean(&contents.recipes.join(", ")).into_owned()];
     for (what, values) in &contents.environment {
@@ -158,7 +182,11 @@ fn text(opened: &Opened, verified: &Verified) -> String {
     let made = [count(*tables, "table"), count(*figures, "figure"), count(*verdicts, "verdict")];
     lines.push(format!("{} recomputed from the records", made.join(", ")));
     lines.extend(defects.iter().map(|defect| format!("✗ {}", clean(defect))));
-    lines.push(if defects.is_empty() { "everything agrees".to_owned() } else { count(defects.len(), "defect") });
+    lines.push(match (defects.len(), reruns) {
+        (0, false) => "everything agrees".to_owned(),
+        (0, true) => "the bundle agrees with itself".to_owned(),
+        (defects, _) => count(defects, "defect"),
+    });
     lines.join("\n") + "\n"
 }
 
@@ -166,11 +194,29 @@ fn text(opened: &Opened, verified: &Verified) -> String {
 fn rerun(opened: &Opened, plan: &Plan, args: &VerifyArgs, folder: &Path) -> Result<Exit, Error> {
     let now = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| u64::from(since.subsec_nanos()));
     let seed = args.seed.unwrap_or_else(now);
+    if let Some(from) = &args.inputs {
+        opened.supply(from).map_err(Error::io("cannot take input files from the folder"))?;
+    }
     let bundled = opened.store();
     let wanted = bundle::sample(plan, &bundled, args.rerun, seed);
     let Rerun { plan, sample, left } = Rerun::new(opened, plan, &wanted);
-    for (label, reason) in &left {
-        say(format_args!("note: {} cannot run again here: {}", clean(label), clean(reason)));
+    let left: Vec<String> = left
+        .iter()
+        .map(|(label, reason)| format!("✗ {} cannot run again here: {}", clean(label), clean(reason)))
+        .collect();
+    if sample.is_empty() {
+        print(&format!("{}\nnothing ran again: {}\n", left.join("\n"), not_again(left.len())))?;
+        return Ok(Exit::Failure);
+    }
+    let code = opened.without_code();
+    if !code.is_empty() {
+        let named = code.iter().take(MOST_NAMED).map(|path| clean(path)).collect::<Vec<_>>().join(", ");
+        let more = code.len().saturating_sub(MOST_NAMED);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        say(format_args!(
+            "note: programs were observed to read files that are not in the bundle: {named}{more}; `--inputs DIR` takes them from a \
+             folder"
+        ));
     }
     confirm(&plan, args.yes)?;
     let needed = plan.len() - sample.len();
@@ -182,7 +228,17 @@ fn rerun(opened: &Opened, plan: &Plan, args: &VerifyArgs, folder: &Path) -> Resu
     if let Some(signal) = ended.interrupted {
         return Ok(Exit::Interrupted(signal));
     }
-    compare(&plan, &sample, &bundled, &store, args.tolerance)
+    let compared = compare(&plan, &sample, &bundled, &store, args.tolerance)?;
+    if left.is_empty() {
+        return Ok(compared);
+    }
+    print(&format!("{}\n{}\n", left.join("\n"), not_again(left.len())))?;
+    Ok(Exit::Failure)
+}
+
+/// A sentence about jobs that did not run again.
+fn not_again(jobs: usize) -> String {
+    format!("{} of the selection cannot run again, so their results are not confirmed", count(jobs, "job"))
 }
 
 /// Prints the differences between the records of jobs in two stores.
@@ -251,11 +307,9 @@ impl Tally {
 
 /// The result for one job: its metrics that agree, those that are not compared, and those that differ.
 fn compared_lines(label: &str, compared: &Compared) -> Vec<String> {
-    /// Names that a line lists at most.
-    const MOST: usize = 4;
     let Compared { same, largest, left_out, other } = compared;
-    let names = left_out.iter().take(MOST).map(String::as_str).collect::<Vec<_>>().join(", ");
-    let more = if left_out.len() > MOST { ", …" } else { "" };
+    let names = left_out.iter().take(MOST_NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
+    let more = if left_out.len() > MOST_NAMED { ", …" } else { "" };
     let measured = match left_out.len() {
         0 => String::new(),
         1 => format!("1 depends on the machine ({names})"),

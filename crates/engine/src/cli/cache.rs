@@ -3,7 +3,7 @@
 use std::{
     collections::{BTreeSet, HashSet},
     fs::File,
-    io::{self, BufReader, BufWriter, Write as _},
+    io::{self, BufReader},
     path::{Path, PathBuf},
 };
 
@@ -17,10 +17,13 @@ use super::{
     runs,
 };
 use crate::{
-    batches::Batches,
+    batches::{Batches, alike},
     error::{Error, Exit},
     format::{clean, count, duration, quantity, say},
-    host,
+    host::{
+        self,
+        replaced::{Outlives, Readers, replace_with},
+    },
     plan::Plan,
     propose::{ProposeError, kept_for_questions},
     recipe::{Draft, Request},
@@ -153,7 +156,9 @@ pub(super) fn cache(results: &Path, args: &CacheArgs) -> Result<Exit, Error> {
             remove(&store, &garbage, *yes)
         }
         CacheCommand::Rm { which, values, yes } => {
+            // With one of the same computation left, the job would not run again.
             let keys = recorded(&store, which, values)?;
+            let keys = alike(&store, &keys).map_err(Error::io("cannot read the store"))?;
             let kept = kept_for_questions(&store).map_err(ProposeError::from)?;
             if let Some((key, question)) = keys.iter().find_map(|key| kept.get_key_value(key)) {
                 return Err(Error::Sealed { record: key.short(), question: *question });
@@ -226,7 +231,16 @@ fn state_line(state: &State) -> String {
 fn verify(store: &Store) -> Result<Exit, Error> {
     let verified = store.verify().map_err(Error::io("cannot read the store"))?;
     let lines = verified.defects.iter().map(|defect| format!("{}  {}\n", defect.key.short(), clean(&defect.reason)));
-    print(&lines.collect::<String>())?;
+    let of_list = verified.damaged_lines.iter().map(|line| format!("{}\n", clean(line)));
+    print(&lines.chain(of_list).collect::<String>())?;
+    if verified.unlisted > 0 {
+        let (records, name) =
+            (count(verified.unlisted, "record"), if verified.unlisted == 1 { "names" } else { "name" });
+        say(format_args!(
+            "note: {records} of programs {name} no list of the files that the program read; a list that an earlier version wrote \
+             and that was lost cannot be detected"
+        ));
+    }
     if verified.unsealed > 0 {
         let (records, have) = (count(verified.unsealed, "record"), if verified.unsealed == 1 { "has" } else { "have" });
         say(format_args!("note: {records} of an earlier version {have} no digest: changes to them cannot be detected"));
@@ -236,8 +250,9 @@ fn verify(store: &Store) -> Result<Exit, Error> {
         say(format_args!("note: {records} of an earlier version have files without digests"));
     }
     let (records, files) = (count(verified.records, "record"), count(verified.files, "file"));
-    say(format_args!("{records} with {files} looked at: {}", count(verified.defects.len(), "defect")));
-    Ok(if verified.defects.is_empty() { Exit::Done } else { Exit::Failure })
+    let defects = verified.defects.len() + verified.damaged_lines.len();
+    say(format_args!("{records} with {files} looked at: {}", count(defects, "defect")));
+    Ok(if defects == 0 { Exit::Done } else { Exit::Failure })
 }
 
 /// Runs jobs of recipes that have records again, on the first backend for which there are any.
@@ -361,16 +376,8 @@ fn recorded(store: &Store, which: &[String], values: &Values) -> Result<BTreeSet
 
 fn export(store: &Store, file: &Path, which: &[String], values: &Values) -> Result<Exit, Error> {
     let keys = recorded(store, which, values)?;
-    let writing = || Error::io("cannot write the archive");
-    // Beside it first: an archive is there whole or not at all.
-    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
-    let mut beside = tempfile::NamedTempFile::new_in(folder).map_err(writing())?;
-    let mut out = BufWriter::new(beside.as_file_mut());
-    store.export(&keys, &mut out)?;
-    out.flush().map_err(writing())?;
-    drop(out);
-    beside.as_file().sync_all().map_err(writing())?;
-    beside.persist(file).map_err(|error| writing()(error.error))?;
+    // An archive is there whole or not at all.
+    replace_with(file, Readers::Owner, Outlives::Machine, |out| store.export(&keys, out))?;
     say(format_args!("{} in {}", count(keys.len(), "record"), file.display()));
     Ok(Exit::Done)
 }

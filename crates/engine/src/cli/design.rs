@@ -2,7 +2,7 @@
 
 use clap::Args;
 use comfy_table::{CellAlignment, Table};
-use sweep_job::{Unit, units::parse_seconds};
+use sweep_job::{Metric, Unit, units::parse_seconds};
 
 use super::plan::grid;
 use crate::{
@@ -11,7 +11,7 @@ use crate::{
         design::{Choice, Design, DesignError, Designer, Detect, Kind, Outlook},
     },
     error::Error,
-    format::{clean, count, duration, quantity, shortened},
+    format::{clean, count, duration, measured, quantity, shortened},
     plan::Plan,
     run::History,
     store::Store,
@@ -128,12 +128,16 @@ fn row(outlook: &Outlook, several: bool, mark: &str) -> [String; 6] {
     };
     let [sd, power, needed] = match &outlook.numbers {
         Some(numbers) => {
-            let unit = if numbers.relative { Unit::Fraction } else { outlook.unit };
+            let sd = if numbers.relative {
+                quantity(numbers.sd, Unit::Fraction)
+            } else {
+                measured(&outlook.metric, Metric { value: numbers.sd, unit: outlook.unit })
+            };
             let needed = match numbers.seeds_needed {
                 Some(seeds) => seeds.to_string(),
                 None => outlook.most_seeds().map_or_else(|| "–".to_owned(), |most| format!("> {most}")),
             };
-            [quantity(numbers.sd, unit), percent(numbers.power), needed]
+            [sd, percent(numbers.power), needed]
         }
         None => ["–"; 3].map(str::to_owned),
     };

@@ -13,10 +13,9 @@ use super::{ChangeArgs, Prepared, print};
 use crate::{
     analysis::search::{DecidedJobs, DecidedState},
     error::{Error, Exit},
-    format::{clean, count},
-    plan::{JobId, Plan},
+    format::{clean, count, quoted},
+    plan::{JobId, Plan, means},
     query::explain::{Cause, Explainer, Explanation, is_content, news},
-    recipe::quoted,
     record::without_keys,
     run::{History, describe_gpu},
     store::Store,
@@ -55,10 +54,13 @@ pub(super) fn explanation(plan: &Plan, store: &Store, job: &str) -> Result<Strin
             job.key.short(),
             ago(record.provenance.started)
         );
+        let measured = record.provenance.measured.iter().flat_map(|measured| measured.sentences());
+        let measured: Vec<String> = measured.map(|sentence| format!("  {}\n", clean(&sentence))).collect();
         let decided = decided_jobs.of(id).map(|(_, because)| format!("  {}\n", clean(because))).unwrap_or_default();
         let gpu = record.provenance.conditions.as_ref().and_then(|conditions| conditions.gpu);
         let gpu = gpu.map(|gpu| format!("  it had {}\n", gpu.describe())).unwrap_or_default();
         return Ok(text
+            + &measured.concat()
             + chosen.as_deref().unwrap_or_default()
             + &decided
             + &gpu
@@ -191,15 +193,8 @@ fn downstream(plan: &Plan, id: JobId, store: &Store) -> Vec<String> {
     names
 }
 
-/// The job that a label (with its axes in any order) or the beginning of a key names.
+/// The job that a label (with its axes in any order and its values in any spelling) or the beginning of a key names.
 fn find(plan: &Plan, name: &str) -> Result<JobId, Error> {
-    let sorted = |label: &str| {
-        let (step, point) = label.split_once('/').unwrap_or((label, ""));
-        let mut axes: Vec<&str> = point.split(',').collect();
-        axes.sort_unstable();
-        format!("{step}/{}", axes.join(","))
-    };
-    let wanted = sorted(name);
     let several = plan.studies.len() > 1;
     let labels: Vec<(String, JobId)> = plan
         .studies
@@ -213,7 +208,8 @@ fn find(plan: &Plan, name: &str) -> Result<JobId, Error> {
             })
         })
         .collect();
-    if let Some((_, id)) = labels.iter().find(|(label, _)| sorted(label) == wanted) {
+    let exact = labels.iter().find(|(label, _)| label.trim_end_matches('/') == name);
+    if let Some((_, id)) = exact.or_else(|| labels.iter().find(|(label, _)| means(label, name))) {
         return Ok(*id);
     }
     let hex = name.len() >= 4 && name.bytes().all(|byte| byte.is_ascii_hexdigit());

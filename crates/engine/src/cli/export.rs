@@ -7,8 +7,8 @@ use clap::{Args, ValueEnum};
 use super::{ChangeArgs, Prepared, destination, print};
 use crate::{
     error::{Error, Exit},
-    export::{mlflow, tensorboard},
-    format::count,
+    export::{Exported, mlflow, tensorboard},
+    format::{clean, count, say},
     record::Record,
     store::Store,
 };
@@ -50,10 +50,13 @@ pub(super) fn export(results: &Path, args: &ExportArgs) -> Result<Exit, Error> {
         records.extend(store.get(key)?);
     }
     let written = match args.to {
-        Target::Tensorboard => tensorboard::export(records.iter(), folder),
-        Target::Mlflow => mlflow::export(records.iter(), folder),
+        Target::Tensorboard => tensorboard::export(&records, folder),
+        Target::Mlflow => mlflow::export(&records, folder),
     };
-    let written = written.map_err(Error::io("cannot write the export"))?;
-    print(&format!("{} in {}\n", count(written, "job"), folder.display()))?;
+    let Exported { jobs, notices } = written.map_err(Error::io("cannot write the export"))?;
+    for notice in notices {
+        say(format_args!("note: {}", clean(&notice)));
+    }
+    print(&format!("{} in {}\n", count(jobs, "job"), folder.display()))?;
     Ok(Exit::Done)
 }

@@ -1,6 +1,6 @@
 //! `sweep ledger`.
 
-use std::path::Path;
+use std::{fmt::Write as _, path::Path};
 
 use clap::{Args, Subcommand};
 use comfy_table::{CellAlignment, Table};
@@ -54,8 +54,8 @@ pub(super) fn ledger(results: &Path, args: &LedgerArgs) -> Result<Exit, Error> {
         Some(LedgerCommand::Verify(args)) => verify(&store, &ledger, args),
         None => {
             let text = match args.format {
-                ReplyFormat::Term => list(&ledger, args.accepted),
-                ReplyFormat::Json => format!("{:#}\n", json(&ledger, args.accepted)),
+                ReplyFormat::Term => list(&store, &ledger, args.accepted)?,
+                ReplyFormat::Json => format!("{:#}\n", json(&store, &ledger, args.accepted)?),
             };
             print(&text).map(|()| Exit::Done)
         }
@@ -74,17 +74,25 @@ fn rows(ledger: &Ledger, accepted: bool) -> Vec<(&Entry, &Question, Option<&Conc
     rows
 }
 
-fn list(ledger: &Ledger, accepted: bool) -> String {
+fn list(store: &Store, ledger: &Ledger, accepted: bool) -> Result<String, Error> {
     let rows = rows(ledger, accepted);
     if rows.is_empty() {
-        return if accepted { "no change is accepted yet\n" } else { "no question was asked yet\n" }.to_owned();
+        let none = if accepted { "no change is accepted yet\n" } else { "no question was asked yet\n" };
+        return Ok(none.to_owned());
     }
     let mut table: Table = if accepted {
         grid(["no.", "change", "effect", "cost", "bundle"])
     } else {
         grid(["no.", "asked", "change", "level", "verdict", "effect"])
     };
+    let mut notes = String::new();
     for (entry, question, end) in &rows {
+        let calls = altered(store, entry.number, *end)?;
+        if calls > 0 {
+            let (number, calls) = (entry.number, count(calls, "call"));
+            let _ =
+                writeln!(notes, "question {number}: {calls} differed from it while it was open; what was granted held");
+        }
         let change = format!("{} ({})", clean(&question.delta.display().to_string()), question.metric);
         let shown = end.map(|end| end.confirmed.as_ref().unwrap_or(&end.search));
         let mean = shown.map_or_else(String::new, |shown| number_text(shown.mean));
@@ -105,34 +113,43 @@ fn list(ledger: &Ledger, accepted: bool) -> String {
     let (tests, found) = (count(ledger.tests(), "test"), ledger.discoveries());
     let next = ledger.next_level();
     let rate = RATE * 100.0;
-    format!(
-        "{table}\n{tests}, {found} accepted; false discoveries at most {rate:.0} %; the next test has level {next:.2e}\n"
-    )
+    Ok(format!(
+        "{table}\n{notes}{tests}, {found} accepted; false discoveries at most {rate:.0} %; the next test has level {next:.2e}\n"
+    ))
+}
+
+/// The number of calls that differed from a question while it was open.
+fn altered(store: &Store, asked: usize, end: Option<&Conclusion>) -> Result<usize, Error> {
+    match end {
+        Some(end) => Ok(end.altered),
+        None => propose::altered_calls(store, asked).map_err(Error::io("cannot read the ledger")),
+    }
 }
 
 /// The questions as JSON, each with its level and verdict.
-pub(super) fn questions(ledger: &Ledger, accepted: bool) -> Vec<serde_json::Value> {
+pub(super) fn questions(store: &Store, ledger: &Ledger, accepted: bool) -> Result<Vec<serde_json::Value>, Error> {
     let questions = rows(ledger, accepted).into_iter().map(|(entry, question, end)| {
-        serde_json::json!({
+        Ok(serde_json::json!({
             "asked": entry.number,
             "asked_at": entry.at,
             "question": question,
             "grant": ledger.grant(entry.number),
+            "altered": altered(store, entry.number, end)?,
             "conclusion": end,
-        })
+        }))
     });
     questions.collect()
 }
 
-fn json(ledger: &Ledger, accepted: bool) -> serde_json::Value {
-    serde_json::json!({
+fn json(store: &Store, ledger: &Ledger, accepted: bool) -> Result<serde_json::Value, Error> {
+    Ok(serde_json::json!({
         "rate": RATE,
         "tests": ledger.tests(),
         "accepted": ledger.discoveries(),
         "next_level": ledger.next_level(),
         "head": ledger.head,
-        "questions": questions(ledger, accepted),
-    })
+        "questions": questions(store, ledger, accepted)?,
+    }))
 }
 
 fn verify(store: &Store, ledger: &Ledger, args: &VerifyArgs) -> Result<Exit, Error> {

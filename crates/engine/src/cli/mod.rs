@@ -50,13 +50,13 @@ use sweep_job::{Backend, BackendChoice, Device, Lab, Probe};
 use tracing::{debug_span, field, info_span};
 
 use crate::{
-    batches::Batches,
+    batches::{self, Batches},
     error::{Error, Exit},
     format::{clean, count, say},
     host,
     plan::Plan,
     recipe::{Draft, Executor, Request, Warning},
-    run::Standing,
+    run::{Standing, bound_starts},
     store::Store,
     worker,
 };
@@ -71,6 +71,9 @@ pub struct Cli {
     /// Log the stages of the command to standard error; `-vv` logs more. `SWEEP_LOG` sets levels for single stages.
     #[arg(long, short, global = true, action = ArgAction::Count)]
     verbose: u8,
+    /// Most starts of jobs by this process, as told by `sweep exec-bounded`.
+    #[arg(long, global = true, hide = true)]
+    max_starts: Option<usize>,
     /// Without a command: the recipes of this folder, the latest run, and what to do next.
     #[command(subcommand)]
     command: Option<Command>,
@@ -252,7 +255,11 @@ pub fn main(lab: Option<&'static dyn Lab>) -> ExitCode {
     if let Some(lab) = lab {
         host::lab::install(lab);
     }
+    batches::install_measurer(worker::measure_again);
     let cli = usage::parse().unwrap_or_else(|error| error.exit());
+    if let Some(most) = cli.max_starts {
+        bound_starts(most);
+    }
     let exit = match (log::start(cli.verbose), cli.command) {
         (Err(error), _) => Err(error.into()),
         (Ok(()), Some(Command::Worker { engine, rank: true, .. })) => return worker::rank(engine),
@@ -432,9 +439,11 @@ impl ChangeArgs {
             (None, BackendChoice::Only(backend)) => backend,
             (None, BackendChoice::Auto) => Backend::Cpu,
         };
+        draft.tell_reports_apart(results);
         let store = Store::new(results);
         let planned = Batches::plan(draft, backend, &store);
-        let (batches, plan) = planned.map_err(Error::search(name.clone()))?;
+        let (mut batches, plan) = planned.map_err(Error::search(name.clone()))?;
+        batches.measured().say();
         Ok(Prepared { plan: ManuallyDrop::new(plan), device, batches, name })
     }
 }

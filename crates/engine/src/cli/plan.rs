@@ -3,6 +3,7 @@
 mod savings;
 #[cfg(feature = "mcp")]
 mod summary;
+mod unmeasured;
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
@@ -30,12 +31,11 @@ use crate::{
     charts::Empty,
     error::{Error, Exit},
     format::{clean, count, duration},
-    host::machine,
     plan::{Job, JobId, ListId, Numbering, Plan, Study},
     query::explain::Explainer,
-    recipe::Recipe,
+    recipe::{Executor, Recipe},
     render::empty_figures,
-    run::{History, Standing, describe_gpu, slots::Limits},
+    run::{self, AtOnce, History, Standing, describe_gpu},
     store::{State, Store},
 };
 
@@ -48,6 +48,9 @@ pub(super) struct PlanArgs {
     /// List every job with its key instead of the steps.
     #[arg(long)]
     list: bool,
+    /// Maximum number of jobs at once, as for `sweep run`.
+    #[arg(long, short, value_name = "N", env = "SWEEP_JOBS", value_parser = clap::value_parser!(u16).range(1..))]
+    jobs: Option<u16>,
     /// Show the reason for each job that will run: the difference to the nearest record, and its place.
     #[arg(long, conflicts_with = "list")]
     why: bool,
@@ -80,6 +83,8 @@ pub(super) struct View<'a> {
     blocked: Vec<bool>,
     /// Estimated duration, in seconds.
     about: Option<f64>,
+    /// Jobs that run at once.
+    at_once: Vec<AtOnce>,
     /// The states that there are.
     states: Vec<State>,
     /// Savings by shared states.
@@ -88,6 +93,8 @@ pub(super) struct View<'a> {
     explainer: Explainer<'a>,
     /// Decisions of searches about jobs.
     decided_jobs: DecidedJobs,
+    /// Lines about metrics that no job has measured.
+    unmeasured: Vec<String>,
 }
 
 pub(super) fn plan(results: &Path, args: &PlanArgs) -> Result<Exit, Error> {
@@ -113,9 +120,10 @@ pub(super) fn viewed<T>(
     let mut selected = plan.selection()?;
     let standing = Standing::of(plan, &store, &selected)?;
     warn_of_damage(&standing);
+    let table = args.format == PlanFormat::Table;
+    let unmeasured = if table { unmeasured::unmeasured(plan, &store, &standing, &selected)? } else { Vec::new() };
     let cached = standing.cached;
     share(plan, &store, &mut selected, &cached);
-    let table = args.format == PlanFormat::Table;
     if !table && args.format != PlanFormat::Json && args.design.is_wanted() {
         return Err(DesignError::Format.into());
     }
@@ -133,13 +141,7 @@ pub(super) fn viewed<T>(
         .map(|(id, _)| id)
         .filter(|id| selected.contains(id) && !cached[id.index()] && !plan.is_reserve(*id))
         .collect();
-    let limits = Limits {
-        cpus: machine::cpus(),
-        gpus: machine::nvidia_gpus().len(),
-        gpu_memory: Vec::new(),
-        memory: machine::memory(),
-        jobs: machine::cpus(),
-    };
+    let (limits, _) = run::allocation::share(None, args.jobs.map(usize::from));
     let savings = savings::savings(plan, &store, &entries, &open.iter().copied().collect())?;
     let estimated = savings.iter().flat_map(|saving| &saving.of_jobs).map(|(id, seconds)| (*id, *seconds));
     let history = if entries.is_empty() {
@@ -153,7 +155,24 @@ pub(super) fn viewed<T>(
     let explainer = if entries.is_empty() { explainer } else { explainer.with_manifests(store.manifests()) };
     let states = store.states().map_err(Error::io("cannot read the store"))?;
     let decided_jobs = DecidedJobs::read(plan, &store).map_err(Error::io("cannot read the store"))?;
-    let view = View { plan, selected, cached, blocked, about, states, savings, history, explainer, decided_jobs };
+    let at_once = match plan.executor {
+        Executor::Local => AtOnce::of(plan, &open, &limits, &history.gpus),
+        Executor::Batch(_) => Vec::new(),
+    };
+    let view = View {
+        plan,
+        selected,
+        cached,
+        blocked,
+        about,
+        at_once,
+        states,
+        savings,
+        history,
+        explainer,
+        decided_jobs,
+        unmeasured,
+    };
     Ok(show(view, design))
 }
 
@@ -207,6 +226,7 @@ impl<'a> View<'a> {
         if let [Study { recipe: Recipe { about: Some(about), .. }, .. }] = plan.studies.as_slice() {
             text = format!("{}\n{text}", clean(about));
         }
+        text.extend(self.at_once.iter().map(|jobs| clean(&jobs.to_string()).into_owned() + "\n"));
         text.extend(self.savings.iter().map(|saving| saving.lines(&self.states)));
         text.extend(self.shares());
         let grid = if args.list {
@@ -218,6 +238,7 @@ impl<'a> View<'a> {
         };
         text.extend(grid.lines().map(|line| format!("{}\n", line.trim_end())));
         text.extend(self.empty_figures());
+        text.extend(self.unmeasured.iter().map(String::as_str));
         text
     }
 

@@ -24,7 +24,7 @@ pub(super) struct ProposeArgs {
     /// The better direction of the metric.
     #[arg(long, value_enum)]
     better: Direction,
-    /// The least improvement that matters, in the base unit of the metric.
+    /// The least improvement that matters, in the unit of the metric.
     #[arg(long, value_name = "DIFFERENCE", allow_negative_numbers = true)]
     least: f64,
     /// The step that measures. Default: the only step with seeds.
@@ -55,7 +55,7 @@ pub(super) struct ProposeArgs {
 pub(super) enum ReplyFormat {
     /// For a terminal of 80 columns.
     Term,
-    /// JSON in base units.
+    /// JSON, with numbers in the unit of the metric.
     Json,
 }
 
@@ -112,6 +112,10 @@ fn text(answer: &Answer) -> String {
         if end.repeated > 0 {
             let jobs = count(end.repeated, "sealed job");
             lines.push(format!("  {jobs} began more than once, after interrupts or failures"));
+        }
+        if end.altered > 0 {
+            let calls = count(end.altered, "call");
+            lines.push(format!("  {calls} differed from the question while it was open; what was granted held"));
         }
         lines.push(format!("  jobs took {}", duration(end.seconds)));
         lines.extend(end.bundle.as_ref().map(|bundle| format!("  bundle: {}", bundle.file.display())));

@@ -37,6 +37,9 @@ pub(super) fn report(results: &Path, args: &ReportArgs) -> Result<Exit, Error> {
             // Finished jobs can be read in a read-only folder.
             say(format_args!("warning: the report is not written: {error}"));
         }
+        if let Some(why) = report.why_apart() {
+            say(format_args!("note: {why}"));
+        }
         refuted |= report.verdicts.iter().any(|verdict| verdict.state == State::Refuted);
         if report.is_empty() {
             say(format_args!("{} has no tables and no claims", report.name()));

@@ -1,7 +1,9 @@
 //! `sweep run`.
 
 mod batches;
+mod code;
 mod elsewhere;
+mod prepared;
 mod reports;
 mod states;
 
@@ -23,12 +25,11 @@ use sweep_job::{
 use self::{
     batches::{Past, Round},
     elsewhere::{opening, shared},
-    states::{look_again, share, states, warn_of_scarcity},
+    states::{look_again, say_at_once, share, warn_of_scarcity},
 };
 use super::{
     ChangeArgs, OnlyArgs, Prepared,
     remote::{self, RemoteArgs},
-    saved::SavedPlan,
     use_color, warn, warn_of_damage,
 };
 use crate::{
@@ -66,7 +67,7 @@ pub(super) struct RunArgs {
     #[command(flatten)]
     only: OnlyArgs,
     /// Maximum number of jobs at once, even if cores, GPUs and memory allow more.
-    #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, short, value_name = "N", env = "SWEEP_JOBS", value_parser = clap::value_parser!(u16).range(1..))]
     jobs: Option<u16>,
     /// Stop at the first failure, instead of running the jobs that do not need the failed job.
     #[arg(long, overrides_with = "keep_going")]
@@ -139,11 +140,11 @@ impl RunArgs {
 }
 
 pub(super) fn run(results: &Path, args: &RunArgs) -> Result<Exit, Error> {
-    let (mut prepared, store, mut selected) = self::prepared(results, args)?;
+    let (mut prepared, store, mut selected) = prepared::prepared(results, args)?;
     let mut past = Past::default();
     loop {
         let Some(round) = round(results, args, &prepared, &store, &selected, &past)? else {
-            (prepared, _, selected) = self::prepared(results, args)?;
+            (prepared, _, selected) = prepared::prepared(results, args)?;
             continue;
         };
         if let Some(next) = past.next(args, &mut prepared, &store, &round)? {
@@ -153,6 +154,10 @@ pub(super) fn run(results: &Path, args: &RunArgs) -> Result<Exit, Error> {
         let Round { mut summary, page, stamps, .. } = round;
         summary.failed += past.failed;
         let (page, stamps) = if past.rounds > 0 { (Page::Anew, None) } else { (page, stamps) };
+        if matches!(page, Page::Anew) && code::warn_of_change(&prepared.plan, &store) {
+            // Jobs that read other versions of a file are not compared.
+            prepared = prepared::planned(results, args)?.0;
+        }
         return conclude(results, args, &prepared.plan, &store, &summary, (page, stamps));
     }
 }
@@ -182,7 +187,7 @@ fn round(
         warn_of_damage(&looked.standing);
         warn(plan);
     }
-    let mut states = past.states(plan, states(plan, selected, &looked.standing.cached));
+    let (mut states, has_twins) = past.states(plan, store, selected, &looked.standing, batch.is_none())?;
     share(plan, store, &mut states);
     check_plan(plan, &states)?;
     check_nodes(args, plan, &states, batch.as_ref())?;
@@ -204,7 +209,7 @@ fn round(
         let _ = run::retire(plan, store, |id| decided_jobs.is_stopped(id));
     }
     let stamps = (!was_run).then_some(stamps);
-    Ok(Some(Round { summary, page, ran, stamps }))
+    Ok(Some(Round { summary, page, ran, stamps, has_twins }))
 }
 
 /// A request to run a plan.
@@ -264,6 +269,9 @@ impl Request<'_> {
         looked.standing.take_back(store).map_err(Error::io("cannot write to the store"))?;
         look_again(store, plan, &mut self.states);
         let history = History::read(store, plan).map_err(Error::io("cannot read the store"))?;
+        if through == Through::Local {
+            say_at_once(plan, &self.states, &self.limits, &history);
+        }
         let manifest = Manifest::new(plan, &self.states, limits, through, &history);
         // It takes time, and others look at the folder as soon as it is there.
         let provenance = RunProvenance::determine(plan);
@@ -424,34 +432,12 @@ fn conclude(
     }
     let end = reports::End { page, ended: summary.interrupted.is_none() };
     let refuted = reports::report(results, plan, store, &end, stamps)?;
-    Ok(match (summary.interrupted, summary.failed) {
+    Ok(match (summary.interrupted, reports::lost(summary)) {
         (Some(signal), _) => Exit::Interrupted(signal),
         (None, 0) if args.strict && refuted => Exit::Refuted,
         (None, 0) => Exit::Done,
         (None, _) => Exit::JobFailed,
     })
-}
-
-/// The plan that is to run, where, and which of its jobs.
-fn prepared(results: &Path, args: &RunArgs) -> Result<(Prepared, Store, HashSet<JobId>), Error> {
-    let saved = match &args.plan {
-        Some(path) => Some((path, SavedPlan::read(path)?)),
-        None => None,
-    };
-    let mut prepared = match &saved {
-        Some((_, SavedPlan { request, .. })) => {
-            request.changes.prepare(results, &request.paths, &request.only, true)?
-        }
-        None => args.changes.prepare(results, &args.paths, &args.only.only, true)?,
-    };
-    let store = Store::open(results)?;
-    prepared.batches.share(args.remote.open()?);
-    batches::begin(&mut prepared, &store)?;
-    let selected = prepared.plan.selection()?;
-    if let Some((path, saved)) = &saved {
-        saved.holds(path, &prepared.plan, &selected)?;
-    }
-    Ok((prepared, store, selected))
 }
 
 /// State before a run.

@@ -1,9 +1,10 @@
 //! Look-up of the run, job or record that a user means.
 
-use std::path::Path;
+use std::{cmp::Reverse, path::Path};
 
 use crate::{
     error::Error,
+    plan::means,
     recipe::suggest,
     record::{Key, Record},
     run::{RunFolder, watch::Snapshot},
@@ -35,13 +36,14 @@ pub(super) fn find_job(results: &Path, run: Option<&str>, job: &str) -> Result<(
     for folder in folders.into_iter().rev() {
         // A run that was killed while it began has no plan and no job.
         let Ok(manifest) = folder.manifest() else { continue };
-        let found = manifest.jobs.iter().filter(|planned| is_called(&planned.label, planned.key, job));
-        if let Some(found) = found.clone().find(|planned| folder.log(planned.key).is_file()) {
+        let found = manifest.jobs.iter().filter(|planned| folder.log(planned.key).is_file());
+        let found = found.filter_map(|planned| Some((is_called(&planned.label, planned.key, job)?, planned)));
+        if let Some((_, found)) = found.min_by_key(|(likeness, _)| *likeness) {
             return Ok((folder, found.key));
         }
         labels.extend(manifest.jobs.into_iter().map(|job| job.label));
     }
-    if labels.iter().any(|label| same(label, job)) {
+    if labels.iter().any(|label| likeness(label, job).is_some()) {
         return Err(Error::Unknown(format!("`{job}` has no log: it has not been started")));
     }
     Err(unknown("job", job, "jobs", labels.iter().map(String::as_str)))
@@ -59,10 +61,11 @@ pub(super) struct Unfinished {
 pub(super) fn find_unfinished(results: &Path, store: &Store, job: &str) -> Option<Unfinished> {
     for folder in RunFolder::all(results).into_iter().rev() {
         let Ok(snapshot) = Snapshot::read(&folder) else { continue };
-        let mut jobs = snapshot.manifest.jobs.iter().zip(&snapshot.jobs).enumerate();
-        let found =
-            jobs.find(|(_, (planned, state))| state.is_selected() && is_called(&planned.label, planned.key, job));
-        if let Some((index, (planned, _))) = found {
+        let jobs = snapshot.manifest.jobs.iter().zip(&snapshot.jobs).enumerate();
+        let found = jobs.filter(|(_, (_, state))| state.is_selected());
+        let found = found
+            .filter_map(|(index, (planned, _))| Some((is_called(&planned.label, planned.key, job)?, index, planned)));
+        if let Some((_, index, planned)) = found.min_by_key(|(likeness, ..)| *likeness) {
             return (!store.contains(planned.key)).then_some(Unfinished { folder, snapshot, index });
         }
     }
@@ -84,9 +87,9 @@ pub(super) fn find_record(store: &Store, job: &str) -> Result<Record, Error> {
         }
     }
     let entries = store.index().map_err(StoreError::from)?;
-    let called = entries.iter().filter(|entry| same(&entry.label, job));
-    match called.max_by_key(|entry| entry.started) {
-        Some(entry) => {
+    let called = entries.iter().filter_map(|entry| Some((likeness(&entry.label, job)?, entry)));
+    match called.min_by_key(|(likeness, entry)| (*likeness, Reverse((entry.started, entry.measured)))) {
+        Some((_, entry)) => {
             let gone = || Error::Unknown(format!("the record {} has just been removed", entry.key.short()));
             store.get(entry.key)?.ok_or_else(gone)
         }
@@ -99,14 +102,31 @@ pub(super) fn is_key_prefix(text: &str) -> bool {
     (6..=64).contains(&text.len()) && text.chars().all(|char| matches!(char, '0'..='9' | 'a'..='f'))
 }
 
-fn is_called(label: &str, key: Key, job: &str) -> bool {
-    same(label, job) || (is_key_prefix(job) && key.to_string().starts_with(job))
+/// The way in which a text means a job: the best first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Likeness {
+    /// It is the job's label, or the beginning of its key.
+    Exact,
+    /// It is the label as progress shows it: `train prune=none seed=0` for `train/prune=none,seed=0`.
+    Shown,
+    /// It has the same values in another order or spelling.
+    ByValue,
 }
 
-/// Progress shows `train prune=none seed=0` for `train/prune=none,seed=0`: both are understood.
-fn same(label: &str, job: &str) -> bool {
+fn is_called(label: &str, key: Key, job: &str) -> Option<Likeness> {
+    let by_key = || (is_key_prefix(job) && key.to_string().starts_with(job)).then_some(Likeness::Exact);
+    likeness(label, job).or_else(by_key)
+}
+
+fn likeness(label: &str, job: &str) -> Option<Likeness> {
     let plain = |text: &str| text.replace(['/', ','], " ");
-    label == job || plain(label) == plain(job)
+    if label == job {
+        Some(Likeness::Exact)
+    } else if plain(label) == plain(job) {
+        Some(Likeness::Shown)
+    } else {
+        means(label, job).then_some(Likeness::ByValue)
+    }
 }
 
 fn unknown<'a>(what: &str, name: &str, plural: &str, names: impl Iterator<Item = &'a str>) -> Error {

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, path::Path};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 use serde_json::json;
-use sweep_job::{Failure, Task};
+use sweep_job::{Failure, Task, TaskSpec as _, tasks::Command};
 
 use super::{
     print,
@@ -14,7 +14,7 @@ use super::{
 use crate::{
     analysis::about,
     error::{Error, Exit},
-    format::{clean, count, duration, quantity},
+    format::{clean, count, duration, measured},
     host,
     plan::command,
     progress::{describe, span},
@@ -159,8 +159,15 @@ fn text(record: &Record, origin: Option<&Origin>, folder: &Path, decisions: Vec<
         ),
         format!("  in {}", folder.display()),
     ];
+    let again = provenance.measured.iter().flat_map(|measured| measured.sentences());
+    lines.extend(again.map(|sentence| format!("  {sentence}")));
     // What it says above was said elsewhere.
     lines.extend(origin.map(|origin| format!("  from {origin}")));
+    if record.identity.task == Command::NAME && record.read.is_none() {
+        lines.push(
+            "  not observed: the files that the program reads; only `inputs` decide when it runs again".to_owned(),
+        );
+    }
     lines.push(format!("task {}", record.identity.task));
     let task = Task::info(&record.identity.task);
     for (name, value) in &record.params {
@@ -173,7 +180,7 @@ fn text(record: &Record, origin: Option<&Origin>, folder: &Path, decisions: Vec<
     section(
         &mut lines,
         "metrics",
-        outcome.metrics.iter().map(|(name, metric)| format!("{name}: {}", quantity(metric.value, metric.unit))),
+        outcome.metrics.iter().map(|(name, metric)| format!("{name}: {}", measured(name, *metric))),
     );
     // A metric that could not be measured has its reason as a fact; many have the same one.
     let mut absent: BTreeMap<String, Vec<&str>> = BTreeMap::new();
@@ -187,6 +194,7 @@ fn text(record: &Record, origin: Option<&Origin>, folder: &Path, decisions: Vec<
     section(&mut lines, "facts", facts.into_iter());
     let absent = absent.into_iter().map(|(reason, metrics)| format!("{}: {reason}", metrics.join(", ")));
     section(&mut lines, "not measured", absent);
+    section(&mut lines, "notices", provenance.notices.iter().cloned());
     let conditions = provenance.conditions.iter().flat_map(|conditions| conditions.facts());
     section(&mut lines, "conditions", conditions.map(|(name, value)| format!("{name}: {value}")));
     section(

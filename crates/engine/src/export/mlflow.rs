@@ -2,37 +2,106 @@
 //! parameters, metrics, curves and provenance.
 //!
 //! A run's folder has `meta.yaml`, and below `metrics`, `params` and `tags` a file for each entry, with its name; a
-//! metric's file has a line for each value: time in milliseconds, value, step.
+//! metric's file has a line for each value: time in milliseconds, value, step. Names and values that `MLflow` does not take are
+//! whole in the artifacts of the run.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     fmt::Write as _,
     io,
     path::{Path, PathBuf},
 };
 
 use fs_err as fs;
+use regex::Regex;
+use serde_json::json;
+use sweep_job::{Name, Unit};
 
-use crate::record::Record;
+use super::{
+    Exported,
+    names::{Names, add, apart, notices},
+};
+use crate::{format::count, record::Record};
 
-/// A longer value of a parameter or tag is refused by `MLflow`.
+/// Characters of the longest value of a parameter or a tag that `MLflow` takes.
 const LONGEST: usize = 6000;
+/// The prefixes of the metrics that are curves, and of others whose names begin so.
+const CURVES: &str = "curves/";
+const METRICS: &str = "metrics/";
+/// The prefix of the tags that are facts.
+const FACT: &str = "fact.";
+/// The prefix of the tags that are units of metrics.
+const UNIT: &str = "unit.";
 
-/// Writes a run for each record below `folder`; answers how many.
-pub fn export<'r>(records: impl Iterator<Item = &'r Record>, folder: &Path) -> io::Result<usize> {
+/// Writes a run for each record below `folder`.
+pub fn export(records: &[Record], folder: &Path) -> io::Result<Exported> {
     let folder = std::path::absolute(folder)?;
+    let forms = Forms::new(records)?;
     let mut experiments = BTreeSet::new();
-    let mut runs = 0;
+    let mut shortened = 0;
     for record in records {
         let name = record.label.split('/').next().unwrap_or_default();
         let experiment = Experiment::new(&folder, name);
         if experiments.insert(name) {
             experiment.write()?;
         }
-        experiment.run(record)?;
-        runs += 1;
+        shortened += experiment.run(record, &forms)?;
     }
-    Ok(runs)
+    let mut changed = BTreeMap::new();
+    for names in [&forms.metrics, &forms.params, &forms.tags] {
+        add(&mut changed, names);
+    }
+    let mut said = notices(&changed, "MLflow");
+    if shortened > 0 {
+        said.push(format!(
+            "{} longer than {LONGEST} characters, which MLflow does not take; `whole.json` among the artifacts of the run has all of it",
+            if shortened == 1 { "1 value is".to_owned() } else { format!("{} are", count(shortened, "value")) }
+        ));
+    }
+    Ok(Exported { jobs: records.len(), notices: said })
+}
+
+/// The names of all records in the form that `MLflow` takes. The same name has the same form in every run.
+struct Forms {
+    /// Metrics and curves.
+    metrics: Names,
+    params: Names,
+    tags: Names,
+}
+
+impl Forms {
+    fn new(records: &[Record]) -> io::Result<Self> {
+        // Letters and digits of all scripts, without the marks that Python does not count among them.
+        let letter = Regex::new(r"^[\p{L}\p{N}]$").map_err(io::Error::other)?;
+        let is_plain = |char: char| {
+            char.is_ascii_alphanumeric()
+                || "_-. /:".contains(char)
+                || (!char.is_ascii() && letter.is_match(char.encode_utf8(&mut [0; 4])))
+        };
+        let mut metrics: BTreeSet<String> = BTreeSet::new();
+        let mut tags: BTreeSet<String> = BTreeSet::new();
+        let mut params: BTreeSet<&str> = BTreeSet::new();
+        for record in records {
+            let outcome = &record.outcome;
+            metrics.extend(outcome.metrics.keys().map(|name| metric(name)));
+            metrics.extend(outcome.curves.keys().map(|name| curve(name)));
+            tags.extend(tags_of(record).map(|(name, _)| name));
+            params.extend(record.params.keys().map(Name::as_str));
+        }
+        Ok(Self {
+            metrics: Names::new(metrics.iter().map(String::as_str), is_plain),
+            params: Names::new(params, is_plain),
+            tags: Names::new(tags.iter().map(String::as_str), is_plain),
+        })
+    }
+}
+
+fn metric(name: &str) -> String {
+    apart(name, METRICS, [METRICS, CURVES]).into_owned()
+}
+
+fn curve(name: &str) -> String {
+    format!("{CURVES}{name}")
 }
 
 /// Runs that `MLflow` shows together.
@@ -62,7 +131,8 @@ impl<'a> Experiment<'a> {
         fs::write(folder.join("meta.yaml"), meta)
     }
 
-    fn run(&self, record: &Record) -> io::Result<()> {
+    /// Writes a run, and returns the number of its values that were shortened.
+    fn run(&self, record: &Record, forms: &Forms) -> io::Result<usize> {
         let id = &record.key.to_string()[..32];
         let folder = self.folder.join(id);
         // What an earlier export has written of the same job is replaced.
@@ -88,68 +158,112 @@ impl<'a> Experiment<'a> {
         fs::write(folder.join("meta.yaml"), meta)?;
         let outcome = &record.outcome;
         let last = outcome.curves.values().filter_map(|curve| curve.at.last().copied()).max().unwrap_or(0);
-        for (name, metric) in &outcome.metrics {
-            write(&folder.join("metrics"), name, &format!("{end} {} {last}\n", metric.value))?;
+        for (name, value) in &outcome.metrics {
+            write(
+                &folder.join("metrics"),
+                forms.metrics.of(&metric(name)),
+                &format!("{end} {} {last}\n", value.value),
+            )?;
         }
         // When a value was taken is not recorded; iterations take about as long as each other.
         #[expect(clippy::cast_possible_truncation, reason = "milliseconds of a job")]
         let at = |step: u64| begin + ((end - begin) as f64 * step as f64 / last.max(1) as f64) as i64;
-        for (name, curve) in &outcome.curves {
+        for (name, points) in &outcome.curves {
             let mut lines = String::new();
-            for (step, value) in curve.at.iter().zip(&curve.values) {
+            for (step, value) in points.at.iter().zip(&points.values) {
                 let _ = writeln!(lines, "{} {value} {step}", at(*step));
             }
             if !lines.is_empty() {
-                write(&folder.join("metrics"), &format!("curves/{name}"), &lines)?;
+                write(&folder.join("metrics"), forms.metrics.of(&curve(name)), &lines)?;
             }
         }
+        let mut texts = Texts { folder: &folder, forms, whole: BTreeMap::new(), named: BTreeMap::new() };
         for (name, value) in &record.params {
-            write(&folder.join("params"), name, shortened(&value.to_string()))?;
+            texts.write("params", name.as_str(), &value.to_string())?;
         }
-        let device = provenance.device.as_ref();
-        let tags = [
-            ("mlflow.runName", Some(record.label.clone())),
-            ("mlflow.source.name", Some("sweep".to_owned())),
-            ("mlflow.source.type", Some("LOCAL".to_owned())),
-            ("sweep.key", Some(record.key.to_string())),
-            ("sweep.task", Some(format!("{}, revision {}", record.identity.task, record.identity.revision))),
-            ("sweep.version", Some(provenance.sweep.clone())),
-            ("sweep.host", Some(provenance.host.clone())),
-            ("sweep.threads", Some(provenance.threads.to_string())),
-            ("sweep.device", device.map(|device| format!("{} ({})", device.name, device.backend.name()))),
-        ];
-        for (name, value) in tags.iter().filter_map(|(name, value)| Some((name, value.as_ref()?))) {
-            write(&folder.join("tags"), name, shortened(value))?;
+        for (name, value) in tags_of(record) {
+            texts.write("tags", &name, &value)?;
         }
-        for (name, fact) in &outcome.facts {
-            write(&folder.join("tags"), &format!("fact.{name}"), shortened(fact))?;
+        for name in outcome.metrics.keys().map(|name| metric(name)).chain(outcome.curves.keys().map(|name| curve(name)))
+        {
+            texts.name("metrics", forms.metrics.of(&name), &name);
         }
-        Ok(())
+        texts.keep()
     }
 }
 
-/// Writes a file that is named as what is in it.
-fn write(folder: &Path, name: &str, text: &str) -> io::Result<()> {
-    let path = folder.join(file_name(name));
-    // A name may lead through another one: `train` and `train/loss`.
-    let is_blocked = path.is_dir() || path.ancestors().skip(1).take_while(|above| *above != folder).any(Path::is_file);
-    let path = if is_blocked { folder.join(file_name(&name.replace('/', "_"))) } else { path };
+/// The tags of a run.
+fn tags_of(record: &Record) -> impl Iterator<Item = (String, String)> {
+    let provenance = &record.provenance;
+    let device = provenance.device.as_ref();
+    let own = [
+        ("mlflow.runName", Some(record.label.clone())),
+        ("mlflow.source.name", Some("sweep".to_owned())),
+        ("mlflow.source.type", Some("LOCAL".to_owned())),
+        ("sweep.key", Some(record.key.to_string())),
+        ("sweep.task", Some(format!("{}, revision {}", record.identity.task, record.identity.revision))),
+        ("sweep.version", Some(provenance.sweep.clone())),
+        ("sweep.host", Some(provenance.host.clone())),
+        ("sweep.threads", Some(provenance.threads.to_string())),
+        ("sweep.device", device.map(|device| format!("{} ({})", device.name, device.backend.name()))),
+    ];
+    let own = own.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
+    let metrics = record.outcome.metrics.iter().map(|(name, of)| (metric(name), of.unit));
+    let curves = record.outcome.curves.iter().map(|(name, of)| (curve(name), of.unit));
+    let units = metrics.chain(curves).filter(|(_, unit)| *unit != Unit::One);
+    let own = own.chain(units.map(|(name, unit)| (format!("{UNIT}{name}"), unit.key().to_owned())));
+    own.chain(record.outcome.facts.iter().map(|(name, fact)| (format!("{FACT}{name}"), fact.clone())))
+}
+
+/// The parameters and tags of a run.
+struct Texts<'a> {
+    folder: &'a Path,
+    forms: &'a Forms,
+    /// Values that were shortened, by kind and name.
+    whole: BTreeMap<&'static str, BTreeMap<String, String>>,
+    /// Names that have another form, by kind and form.
+    named: BTreeMap<&'static str, BTreeMap<String, String>>,
+}
+
+impl Texts<'_> {
+    fn write(&mut self, kind: &'static str, name: &str, value: &str) -> io::Result<()> {
+        let forms = if kind == "params" { &self.forms.params } else { &self.forms.tags };
+        let form = forms.of(name).to_owned();
+        let end = value.char_indices().nth(LONGEST).map_or(value.len(), |(end, _)| end);
+        if end < value.len() {
+            self.whole.entry(kind).or_default().insert(name.to_owned(), value.to_owned());
+        }
+        self.name(kind, &form, name);
+        write(&self.folder.join(kind), &form, &value[..end])
+    }
+
+    fn name(&mut self, kind: &'static str, form: &str, name: &str) {
+        if form != name {
+            self.named.entry(kind).or_default().insert(form.to_owned(), name.to_owned());
+        }
+    }
+
+    /// Keeps what `MLflow` does not take as artifacts, and returns the number of shortened values.
+    fn keep(self) -> io::Result<usize> {
+        let artifacts = self.folder.join("artifacts");
+        if !self.named.is_empty() {
+            fs::write(artifacts.join("names.json"), format!("{:#}\n", json!(self.named)))?;
+        }
+        if !self.whole.is_empty() {
+            fs::write(artifacts.join("whole.json"), format!("{:#}\n", json!(self.whole)))?;
+        }
+        Ok(self.whole.values().map(BTreeMap::len).sum())
+    }
+}
+
+/// Writes a new file at `form`, relative to `folder`. A file that exists is an error.
+fn write(folder: &Path, form: &str, text: &str) -> io::Result<()> {
+    let path = folder.join(form);
     if let Some(parent) = path.parent() {
         fs::create_dir_all(parent)?;
     }
-    fs::write(path, text)
-}
-
-/// A name as `MLflow` takes them: letters, digits, `_`, `-`, `.`, spaces, and `/` between parts that lead nowhere else.
-fn file_name(name: &str) -> PathBuf {
-    let plain = |char: char| if char.is_ascii_alphanumeric() || "_-. /".contains(char) { char } else { '_' };
-    let text: String = name.chars().map(plain).take(200).collect();
-    let parts = text.split('/').filter(|part| !part.is_empty());
-    parts.map(|part| if part.chars().all(|char| char == '.') { "_" } else { part }).collect()
-}
-
-fn shortened(text: &str) -> &str {
-    &text[..text.floor_char_boundary(LONGEST)]
+    let mut file = fs::OpenOptions::new().write(true).create_new(true).open(path)?;
+    io::Write::write_all(&mut file, text.as_bytes())
 }
 
 /// A text as YAML takes it, in whose double quotes JSON's escapes mean the same.
@@ -168,22 +282,4 @@ fn uri(path: &Path) -> String {
         }
     }
     uri
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn no_name_leads_elsewhere() {
-        for (name, expected) in [
-            ("time.step", "time.step"),
-            ("curves/loss", "curves/loss"),
-            ("../../etc", "_/_/etc"),
-            ("/etc/passwd", "etc/passwd"),
-            ("a=b:c", "a_b_c"),
-        ] {
-            assert_eq!(file_name(name), Path::new(expected));
-        }
-    }
 }

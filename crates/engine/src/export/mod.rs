@@ -2,4 +2,14 @@
 
 pub mod bundle;
 pub mod mlflow;
+mod names;
 pub mod tensorboard;
+
+/// What was exported.
+#[derive(Debug, Default)]
+pub struct Exported {
+    /// Number of jobs.
+    pub jobs: usize,
+    /// Sentences about what has another form there.
+    pub notices: Vec<String>,
+}

@@ -6,57 +6,107 @@
 pub(crate) mod event_file;
 
 use std::{
-    collections::BTreeSet,
+    collections::BTreeMap,
     io::{self, Write as _},
-    path::{Path, PathBuf},
+    path::Path,
 };
 
 use fs_err as fs;
+use sweep_job::{Metric, Unit};
 
 use self::event_file::{Message, frame};
+use super::{
+    Exported,
+    names::{Names, add, apart, notices},
+};
 use crate::record::Record;
 
-/// Writes a folder for each record below `folder`; answers how many.
-pub fn export<'r>(records: impl Iterator<Item = &'r Record>, folder: &Path) -> io::Result<usize> {
-    let mut taken = BTreeSet::new();
+/// The beginning of an event file's name, which `TensorBoard` looks for.
+const EVENTS: &str = "events.out.tfevents.";
+/// The prefixes of the tags that are metrics, and of curves whose names begin so.
+const METRICS: &str = "metrics/";
+const CURVES: &str = "curves/";
+
+/// Writes a folder for each record below `folder`.
+pub fn export(records: &[Record], folder: &Path) -> io::Result<Exported> {
+    let places = Places::new(records);
     for record in records {
-        let mut place = place(&record.label);
-        if !taken.insert(place.clone()) {
-            // Two labels that differ only in what cannot be in a name.
-            place.as_mut_os_string().push(format!("-{}", record.key.short()));
-            taken.insert(place.clone());
-        }
-        let own = folder.join(place);
+        let (place, is_shared) = places.of(record);
+        // Two jobs with one label.
+        let own = if is_shared { folder.join(format!("{place}-{}", record.key)) } else { folder.join(&place) };
         fs::create_dir_all(&own)?;
-        let started = record.provenance.started;
-        // What an earlier export has written of the same job is replaced: both would be shown.
-        for entry in fs::read_dir(&own)? {
-            let entry = entry?;
-            if entry.file_name().to_string_lossy().starts_with("events.out.tfevents.") {
-                fs::remove_file(entry.path())?;
-            }
+        let key = record.key.short();
+        // What an earlier export has written of the same job is replaced, wherever it is: both would be shown.
+        remove(&own, "")?;
+        if is_shared {
+            remove(&folder.join(place), &key)?;
         }
-        let name = format!("events.out.tfevents.{}.{}", started.as_second(), record.key.short());
+        let name = format!("{EVENTS}{}.{key}", record.provenance.started.as_second());
         let mut file = io::BufWriter::new(fs::File::create(own.join(name))?);
         file.write_all(&events(record))?;
         file.flush()?;
     }
-    Ok(taken.len())
+    let mut changed = BTreeMap::new();
+    add(&mut changed, &places.points);
+    Ok(Exported { jobs: records.len(), notices: notices(&changed, "TensorBoard") })
 }
 
-/// A label as a path of two parts, with nothing in it that leads elsewhere.
-fn place(label: &str) -> PathBuf {
-    let (step, point) = label.split_once('/').unwrap_or((label, ""));
-    let safe = |part: &str| -> String {
-        let plain = |char: char| if char.is_alphanumeric() || "=,.-_+".contains(char) { char } else { '_' };
-        let text: String = part.chars().map(plain).take(200).collect();
-        if text.starts_with('.') { format!("_{text}") } else { text }
+/// Removes the event files of a folder whose names end so.
+fn remove(folder: &Path, end: &str) -> io::Result<()> {
+    let entries = match fs::read_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        entries => entries?,
     };
-    let mut place = PathBuf::from(safe(step));
-    if !point.is_empty() {
-        place.push(safe(point));
+    for entry in entries {
+        let entry = entry?;
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        if name.starts_with(EVENTS) && name.ends_with(end) {
+            fs::remove_file(entry.path())?;
+        }
     }
-    place
+    Ok(())
+}
+
+/// The folders of records: one for the step, and one in it for the point.
+struct Places {
+    steps: Names,
+    points: Names,
+    /// The number of records of each folder.
+    shared: BTreeMap<String, usize>,
+}
+
+impl Places {
+    fn new(records: &[Record]) -> Self {
+        let parts = || records.iter().map(|record| parts(&record.label));
+        // What file systems do not take, and what means something to them.
+        let is_plain = |char: char| !char.is_control() && !"/\\:*?\"<>|".contains(char);
+        let steps = Names::new(parts().map(|(step, _)| step), is_plain);
+        let points = Names::new(parts().map(|(_, point)| point).filter(|point| !point.is_empty()), is_plain);
+        let mut places = Self { steps, points, shared: BTreeMap::new() };
+        for record in records {
+            *places.shared.entry(places.place(record)).or_default() += 1;
+        }
+        places
+    }
+
+    fn place(&self, record: &Record) -> String {
+        let (step, point) = parts(&record.label);
+        let step = self.steps.of(step);
+        if point.is_empty() { step.to_owned() } else { format!("{step}/{}", self.points.of(point)) }
+    }
+
+    /// The folder of a record, and true if other records have it, too.
+    fn of(&self, record: &Record) -> (String, bool) {
+        let place = self.place(record);
+        let is_shared = self.shared.get(&place).is_some_and(|count| *count > 1);
+        (place, is_shared)
+    }
+}
+
+/// The step and the point of a label.
+fn parts(label: &str) -> (&str, &str) {
+    label.split_once('/').unwrap_or((label, ""))
 }
 
 /// The content of an event file.
@@ -72,23 +122,30 @@ fn events(record: &Record) -> Vec<u8> {
     // When a value was taken is not recorded; iterations take about as long as each other.
     let at = |step: u64| if last > 0 { started + seconds * step as f64 / last as f64 } else { started };
     for (name, curve) in curves {
+        let name = &apart(name, CURVES, [METRICS, CURVES]);
         for (step, value) in curve.at.iter().zip(&curve.values) {
-            frame(&mut file, scalar(at(*step), *step, name, *value).content());
+            frame(&mut file, scalar(at(*step), *step, name, Metric { value: *value, unit: curve.unit }).content());
         }
     }
     for (name, metric) in &record.outcome.metrics {
-        let tag = format!("metrics/{name}");
-        frame(&mut file, scalar(started + seconds, last, &tag, metric.value).content());
+        let tag = format!("{METRICS}{name}");
+        frame(&mut file, scalar(started + seconds, last, &tag, *metric).content());
     }
     file
 }
 
-/// `Event { wall_time = 1, step = 2, summary = 5 }` with one `Summary.Value { tag = 1, simple_value = 2 }`.
-fn scalar(wall_time: f64, step: u64, tag: &str, value: f64) -> Message {
+/// `Event { wall_time = 1, step = 2, summary = 5 }` with one `Summary.Value { tag = 1, simple_value = 2, metadata = 9 }`, whose
+/// `SummaryMetadata { summary_description = 3 }` has the unit.
+fn scalar(wall_time: f64, step: u64, tag: &str, Metric { value, unit }: Metric) -> Message {
     let mut inner = Message::default();
     inner.bytes(1, tag.as_bytes());
     #[expect(clippy::cast_possible_truncation, reason = "the format has single precision")]
     inner.float(2, value as f32);
+    if unit != Unit::One {
+        let mut metadata = Message::default();
+        metadata.bytes(3, format!("unit: {}", unit.key()).as_bytes());
+        inner.bytes(9, metadata.content());
+    }
     let mut summary = Message::default();
     summary.bytes(1, inner.content());
     let mut event = Message::default();
@@ -101,17 +158,43 @@ fn scalar(wall_time: f64, step: u64, tag: &str, value: f64) -> Message {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::sample;
 
     #[test]
-    fn no_label_leads_elsewhere() {
-        for (label, expected) in [
-            ("train/prune=none,seed=0", "train/prune=none,seed=0"),
-            ("train", "train"),
-            ("train/data=../../etc", "train/data=.._.._etc"),
-            ("../x", "_../x"),
-            ("a/..", "a/_.."),
-        ] {
-            assert_eq!(place(label), Path::new(expected));
+    fn no_label_leads_elsewhere_and_every_record_has_a_folder() {
+        let labels = [
+            "train/prune=none,seed=0",
+            "train",
+            "train/data=../../etc",
+            "../x",
+            "a/..",
+            "a/b=1",
+            "a/B=1",
+            "a/x=a/b",
+            "a/x=a_b",
+            "a/b=1",
+        ];
+        let mut records: Vec<Record> =
+            labels.iter().map(|label| Record { label: (*label).to_owned(), ..sample() }).collect();
+        for (index, record) in records.iter_mut().enumerate() {
+            record.key = crate::record::Key::of_json(&index).unwrap();
         }
+        let folder = tempfile::tempdir().unwrap();
+        for _ in 0..2 {
+            export(&records, &folder.path().join("tb")).unwrap();
+        }
+        let mut found = Vec::new();
+        let mut open = vec![folder.path().to_owned()];
+        while let Some(path) = open.pop() {
+            for entry in fs::read_dir(path).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() { open.push(path) } else { found.push(path) }
+            }
+        }
+        let folders: std::collections::BTreeSet<String> =
+            found.iter().map(|path| path.parent().unwrap().display().to_string().to_lowercase()).collect();
+        assert_eq!((found.len(), folders.len()), (labels.len(), labels.len()), "{found:#?}");
+        assert!(folder.path().join("tb/train/prune=none,seed=0").is_dir(), "{found:#?}");
+        assert!(found.iter().all(|path| path.starts_with(folder.path().join("tb"))));
     }
 }

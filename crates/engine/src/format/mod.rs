@@ -3,15 +3,17 @@
 mod arguments;
 mod progress;
 mod quantity;
+mod shell;
 mod text;
 
 pub(crate) use self::{
     arguments::{is_secret, masked},
     quantity::{decimals, number},
+    shell::{quoted, quoted_path},
     text::{clean_in_place, readable, say, shortened},
 };
 pub use self::{
     progress::{latest, row_of_blocks, steps},
-    quantity::{Scale, compute, duration, quantity, speeds},
+    quantity::{Scale, compute, duration, measured, quantity, speeds},
     text::{clean, clean_lines, count},
 };

@@ -1,8 +1,8 @@
 //! Progress of a job in words.
 
-use sweep_job::{Live, Progress, Unit};
+use sweep_job::{Live, Metric, Progress, Unit};
 
-use super::{clean, quantity};
+use super::{clean, measured};
 
 /// The number of steps: `3/10`, or `step 3` if there is no known end. Empty if neither is known.
 pub fn steps(progress: &Progress) -> String {
@@ -26,7 +26,7 @@ pub fn row_of_blocks(values: &[f64], low: f64, high: f64) -> String {
 pub fn latest(live: &Live) -> String {
     let value = match live.unit {
         Unit::Nats => format!("{:.2}", live.value),
-        unit => quantity(live.value, unit),
+        unit => measured(&live.name, Metric { value: live.value, unit }),
     };
     format!("{} {value}", clean(&live.name))
 }

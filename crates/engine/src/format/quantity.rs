@@ -1,6 +1,6 @@
 //! Numbers with units, as people write them.
 
-use sweep_job::{Speeds, Unit};
+use sweep_job::{Metric, Speeds, Unit};
 
 /// Scale of a unit at a certain size: divide by `factor`, print `suffix`.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -27,10 +27,23 @@ impl Scale {
             Unit::Fraction => &[(0.01, "%")],
             Unit::Count if size >= 1e6 => &[(1e6, "M")],
             Unit::Count | Unit::One | Unit::Nats => &[(1.0, "")],
+            multiple => return Self::same(multiple),
         };
         let fitting = steps.iter().rev().find(|(factor, _)| size >= *factor);
         let (factor, suffix) = *fitting.unwrap_or(&steps[0]);
         Self { factor, suffix }
+    }
+
+    /// The scale of numbers of a metric: the one that fits the size if a task declares the metric, else that of the unit in
+    /// which a program reports it.
+    pub fn of_metric(name: &str, value: f64, unit: Unit) -> Self {
+        if unit.is_fitted(name) { Self::of(value, unit) } else { Self::same(unit) }
+    }
+
+    /// The scale of a unit as it is.
+    fn same(unit: Unit) -> Self {
+        let suffix = if unit == Unit::Nats { "" } else { unit.symbol() };
+        Self { factor: 1.0, suffix }
     }
 
     /// A number in this scale, to three significant digits or more.
@@ -42,7 +55,15 @@ impl Scale {
 
 /// A number with its unit: `18.4 s`, `512 MiB`, `50.0 %`.
 pub fn quantity(value: f64, unit: Unit) -> String {
-    let scale = Scale::of(value, unit);
+    in_scale(value, unit, Scale::of(value, unit))
+}
+
+/// A metric's number with its unit: `12.6 ms`.
+pub fn measured(name: &str, metric: Metric) -> String {
+    in_scale(metric.value, metric.unit, Scale::of_metric(name, metric.value, metric.unit))
+}
+
+fn in_scale(value: f64, unit: Unit, scale: Scale) -> String {
     if unit == Unit::Count && scale.factor == 1.0 {
         return number(value, 0);
     }
@@ -56,7 +77,7 @@ pub fn speeds(Speeds { recent, mean }: Speeds) -> String {
     format!("{} (mean {})", quantity(recent, unit), quantity(mean, unit))
 }
 
-/// A number with so many decimals.
+/// Formats `value` with `decimals` decimals.
 pub(crate) fn number(value: f64, decimals: usize) -> String {
     if value != 0.0 && !(1e-4..1e9).contains(&value.abs()) {
         // As many digits as the decimals mean, up to three.
@@ -153,6 +174,19 @@ mod tests {
             "0.00",
         ];
         assert_eq!(shown, expected);
+    }
+
+    #[test]
+    fn metrics_of_programs_are_shown_in_their_unit() {
+        let shown = |name: &str, value, unit| measured(name, Metric { value, unit });
+        assert_eq!(shown("step_ms", 12.6, Unit::Milliseconds), "12.6 ms");
+        assert_eq!(shown("step_ms", 0.002, Unit::Milliseconds), "0.002000 ms");
+        assert_eq!(shown("wall_s", 0.0126, Unit::Seconds), "0.0126 s");
+        assert_eq!(shown("peak_mib", 2048.0, Unit::Mebibytes), "2048 MiB");
+        assert_eq!(shown("acc", 0.5, Unit::Fraction), "0.500 fraction");
+        assert_eq!(shown("tokens_per_s", 11_234.0, Unit::TokensPerSecond), "11234 tokens/s");
+        // A task declares it.
+        assert_eq!(shown("memory.peak", 2048.0, Unit::Bytes), "2.00 KiB");
     }
 
     #[test]

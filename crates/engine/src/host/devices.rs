@@ -1,8 +1,8 @@
 //! The devices of this machine, probed by separate processes, because a broken driver can crash its process.
 
 use std::{
-    io::{self, Read as _},
-    process::{Command, ExitStatus, Stdio},
+    io,
+    process::{Command, ExitStatus},
     thread,
     time::{Duration, Instant},
 };
@@ -11,11 +11,17 @@ use sweep_job::{Backend, BackendChoice, Device, Probe, Rejected};
 
 use crate::{
     format::count,
-    host::{program, threads::refused},
+    host::{
+        ask::{Children, Limits, converse},
+        program,
+        threads::refused,
+    },
 };
 
 /// Largest time for an answer from drivers.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// Bytes of the longest answer.
+const LONGEST: usize = 1 << 20;
 
 /// Error of a missing device.
 #[derive(Debug, thiserror::Error)]
@@ -111,49 +117,12 @@ pub fn warning(device: &Device) -> Option<String> {
 }
 
 fn ask(backend: Backend) -> Result<Probe, Silence> {
-    let mut child = Command::new(program()?)
-        .args(["worker", "--probe", backend.name(), "--engine", &std::process::id().to_string()])
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()?;
-    let Some(mut stdout) = child.stdout.take() else { return Err(io::Error::from(io::ErrorKind::BrokenPipe).into()) };
-    let reader = thread::Builder::new().spawn(move || {
-        let mut text = Vec::new();
-        stdout.read_to_end(&mut text).map(|_| text)
-    });
-    let reader = match reader {
-        Ok(reader) => reader,
-        Err(error) => {
-            let _ = child.kill();
-            let _ = child.wait();
-            return Err(error.into());
-        }
-    };
-    let until = Instant::now() + PATIENCE;
-    while !reader.is_finished() {
-        if Instant::now() > until {
-            let _ = child.kill();
-            let _ = child.wait();
-            return Err(Silence::Patience);
-        }
-        thread::sleep(Duration::from_millis(1));
-    }
-    // A driver may hang in its exit handlers, too; by now all messages are sent.
-    let mut status = child.try_wait()?;
-    while status.is_none() && Instant::now() < until {
-        thread::sleep(Duration::from_millis(1));
-        status = child.try_wait()?;
-    }
-    let status = match status {
-        Some(status) => status,
-        None => {
-            let _ = child.kill();
-            child.wait()?
-        }
-    };
-    let text = reader.join().map_err(|_| io::Error::other("the reader panicked"))??;
-    serde_json::from_slice(&text).map_err(|_| Silence::Ended(status))
+    let mut command = Command::new(program()?);
+    command.args(["worker", "--probe", backend.name(), "--engine", &std::process::id().to_string()]);
+    let limits = Limits { most: LONGEST, until: Instant::now() + PATIENCE, children: Children::Left };
+    let answer = converse(&mut command, None, limits)?;
+    // A driver may hang in its exit handlers, when all messages are sent.
+    serde_json::from_slice(&answer.text).map_err(|_| answer.status.map_or(Silence::Patience, Silence::Ended))
 }
 
 #[cfg(test)]

@@ -5,10 +5,10 @@ pub(crate) mod ask;
 pub(crate) mod clock;
 mod counters;
 pub mod devices;
-pub(crate) mod exchange;
 pub(crate) mod failpoints;
 pub mod finding;
 pub(crate) mod folder;
+pub(crate) mod git;
 pub(crate) mod gpus;
 pub(crate) mod lab;
 pub mod log;
@@ -16,12 +16,15 @@ pub mod machine;
 pub(crate) mod packages;
 mod program;
 mod quotas;
+pub(crate) mod replaced;
+pub(crate) mod settings;
 pub(crate) mod sharing;
 pub(crate) mod system;
 pub(crate) mod threads;
 
 pub(crate) use self::{
     ask::{Answer, ask},
+    git::git,
     program::program,
 };
 

@@ -2,6 +2,8 @@
 
 use std::{process::Command, time::Instant};
 
+use super::ask::{Children, Limits, converse};
+
 /// Longest answer that is read, in bytes.
 const LONGEST: usize = 1 << 16;
 
@@ -21,8 +23,8 @@ pub(crate) fn ask(until: Instant) -> Vec<Quota> {
     let mut command = Command::new("quota");
     command.arg("-w").env("LC_ALL", "C");
     // It fails for a user who is over a limit, and shows that limit all the same.
-    let said = super::ask::converse(&mut command, None, LONGEST, until);
-    said.map(|said| parse(&said.out)).unwrap_or_default()
+    let limits = Limits { most: LONGEST, until, children: Children::Awaited };
+    converse(&mut command, None, limits).map(|said| parse(&said.out())).unwrap_or_default()
 }
 
 /// The lines of `quota -w`: the disk; the blocks of 1 KiB in use, with `*` over the limit; the quota; and the limit.

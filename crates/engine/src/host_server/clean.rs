@@ -12,7 +12,7 @@ use fs_err as fs;
 
 use super::jobs::is_locked;
 use crate::{
-    hosts::{Cleaned, Fault, FaultKind},
+    hosts::{Cleaned, Fault, FaultKind, LISTS},
     record::Key,
     store::Store,
 };
@@ -68,6 +68,9 @@ pub(super) fn clean(workdir: &Path, in_use: &InUse) -> Result<Cleaned, Fault> {
                 cleaned.bytes += remove(&path)?;
                 cleaned.files += 1;
             }
+        }
+        for path in entries(&workdir.join(LISTS))? {
+            cleaned.bytes += remove(&path)?;
         }
         for results in &stores {
             let store = Store::new(results);

@@ -1,7 +1,8 @@
 //! Files and folders by content.
 
 use std::{
-    io,
+    collections::BTreeSet,
+    io::{self, Write as _},
     os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     sync::atomic::{AtomicU64, Ordering},
@@ -12,25 +13,31 @@ use fs_err as fs;
 use super::uploads::Upload;
 use crate::{
     host,
-    hosts::{Content, Fault, FaultKind, Tree, is_digest},
+    hosts::{Content, Entry, Fault, FaultKind, LISTS, Tree, is_digest},
+    plan::{Digests, Made},
 };
 
 /// Names of what is not whole begin so.
 pub(super) const TEMPORARY: &str = ".tmp";
+/// The file with the digests of files that were read.
+const DIGESTS: &str = "digests.json";
 
 /// The folders with files and trees.
 #[derive(Debug, Clone)]
 pub(super) struct Depot {
     blobs: PathBuf,
     trees: PathBuf,
+    /// The entries of each tree, with which its content is compared.
+    lists: PathBuf,
 }
 
 impl Depot {
     /// Opens the depot of a working folder.
     pub(super) fn open(workdir: &Path) -> io::Result<Self> {
-        let depot = Self { blobs: workdir.join("blobs"), trees: workdir.join("trees") };
-        fs::create_dir_all(&depot.blobs)?;
-        fs::create_dir_all(&depot.trees)?;
+        let depot = Self { blobs: workdir.join("blobs"), trees: workdir.join("trees"), lists: workdir.join(LISTS) };
+        for folder in [&depot.blobs, &depot.trees, &depot.lists] {
+            fs::create_dir_all(folder)?;
+        }
         Ok(depot)
     }
 
@@ -44,7 +51,8 @@ impl Depot {
     }
 
     pub(super) fn has_tree(&self, digest: &str) -> bool {
-        is_digest(digest) && self.tree(digest).is_dir()
+        // One without its list is sent again, and then checked.
+        is_digest(digest) && self.tree(digest).is_dir() && self.lists.join(digest).is_file()
     }
 
     /// A file that is on its way.
@@ -82,9 +90,12 @@ impl Depot {
         if let Some(defect) = tree.defect() {
             return Err(Fault::new(FaultKind::Other, format!("`{defect}` cannot be in a folder by content")));
         }
+        let mut list = tempfile::Builder::new().prefix(TEMPORARY).tempfile_in(&self.lists)?;
+        list.write_all(&serde_json::to_vec(tree).map_err(io::Error::from)?)?;
+        list.persist(self.lists.join(digest)).map_err(|error| error.error)?;
         let place = self.tree(digest);
         if place.is_dir() {
-            return Ok(());
+            return self.mend(digest);
         }
         let number = NUMBER.fetch_add(1, Ordering::SeqCst);
         let aside = self.trees.join(format!("{TEMPORARY}-{}-{number}", std::process::id()));
@@ -100,6 +111,66 @@ impl Depot {
             let _ = fs::remove_dir_all(&aside);
         }
         built
+    }
+
+    /// Makes the files of a tree again that are damaged or gone: a program may have written to them, or a disk.
+    pub(super) fn mend(&self, digest: &str) -> Result<(), Fault> {
+        if !is_digest(digest) {
+            return Err(Fault::new(FaultKind::Other, "a folder has no digest"));
+        }
+        let list = self.lists.join(digest);
+        let tree = fs::read(&list).ok().and_then(|text| serde_json::from_slice::<Tree>(&text).ok());
+        let Some(tree) = tree.filter(|tree| tree.digest() == digest) else {
+            // Then it is sent again.
+            remove_if_there(&list)?;
+            return Err(Fault::new(FaultKind::Missing, "the list of a folder"));
+        };
+        let place = self.tree(digest);
+        let mut digests = Digests::open(self.lists.join(DIGESTS));
+        let mended = tree.entries.iter().try_for_each(|entry| {
+            if is_whole(&place, entry, &mut digests) { Ok(()) } else { self.mend_one(&place, entry) }
+        });
+        digests.keep();
+        if matches!(&mended, Err(fault) if fault.kind == FaultKind::Missing) {
+            remove_if_there(&list)?;
+        }
+        mended
+    }
+
+    /// Makes an entry of a tree again, beside the jobs that use the tree.
+    fn mend_one(&self, place: &Path, entry: &Entry) -> Result<(), Fault> {
+        let path = place.join(&entry.path);
+        clear_the_way(place, Path::new(&entry.path))?;
+        let is_folder = fs::symlink_metadata(&path).is_ok_and(|metadata| metadata.is_dir());
+        if is_folder && !matches!(entry.content, Content::Folder) {
+            fs::remove_dir_all(&path)?;
+        }
+        let aside = tempfile::Builder::new().prefix(TEMPORARY).tempdir_in(&self.trees)?;
+        let made = aside.path().join("made");
+        match &entry.content {
+            Content::File { blob, executable } => self.copy(blob, &made, *executable, &entry.path)?,
+            Content::Link(to) => fs::os::unix::fs::symlink(to, &made)?,
+            Content::Folder => {
+                if !is_folder {
+                    remove_if_there(&path)?;
+                    fs::create_dir_all(&path)?;
+                }
+                return Ok(());
+            }
+        }
+        Ok(fs::rename(&made, &path)?)
+    }
+
+    /// Removes the entries of a tree that were neither sent nor made by a job. No job may run in it.
+    pub(super) fn tidy(&self, digest: &str, made: &Made) -> io::Result<()> {
+        let text = fs::read(self.lists.join(digest))?;
+        let tree: Tree = serde_json::from_slice(&text)?;
+        let mut known = BTreeSet::new();
+        for entry in &tree.entries {
+            known.extend(Path::new(&entry.path).ancestors().map(Path::to_owned));
+        }
+        let place = self.tree(digest);
+        tidy(&place, Path::new(""), &known, made)
     }
 
     fn fill(&self, tree: &Tree, aside: &Path) -> Result<(), Fault> {
@@ -151,4 +222,63 @@ impl Depot {
         fs::set_permissions(to, std::fs::Permissions::from_mode(mode))?;
         Ok(())
     }
+}
+
+/// True if an entry of a tree is there as it was sent.
+fn is_whole(place: &Path, entry: &Entry, digests: &mut Digests) -> bool {
+    let inner = Path::new(&entry.path);
+    let is_folder = |path: &Path| fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir());
+    let around = inner.ancestors().skip(1).all(|folder| is_folder(&place.join(folder)));
+    let path = place.join(inner);
+    around
+        && match &entry.content {
+            Content::File { blob, executable } => fs::symlink_metadata(&path).is_ok_and(|metadata| {
+                let is_executable = metadata.permissions().mode() & 0o100 != 0;
+                metadata.is_file()
+                    && is_executable == *executable
+                    && digests.of_artifact(&path).is_ok_and(|found| found == *blob)
+            }),
+            Content::Link(to) => fs::read_link(&path).is_ok_and(|now| now == Path::new(to)),
+            Content::Folder => is_folder(&path),
+        }
+}
+
+/// Makes the folders around an entry, where there is something else in their place.
+fn clear_the_way(place: &Path, inner: &Path) -> io::Result<()> {
+    let mut folders: Vec<&Path> = inner.ancestors().skip(1).collect();
+    folders.reverse();
+    for folder in folders {
+        let path = place.join(folder);
+        if !fs::symlink_metadata(&path).is_ok_and(|metadata| metadata.is_dir()) {
+            remove_if_there(&path)?;
+            fs::create_dir(&path)?;
+        }
+    }
+    Ok(())
+}
+
+fn remove_if_there(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Removes the entries of a folder that are neither known nor made by a job.
+fn tidy(place: &Path, inner: &Path, known: &BTreeSet<PathBuf>, made: &Made) -> io::Result<()> {
+    for entry in fs::read_dir(place.join(inner))? {
+        let entry = entry?;
+        let (path, inner) = (entry.path(), inner.join(entry.file_name()));
+        let is_known = known.contains(&inner);
+        if entry.file_type()?.is_dir() {
+            tidy(place, &inner, known, made)?;
+            if !is_known {
+                // One with something that a job made stays.
+                let _ = std::fs::remove_dir(path);
+            }
+        } else if !is_known && !made.has(&path) {
+            fs::remove_file(path)?;
+        }
+    }
+    Ok(())
 }

@@ -1,6 +1,7 @@
 //! Jobs on this machine: each has a run's folder of its own, and a process that outlives the server.
 
 use std::{
+    collections::BTreeSet,
     fs::TryLockError,
     io::{self, Read as _, Seek as _, SeekFrom},
     os::unix::fs::MetadataExt as _,
@@ -18,8 +19,9 @@ use super::depot::Depot;
 use crate::{
     host,
     hosts::{Fault, FaultKind, SpoolState, SpooledJob, StartJob, Started, Stop, each_input},
+    plan::{Digests, SerializedJob},
     record::Key,
-    run::{RunFolder, write_job_spec},
+    run::{RunFolder, job_names, write_job_spec},
     store::Store,
 };
 
@@ -127,6 +129,7 @@ impl Jobs {
         if has_record || is_same {
             return Ok((key, Started::Over { has_record }, None));
         }
+        self.mend(&project, &mut spec)?;
         for old in [folder.part(key), folder.path().join("pid"), self.output(key)] {
             remove_if_there(&old)?;
         }
@@ -161,6 +164,34 @@ impl Jobs {
                 Err(host::threads::refused(error).into())
             }
         }
+    }
+
+    /// Makes sure that the files of a job, whose lock is held, are as they were sent.
+    fn mend(&self, project: &str, spec: &mut SerializedJob) -> Result<(), Fault> {
+        let mut trees = BTreeSet::from([project.to_owned()]);
+        each_input(spec, |path| {
+            let tree = path.strip_prefix("../").and_then(|inner| inner.split('/').next());
+            trees.extend(tree.map(str::to_owned));
+            Ok::<(), Fault>(())
+        })?;
+        let mut digests = Digests::open(self.store.digests());
+        for tree in trees {
+            if !self.is_used_by_another(&tree, spec.key) {
+                // What cannot be removed is seen by the job's own checks.
+                let _ = self.depot.tidy(&tree, digests.made());
+            }
+            self.depot.mend(&tree)?;
+        }
+        Ok(())
+    }
+
+    /// True if another job runs that reads a tree, of this store or of another one, or one is about to start.
+    fn is_used_by_another(&self, tree: &str, key: Key) -> bool {
+        let own = self.folder(key).path().to_owned();
+        let stores = self.results.parent().map(entries).unwrap_or_default();
+        let mut runs = stores.iter().flat_map(|store| entries(&store.join("runs"))).filter(|run| *run != own);
+        let reads = |run: &Path| note(run).is_none_or(|note| note.project == tree || job_names(run, tree));
+        runs.any(|run| is_locked(&run.join(LOCK)) && reads(&run))
     }
 
     /// The journal of a job, and the place up to which it was sent.
@@ -231,6 +262,11 @@ impl Jobs {
 
 fn note(folder: &Path) -> Option<Note> {
     serde_json::from_slice(&fs::read(folder.join(NOTE)).ok()?).ok()
+}
+
+/// The entries of a folder; none if it cannot be read.
+fn entries(folder: &Path) -> Vec<PathBuf> {
+    fs::read_dir(folder).into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path())).collect()
 }
 
 fn pid_in(folder: &Path) -> Option<Pid> {

@@ -5,6 +5,7 @@
 //! WORKDIR/bin/<digest>/sweep     this program
 //! WORKDIR/blobs/<digest>         files by content
 //! WORKDIR/trees/<digest>/        folders by content: projects, in which jobs start, and other inputs
+//! WORKDIR/lists/<digest>         the entries of these folders, by which they are checked before a job starts
 //! WORKDIR/stores/<id>/           a results folder for each submitting store: records, and a folder in runs/ for each job
 //! WORKDIR/in-use                 locked by every server, so that nothing is removed meanwhile
 //! ```

@@ -28,7 +28,7 @@ pub use self::{
 pub(crate) use self::{
     error::{Fault, FaultKind},
     shipment::each_input,
-    trees::{Content, Tree, is_digest},
+    trees::{Content, Entry, LISTS, Tree, is_digest, sent_files},
 };
 use crate::{plan::SerializedJob, record::Key};
 

@@ -5,21 +5,33 @@ use std::{
     io,
     os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
-    process::Command,
     sync::Arc,
+    time::{Duration, Instant},
 };
 
 use fs_err as fs;
-use sweep_job::Unit;
+use sweep_job::{Ignore, Unit};
 
 use super::{
     HostError,
     trees::{Content, Entry, Tree, stays},
 };
-use crate::format::quantity;
+use crate::{
+    format::quantity,
+    host::{
+        ask::{Children, Limits, converse},
+        git::{git, is_in_repository},
+    },
+    plan::{Made, digest_of},
+};
 
 /// The largest file of a project, in bytes.
 const MOST_OF_FILE: u64 = 64 << 20;
+/// Longest time for Git's list of files, and the most bytes of it.
+const PATIENCE: Duration = Duration::from_mins(2);
+const LONGEST_LIST: usize = 256 << 20;
+/// Git's words about a folder without repository. About one whose repository is missing it has others.
+const NO_REPOSITORY: &str = "not a git repository (or any";
 /// The largest project, in bytes.
 const MOST: u64 = 1 << 30;
 /// The largest number of files of a project.
@@ -47,18 +59,19 @@ impl Project {
         Self(Arc::new(Inner { tree, digest, ..Inner::default() }))
     }
 
-    /// The files below a folder that Git knows or does not ignore, or all of them without Git. `sync` are patterns of ignored
-    /// files to add, in Git's form. The results folder is left out.
+    /// The files below a folder that Git knows or does not ignore, or all of them where there is no repository. `sync` are patterns
+    /// of ignored files to add, in Git's form. The results folder is left out.
     ///
     /// # Errors
-    /// A file is too large or cannot be read, or there are too many.
+    /// A file is too large or cannot be read, there are too many, or Git does not answer about its repository.
     pub fn collect(folder: &Path, results: &Path, sync: &[String]) -> Result<Self, HostError> {
         let unreadable =
             |error: &dyn std::fmt::Display| HostError::Project(format!("the project {}: {error}", folder.display()));
         let folder = fs::canonicalize(folder).map_err(|error| unreadable(&error))?;
         let results = std::path::absolute(results).map_err(|error| unreadable(&error))?;
         let results = fs::canonicalize(&results).unwrap_or(results);
-        let mut paths = match listed(&folder, &["--cached", "--others", "--exclude-standard"], &[]) {
+        let known = listed(&folder, &["--cached", "--others", "--exclude-standard"], &[]);
+        let mut paths = match known.map_err(|error| unreadable(&error))? {
             Some(paths) => paths,
             None => {
                 let mut found = Vec::new();
@@ -68,9 +81,8 @@ impl Project {
         };
         if !sync.is_empty() {
             let patterns: Vec<String> = sync.iter().map(|pattern| format!(":(glob){pattern}")).collect();
-            paths.extend(
-                listed(&folder, &["--others", "--ignored", "--exclude-standard"], &patterns).unwrap_or_default(),
-            );
+            let ignored = listed(&folder, &["--others", "--ignored", "--exclude-standard"], &patterns);
+            paths.extend(ignored.map_err(|error| unreadable(&error))?.unwrap_or_default());
         }
         paths.sort_unstable();
         paths.dedup();
@@ -99,6 +111,16 @@ impl Project {
         Ok(Self(Arc::new(Inner { digest: tree.digest(), folder, tree, sources })))
     }
 
+    /// The digest of a file of it, as inputs have it.
+    pub(crate) fn file(&self, path: &Path) -> Option<String> {
+        let (text, entries) = (path.to_str()?, &self.0.tree.entries);
+        let place = entries.binary_search_by(|entry| entry.path.as_str().cmp(text)).ok()?;
+        match &entries[place].content {
+            Content::File { blob, .. } => Some(digest_of(path, blob)),
+            Content::Link(_) | Content::Folder => None,
+        }
+    }
+
     /// Its digest.
     pub fn digest(&self) -> &str {
         &self.0.digest
@@ -112,16 +134,30 @@ impl Project {
         &self.0.sources
     }
 
-    /// The path of a file or folder from the project's folder, if all of it is among the files.
-    pub(super) fn place(&self, path: &Path) -> Option<PathBuf> {
+    /// The path of a file or folder from the project's folder, if all of it that is not ignored is among the files. The project's
+    /// folder itself has another name on a host.
+    pub(super) fn place(&self, path: &Path, ignore: &Ignore, made: &Made) -> Option<PathBuf> {
         let inner = path.strip_prefix(&self.0.folder).ok().filter(|_| !self.0.folder.as_os_str().is_empty())?;
-        let text = inner.to_str()?;
+        let text = inner.to_str().filter(|text| !text.is_empty())?;
         let entries = &self.0.tree.entries;
         if entries.binary_search_by(|entry| entry.path.as_str().cmp(text)).is_ok() {
             return Some(inner.to_owned());
         }
         let mut below = Vec::new();
         walk(path, inner, Path::new(""), &mut below).ok()?;
+        let is_ignored = |path: &Path| {
+            let below = path.strip_prefix(inner).unwrap_or(path);
+            let mut folders: Vec<&Path> = below.ancestors().filter(|part| !part.as_os_str().is_empty()).collect();
+            folders.reverse();
+            let last = folders.len().saturating_sub(1);
+            let is_folder = |index: usize, part: &Path| index < last || self.0.folder.join(inner).join(part).is_dir();
+            let mut parts = folders.iter().enumerate();
+            parts.any(|(index, part)| ignore.is_ignored(&part.to_string_lossy(), is_folder(index, part)))
+        };
+        below.retain(|path| !is_ignored(path));
+        if below.iter().any(|path| made.has(&self.0.folder.join(path))) {
+            return None;
+        }
         let known = |path: &PathBuf| {
             let text = path.to_str();
             text.is_some_and(|text| entries.binary_search_by(|entry| entry.path.as_str().cmp(text)).is_ok())
@@ -178,14 +214,33 @@ pub(super) fn digest(path: &Path) -> io::Result<String> {
     Ok(hasher.finalize().to_hex().to_string())
 }
 
-/// Files that Git lists; `None` if the folder is in no repository, or there is no Git.
-fn listed(folder: &Path, which: &[&str], patterns: &[String]) -> Option<Vec<PathBuf>> {
+/// Files that Git lists; `None` if the folder is in no repository. A repository about which Git does not answer is none without
+/// ignored files: they may be secrets.
+fn listed(folder: &Path, which: &[&str], patterns: &[String]) -> io::Result<Option<Vec<PathBuf>>> {
     use std::os::unix::ffi::OsStrExt as _;
-    let mut command = Command::new("git");
-    command.arg("-C").arg(folder).args(["ls-files", "-z"]).args(which).arg("--").args(patterns);
-    let output = command.stdin(std::process::Stdio::null()).output().ok().filter(|output| output.status.success())?;
-    let names = output.stdout.split(|byte| *byte == 0).filter(|name| !name.is_empty());
-    Some(names.map(|name| PathBuf::from(std::ffi::OsStr::from_bytes(name))).collect())
+    if !is_in_repository(folder) {
+        return Ok(None);
+    }
+    let mut command = git(folder);
+    command.args(["ls-files", "-z"]).args(which).arg("--").args(patterns);
+    let limits = Limits { most: LONGEST_LIST, until: Instant::now() + PATIENCE, children: Children::Awaited };
+    let refused = |reason: &str| {
+        io::Error::other(format!(
+            "it is in a Git repository, and Git does not say which files it ignores ({reason}); nothing is sent, because they \
+             may be secrets: make `git ls-files` work there"
+        ))
+    };
+    let answer = converse(&mut command, None, limits).map_err(|error| refused(&format!("`git`: {error}")))?;
+    match answer.status {
+        None => return Err(refused(&format!("it has not answered within {} s", PATIENCE.as_secs()))),
+        // A folder named `.git` that is no repository.
+        Some(status) if !status.success() && answer.complaint.contains(NO_REPOSITORY) => return Ok(None),
+        Some(status) if !status.success() => return Err(refused(answer.last_words().unwrap_or("it failed"))),
+        Some(_) if !answer.is_whole() => return Err(refused("its answer is too long")),
+        Some(_) => {}
+    }
+    let names = answer.text.split(|byte| *byte == 0).filter(|name| !name.is_empty());
+    Ok(Some(names.map(|name| PathBuf::from(std::ffi::OsStr::from_bytes(name))).collect()))
 }
 
 /// All files, links and empty folders below a folder, except those of the results folder. `inner` stands for the folder.
@@ -221,8 +276,8 @@ mod tests {
         project.tree().entries.iter().map(|entry| entry.path.as_str()).collect()
     }
 
-    fn git(folder: &Path, arguments: &[&str]) {
-        assert!(Command::new("git").arg("-C").arg(folder).args(arguments).output().unwrap().status.success());
+    fn run_git(folder: &Path, arguments: &[&str]) {
+        assert!(git(folder).args(arguments).output().unwrap().status.success());
     }
 
     #[test]
@@ -242,21 +297,48 @@ mod tests {
         };
         let all = [".gitignore", "data/big.bin", "data/small.csv", "lib/a.py", "link.py", "train.py"];
         assert_eq!(names(&collect(&[])), all, "without Git");
-        git(folder.path(), &["init", "-q"]);
+        run_git(folder.path(), &["init", "-q"]);
         let project = collect(&[]);
         assert_eq!(names(&project), [".gitignore", "lib/a.py", "link.py", "train.py"]);
         assert_eq!(
             names(&collect(&["data/*.csv"])),
             [".gitignore", "data/small.csv", "lib/a.py", "link.py", "train.py"]
         );
-        let real = fs::canonicalize(folder.path()).unwrap();
-        assert_eq!(project.place(&real.join("lib/a.py")), Some("lib/a.py".into()));
-        assert_eq!(project.place(&real.join("lib")), Some("lib".into()), "all of it is there");
-        assert_eq!(project.place(&real.join("data")), None);
-        assert_eq!(project.place(Path::new("/etc/passwd")), None);
-        git(folder.path(), &["add", "lib"]);
+        let (real, none, made) = (fs::canonicalize(folder.path()).unwrap(), Ignore::default(), Made::default());
+        assert_eq!(project.place(&real.join("lib/a.py"), &none, &made), Some("lib/a.py".into()));
+        assert_eq!(project.place(&real.join("lib"), &none, &made), Some("lib".into()), "all of it is there");
+        assert_eq!(project.place(&real.join("data"), &none, &made), None);
+        let ignore = Ignore::new(&["*.bin".to_owned(), "small.csv".to_owned()]).unwrap();
+        assert_eq!(project.place(&real.join("data"), &ignore, &made), None, "nothing of it is there");
+        fs::write(at("lib/x.swp"), "").unwrap();
+        assert_eq!(
+            project.place(&real.join("lib"), &ignore, &made),
+            Some("lib".into()),
+            "what is ignored may be missing"
+        );
+        fs::remove_file(at("lib/x.swp")).unwrap();
+        assert_eq!(project.place(Path::new("/etc/passwd"), &none, &made), None);
+        run_git(folder.path(), &["add", "lib"]);
         fs::remove_file(at("lib/a.py")).unwrap();
         assert_eq!(names(&collect(&[])), [".gitignore", "link.py", "train.py"], "Git still knows the removed file");
+    }
+
+    #[test]
+    fn nothing_of_a_repository_that_git_cannot_read_is_sent() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        fs::write(at("secret"), "").unwrap();
+        let collect = || Project::collect(folder.path(), &at("results"), &[]);
+        // A repository whose own files are gone, of which Git says that it is none, is not told from a folder of this name.
+        fs::create_dir(at(".git")).unwrap();
+        assert_eq!(names(&collect().unwrap()), [".git", "secret"]);
+        fs::remove_dir(at(".git")).unwrap();
+        fs::write(at(".git"), "gitdir: /nowhere\n").unwrap();
+        let error = collect().unwrap_err().to_string();
+        assert!(
+            error.contains("Git does not say which files it ignores") && error.contains("may be secrets"),
+            "{error}"
+        );
     }
 
     #[test]

@@ -13,7 +13,7 @@ use std::{
 };
 
 use fs_err as fs;
-use sweep_job::{Task, TaskInfo, Value};
+use sweep_job::{Ignore, Task, TaskInfo, Value, tasks::ignored};
 
 use super::{
     HostError, Project,
@@ -21,7 +21,7 @@ use super::{
     trees::{Content, Entry, Tree},
 };
 use crate::{
-    plan::SerializedJob,
+    plan::{Digests, Made, SerializedJob, digest_of},
     record::{self, Key},
     store::Store,
 };
@@ -58,11 +58,12 @@ pub struct Hosted {
 
 impl InputTree {
     /// Reads a file or a folder.
-    fn of(path: &Path) -> io::Result<Self> {
+    fn of(path: &Path, rules: &Rules<'_>) -> io::Result<Self> {
         let name = path.file_name().and_then(|name| name.to_str());
         let name = name.ok_or_else(|| io::Error::other(format!("{} has no name that is text", path.display())))?;
-        let (mut entries, mut sources) = (Vec::new(), BTreeMap::new());
-        add(path, name, 0, &mut entries, &mut sources)?;
+        let mut files = Files { rules, entries: Vec::new(), sources: BTreeMap::new() };
+        files.add(path, name, Path::new(""), 0)?;
+        let Files { entries, sources, .. } = files;
         let tree = Tree::new(entries);
         Ok(Self { digest: tree.digest(), tree, sources })
     }
@@ -80,47 +81,70 @@ impl InputTree {
     }
 }
 
-/// Adds a file, or the files of a folder. Links are followed, as they are for digests.
-fn add(
-    path: &Path,
-    inner: &str,
-    depth: usize,
-    entries: &mut Vec<Entry>,
-    sources: &mut BTreeMap<String, PathBuf>,
-) -> io::Result<()> {
-    /// Deeper folders are circles of links.
-    const DEEPEST: usize = 100;
-    let metadata = fs::metadata(path)?;
-    if metadata.is_file() {
-        let blob = digest(path)?;
-        let executable = metadata.permissions().mode() & 0o100 != 0;
-        sources.entry(blob.clone()).or_insert_with(|| path.to_owned());
-        entries.push(Entry { path: inner.to_owned(), content: Content::File { blob, executable } });
-        return Ok(());
+/// Files that are in the folder of an input, but no part of it.
+struct Rules<'a> {
+    ignore: &'a Ignore,
+    made: &'a Made,
+    results: Option<PathBuf>,
+}
+
+/// Files of an input on their way to a host.
+struct Files<'a> {
+    rules: &'a Rules<'a>,
+    entries: Vec<Entry>,
+    sources: BTreeMap<String, PathBuf>,
+}
+
+impl Files<'_> {
+    /// Adds a file, or the files of a folder that are not ignored. Links are followed, as they are for digests. `below` is the
+    /// path from the input.
+    fn add(&mut self, path: &Path, inner: &str, below: &Path, depth: usize) -> io::Result<()> {
+        /// Deeper folders are circles of links.
+        const DEEPEST: usize = 100;
+        let metadata = fs::metadata(path)?;
+        if metadata.is_file() {
+            let blob = digest(path)?;
+            if depth > 0 && self.rules.made.is_made(path, &digest_of(path, &blob)) {
+                return Ok(());
+            }
+            let executable = metadata.permissions().mode() & 0o100 != 0;
+            self.sources.entry(blob.clone()).or_insert_with(|| path.to_owned());
+            self.entries.push(Entry { path: inner.to_owned(), content: Content::File { blob, executable } });
+            return Ok(());
+        }
+        if !metadata.is_dir() || depth > DEEPEST {
+            return Err(io::Error::other(format!("{} is neither a file nor a folder", path.display())));
+        }
+        let before = self.entries.len();
+        for entry in fs::read_dir(path)? {
+            let entry = entry?;
+            let (whole, name) = (entry.path(), entry.file_name());
+            let below = below.join(&name);
+            let is_folder = whole.is_dir();
+            let Rules { ignore, results, .. } = self.rules;
+            let is_results = is_folder && results.is_some() && fs::canonicalize(&whole).ok() == *results;
+            if is_results || ignore.is_ignored(&below.to_string_lossy(), is_folder) {
+                continue;
+            }
+            let name = name.to_str();
+            let name = name.ok_or_else(|| io::Error::other(format!("{} has no name that is text", whole.display())))?;
+            self.add(&whole, &format!("{inner}/{name}"), &below, depth + 1)?;
+        }
+        if self.entries.len() == before && (depth == 0 || !self.rules.made.is_made(path, Made::FOLDER)) {
+            self.entries.push(Entry { path: inner.to_owned(), content: Content::Folder });
+        }
+        Ok(())
     }
-    if !metadata.is_dir() || depth > DEEPEST {
-        return Err(io::Error::other(format!("{} is neither a file nor a folder", path.display())));
-    }
-    let before = entries.len();
-    for entry in fs::read_dir(path)? {
-        let entry = entry?;
-        let name = entry.file_name();
-        let name = name.to_str();
-        let name =
-            name.ok_or_else(|| io::Error::other(format!("{} has no name that is text", entry.path().display())))?;
-        add(&entry.path(), &format!("{inner}/{name}"), depth + 1, entries, sources)?;
-    }
-    if entries.len() == before {
-        entries.push(Entry { path: inner.to_owned(), content: Content::Folder });
-    }
-    Ok(())
 }
 
 /// A job as it goes to a host. `folder` is the one in which the sweep was started: relative paths begin there.
 pub fn hosted(mut spec: SerializedJob, project: &Project, store: &Store, folder: &Path) -> Result<Hosted, HostError> {
     let mut inputs: Vec<InputTree> = Vec::new();
+    let ignore = Ignore::new(&ignored(&spec.values)).map_err(HostError::Project)?;
+    let mut digests = Digests::open(store.digests());
+    let rules = Rules { ignore: &ignore, made: digests.made(), results: fs::canonicalize(store.results()).ok() };
     each_input(&mut spec, |path| {
-        *path = moved(path, project, folder, &mut inputs)?;
+        *path = moved(path, project, folder, &rules, &mut inputs)?;
         Ok(())
     })?;
     let mut records: BTreeSet<Key> = spec.identity.needs.iter().collect();
@@ -154,17 +178,23 @@ pub(crate) fn each_input<E>(
 }
 
 /// The path of an input on the host, from the folder of the project there.
-fn moved(path: &str, project: &Project, folder: &Path, inputs: &mut Vec<InputTree>) -> Result<String, HostError> {
+fn moved(
+    path: &str,
+    project: &Project,
+    folder: &Path,
+    rules: &Rules<'_>,
+    inputs: &mut Vec<InputTree>,
+) -> Result<String, HostError> {
     let unreadable = |error: io::Error| HostError::Project(format!("the input `{path}` cannot be sent: {error}"));
     let whole = folder.join(path);
     let place = whole.parent().zip(whole.file_name()).and_then(|(parent, name)| {
         // The last part may be a link, and has its own name.
-        project.place(&fs::canonicalize(parent).ok()?.join(name))
+        project.place(&fs::canonicalize(parent).ok()?.join(name), rules.ignore, rules.made)
     });
     if let Some(place) = place.and_then(|place| place.to_str().map(str::to_owned)) {
         return Ok(place);
     }
-    let tree = InputTree::of(&whole).map_err(unreadable)?;
+    let tree = InputTree::of(&whole, rules).map_err(unreadable)?;
     let name = whole.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let place = format!("../{}/{name}", tree.digest);
     if inputs.iter().all(|known| known.digest != tree.digest) {

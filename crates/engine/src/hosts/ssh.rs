@@ -19,7 +19,7 @@ use std::{
 use fs_err as fs;
 
 use super::{HostError, Target};
-use crate::host::system;
+use crate::{format::quoted, host::system};
 
 /// The word with which the script begins its answers; whatever a login says before is skipped.
 const MAGIC: &str = "sweep-hosts/1 ";
@@ -376,11 +376,6 @@ fn script(workdir: &str, program: &Program) -> String {
         "exec \"$P\" hosts serve --workdir \"$W\"".to_owned(),
     ];
     format!("exec sh -c {}", quoted(&steps.join("; ")))
-}
-
-/// A text for a shell.
-fn quoted(text: &str) -> String {
-    format!("'{}'", text.replace('\'', r"'\''"))
 }
 
 #[cfg(test)]

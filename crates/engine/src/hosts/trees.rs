@@ -1,11 +1,14 @@
 //! Trees: folders by content, as lists of entries with the digests of files.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     path::{Component, Path},
 };
 
+use fs_err as fs;
 use serde::{Deserialize, Serialize};
+
+use crate::{plan::digest_of, record::path_text};
 
 /// A folder: its entries, sorted by path.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -108,6 +111,27 @@ pub(super) fn stays(path: &Path, to: &Path) -> bool {
         }
     }
     true
+}
+
+/// The folder with the lists of trees, beside that with the trees.
+pub(crate) const LISTS: &str = "lists";
+
+/// The digests of the files of a tree as they were sent, by their paths as text; none if this is no tree with a list.
+pub(crate) fn sent_files(tree: &Path) -> BTreeMap<String, String> {
+    let list = || {
+        let name = tree.file_name().filter(|name| name.to_str().is_some_and(is_digest))?;
+        let text = fs::read(tree.parent()?.parent()?.join(LISTS).join(name)).ok()?;
+        serde_json::from_slice::<Tree>(&text).ok().filter(|tree| Some(tree.digest().as_str()) == name.to_str())
+    };
+    let entries = list().unwrap_or_default().entries.into_iter();
+    let file = |Entry { path, content }: Entry| match content {
+        Content::File { blob, .. } => {
+            let path = Path::new(&path);
+            Some((path_text(path), digest_of(path, &blob)))
+        }
+        Content::Link(_) | Content::Folder => None,
+    };
+    entries.filter_map(file).collect()
 }
 
 /// True if a text is a digest in hexadecimal.

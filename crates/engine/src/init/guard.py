@@ -28,6 +28,8 @@ def allowed(path):
 def guard(event, args):
     if event == "open":
         path, mode, flags = args
+        if isinstance(path, str):
+            opened["last"] = os.path.realpath(path)
         if not isinstance(path, int) and (flags or 0) & WRITES and not allowed(path):
             raise Refused("`sweep new` lets the script write nothing: " + text(path))
     elif event in REFUSED:
@@ -58,6 +60,7 @@ def main():
 
     patch_argparse(argparse)
     watch_imports()
+    patch_exec()
     sys.argv = [SCRIPT, *ARGUMENTS]
     sys.path[0] = os.path.dirname(os.path.realpath(SCRIPT))
     watch = threading.Timer(SECONDS, none, ["it has not read any within %g s" % SECONDS])

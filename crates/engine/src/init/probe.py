@@ -67,8 +67,22 @@ def plain(value, enum="text", depth=0):
     raise NoJson()
 
 
+def spells_truth(kind):
+    """The style of a truth value that an argument of this type has: `python` if the type reads only `True` and `False`."""
+
+    def reads(word, value):
+        try:
+            return kind(word) is value
+        except BaseException:
+            return False
+
+    if not callable(kind) or reads("true", True) and reads("false", False):
+        return "truth"
+    return "python" if reads("True", True) and reads("False", False) else "truth"
+
+
 def parameter(name, style, default=None, kind=None, choices=None, help=None, required=False, note=None, enum="text", negative=None):
-    """One parameter: `style` is flag, pair, truth, value, list, position or other."""
+    """One parameter: `style` is flag, pair, truth, python, value, list, position or other."""
     entry = {"name": text(name), "style": style, "required": bool(required)}
     try:
         entry["default"] = plain(default, enum)
@@ -133,7 +147,7 @@ def of_action(parser, action, exclusive):
     if action.nargs in (None, "?", 1):
         if action.type is bool:
             return parameter(name, "other", note="`type=bool` takes every text but an empty one as true", **more)
-        return parameter(name, "truth" if isinstance(default, bool) else "value", **more)
+        return parameter(name, spells_truth(action.type) if isinstance(default, bool) else "value", **more)
     if isinstance(default, (list, tuple)) or default is None:
         return parameter(name, "list", **more)
     return parameter(name, "other", note="its default is no list", **more)
@@ -412,12 +426,41 @@ def patch_tyro(tyro):
 
 
 def patch_sweep(module):
-    def params(**defaults):
+    def params(*_, **defaults):
         kinds = {name: None if value is None else type(value).__name__ for name, value in defaults.items()}
         styles = {name: "list" if isinstance(value, (list, tuple)) else "value" for name, value in defaults.items()}
         report("sweep", [parameter(name, styles[name], value, kinds[name]) for name, value in defaults.items()])
 
     module.params = params
+
+
+# A configurator: a file that a script executes, and that gives its global variables the values of `--name=value`
+
+opened = {"last": None}
+
+
+def of_globals(values):
+    for name, value in list(values.items()):
+        if not name.startswith("_") and type(value) in (bool, int, float, str):
+            yield parameter(name, "python" if isinstance(value, bool) else "value", value, type(value).__name__)
+
+
+def patch_exec():
+    """Reads the global variables as soon as the script executes a text that changes them by the command line."""
+    original = builtins.exec
+
+    def execute(source, globals=None, locals=None, **more):
+        caller = sys._getframe(1)
+        is_script = caller.f_code.co_filename == SCRIPT
+        if is_script and patches["on"] and isinstance(source, str) and "argv" in source and "globals()" in source:
+            file = opened["last"] and os.path.relpath(opened["last"], os.path.dirname(os.path.realpath(SCRIPT)))
+            files = [file] if file and not file.startswith("..") else []
+            report("configurator", list(of_globals(caller.f_globals if globals is None else globals)), files=files)
+        if globals is None:
+            globals, locals = caller.f_globals, caller.f_locals
+        return original(source, globals, locals, **more)
+
+    builtins.exec = execute
 
 
 # Newer versions of typer have a click of their own.

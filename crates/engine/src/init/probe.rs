@@ -58,6 +58,8 @@ pub enum Source {
     Tyro,
     /// `sweep.params`.
     Sweep,
+    /// A file that the script executes, and that gives global variables the values of `--name=value`.
+    Configurator,
     /// None were found.
     None,
     /// The script cannot be run at all.
@@ -102,6 +104,8 @@ pub enum Style {
     Pair,
     /// `--x true`, or `--x false`.
     Truth,
+    /// `--x True`, or `--x False`.
+    Python,
     /// `--x VALUE`.
     Value,
     /// `--x VALUE VALUE`.

@@ -21,6 +21,7 @@ enum Booleans {
     Flag,
     NoFlag,
     Value,
+    Python,
 }
 
 /// A parameter's line in `params`.
@@ -48,9 +49,19 @@ pub fn text(script: &Script, found: &Found, name: &str, file: &Path) -> (String,
         // Nothing is spread.
     } else if found.source == Source::Hydra {
         out.push_str("      flags: hydra\n");
-    } else if booleans != Booleans::Flag && uses_flags(found.source) {
-        let word = if booleans == Booleans::NoFlag { "no-flag" } else { "value" };
-        let _ = writeln!(out, "      booleans: {word}");
+    } else if uses_flags(found.source) {
+        if found.source == Source::Configurator {
+            out.push_str("      flags: equals\n");
+        }
+        let word = match booleans {
+            Booleans::Flag => None,
+            Booleans::NoFlag => Some("no-flag"),
+            Booleans::Value => Some("value"),
+            Booleans::Python => Some("python"),
+        };
+        if let Some(word) = word {
+            let _ = writeln!(out, "      booleans: {word}");
+        }
     }
     params(&mut out, &lines);
     foot(&mut out, name, &axes);
@@ -68,16 +79,17 @@ fn is_seed(parameter: &Parameter) -> bool {
 }
 
 fn uses_flags(source: Source) -> bool {
-    matches!(source, Source::Argparse | Source::Click | Source::Hydra | Source::Tyro)
+    matches!(source, Source::Argparse | Source::Click | Source::Hydra | Source::Tyro | Source::Configurator)
 }
 
 /// The form that suits all booleans of a script.
 fn booleans(parameters: &[Parameter]) -> Booleans {
     let has = |style| parameters.iter().any(|parameter| parameter.style == style);
     let paired = |parameter: &Parameter| parameter.negative == negated(&parameter.name);
-    match (has(Style::Flag), has(Style::Pair), has(Style::Truth)) {
-        (false, false, true) => Booleans::Value,
-        (false, true, false) if parameters.iter().filter(|one| one.style == Style::Pair).all(paired) => {
+    match (has(Style::Flag), has(Style::Pair), has(Style::Truth), has(Style::Python)) {
+        (false, false, true, false) => Booleans::Value,
+        (false, false, false, true) => Booleans::Python,
+        (false, true, false, false) if parameters.iter().filter(|one| one.style == Style::Pair).all(paired) => {
             Booleans::NoFlag
         }
         _ => Booleans::Flag,
@@ -97,6 +109,7 @@ fn head(script: &Script, found: &Found, name: &str, file: &Path) -> String {
         Source::Hydra => "Hydra",
         Source::Tyro => "tyro",
         Source::Sweep => "`sweep.params`",
+        Source::Configurator => "its global variables",
         Source::None | Source::Broken => "",
     };
     let (script, file) = (clean(&script.path.to_string_lossy()).into_owned(), file.to_string_lossy());
@@ -250,6 +263,9 @@ fn optional(source: Source, parameter: &Parameter, booleans: Booleans) -> Line {
         Style::Truth if booleans != Booleans::Value && source != Source::Hydra => {
             line(parameter, Some(format!("\"{is_on}\"")), "")
         }
+        Style::Python if booleans != Booleans::Python => {
+            line(parameter, Some(if is_on { "\"True\"" } else { "\"False\"" }.to_owned()), "")
+        }
         _ => line(parameter, value, ""),
     }
 }
@@ -306,7 +322,7 @@ fn params(out: &mut String, lines: &[Line]) {
 fn foot(out: &mut String, name: &str, axes: &[Axis]) {
     out.push_str(
         "      # Metrics: `sweep.report(step, loss=…)` in the script, lines `loss=2.3` that it prints, or what it writes already.\n\
-         \x20     # reads: { stdout: 'step (?<step>\\d+).*loss (?<loss>[\\d.]+)', tensorboard: runs/, csv: log.csv }\n\
+         \x20     # reads: { stdout: 'step {step} .*loss {loss}', tensorboard: runs/, csv: log.csv }\n\
          \x20     # metrics: { loss: min }\n\
          \x20     # Files that are kept.\n\
          \x20     # outputs: [model.pt]\n\

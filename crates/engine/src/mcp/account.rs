@@ -1,17 +1,16 @@
 //! Bounds of a run, and the account of what it has used.
 
-use std::{
-    io::{self, Write as _},
-    path::Path,
-};
+use std::{io, path::Path};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::host::replaced::{Outlives, Readers, replace};
+
 /// Bounds of runs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bounds {
-    /// Most jobs.
+    /// Most starts of jobs.
     pub jobs: usize,
     /// Longest duration, in seconds.
     pub seconds: f64,
@@ -34,7 +33,7 @@ pub enum Limit {
 /// Resources that runs have used.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Usage {
-    /// Jobs that were started.
+    /// Starts of jobs; each attempt at a job is one.
     pub jobs: usize,
     /// Duration of the runs, in seconds.
     pub seconds: f64,
@@ -100,10 +99,7 @@ impl Account {
 
     /// Writes it, so that a reader sees the old one or the new one.
     pub(super) fn write(&self, path: &Path) -> io::Result<()> {
-        let mut file = tempfile::NamedTempFile::new_in(path.parent().unwrap_or(Path::new(".")))?;
-        file.write_all(&serde_json::to_vec(self)?)?;
-        file.persist(path).map_err(|error| error.error)?;
-        Ok(())
+        replace(path, &serde_json::to_vec(self)?, Readers::Owner, Outlives::Process)
     }
 }
 

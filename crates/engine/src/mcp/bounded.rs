@@ -19,7 +19,7 @@ use jiff::Timestamp;
 use rustix::process::{Pid, Signal, kill_process, setsid};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use super::account::{Account, Bounds};
+use super::account::{Account, Bounds, Limit};
 use crate::{
     host::{clock, program},
     run::{Line, RunEvent, RunFolder, watch::Watch},
@@ -31,14 +31,17 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// Bytes of the run's standard error that the account keeps.
 const SAID: usize = 4096;
 
+/// Exit code of a run that has stopped before its end.
+const ENDED: i32 = 128 + SIGTERM;
+
 /// The folders of a run, with what their journals say.
 #[derive(Default)]
 struct Meter {
     /// The runs that were there before; one of them may be of an earlier process of the same number.
     before: HashSet<String>,
     folders: BTreeMap<String, Watch>,
-    /// Jobs that were started.
-    jobs: HashSet<(String, usize)>,
+    /// Starts of jobs: each attempt is one.
+    jobs: usize,
     /// Jobs that have GPUs: since when, and how many.
     open: HashMap<(String, usize), (Timestamp, usize)>,
     /// Time on GPUs of jobs that have ended, in seconds.
@@ -59,6 +62,8 @@ pub fn supervise(results: &Path, command: &[OsString], path: &Path, bounds: Boun
     let mut child = Command::new(program()?)
         .arg("--results")
         .arg(results)
+        // It starts none beyond; what the journal says may be late.
+        .args(["--max-starts", &bounds.jobs.to_string()])
         .args(command)
         .stdin(Stdio::null())
         .stdout(fs_err::File::create(path.with_extension("out"))?.into_file())
@@ -77,6 +82,8 @@ pub fn supervise(results: &Path, command: &[OsString], path: &Path, bounds: Boun
         if let Some(status) = ended {
             account.ended = true;
             account.code = status.code();
+            let at_its_bound = !stopped && account.code == Some(ENDED) && account.usage.jobs >= bounds.jobs;
+            account.stopped_by = account.stopped_by.or_else(|| at_its_bound.then_some(Limit::Jobs));
             account.says = tail(&log);
             return account.write(path);
         }
@@ -148,7 +155,7 @@ impl Meter {
         let job = (run.to_owned(), job);
         match &line.event {
             RunEvent::Started { gpus, .. } => {
-                self.jobs.insert(job.clone());
+                self.jobs += 1;
                 self.open.insert(job, (line.at, gpus.len()));
             }
             RunEvent::Done { .. }
@@ -168,7 +175,7 @@ impl Meter {
         let now = clock::now();
         let open: f64 = self.open.values().map(|(since, gpus)| gpu_seconds(*since, now, *gpus)).sum();
         account.runs = self.folders.keys().cloned().collect();
-        account.usage.jobs = self.jobs.len();
+        account.usage.jobs = self.jobs;
         account.usage.gpu_hours = (self.closed + open) / 3600.0;
     }
 }
@@ -183,7 +190,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn time_on_gpus_counts_each_gpu_and_a_job_counts_once() {
+    fn time_on_gpus_counts_each_gpu_and_every_start_of_a_job_counts() {
         let line = |second: i64, event| Line { at: Timestamp::constant(second, 0), label: None, key: None, event };
         let started = |attempt| RunEvent::Started { job: 0, cpus: 1, gpus: vec![0, 1], attempt, host: None };
         let mut meter = Meter::default();
@@ -197,6 +204,6 @@ mod tests {
         }
         let mut account = Account::default();
         meter.enter(&mut account);
-        assert_eq!((account.usage.jobs, account.usage.gpu_hours), (1, 2.0));
+        assert_eq!((account.usage.jobs, account.usage.gpu_hours), (2, 2.0));
     }
 }

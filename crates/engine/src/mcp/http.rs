@@ -9,11 +9,13 @@ use std::{
 
 use axum::{
     Router,
+    body::Body,
     extract::{Request, State},
     http::{HeaderMap, HeaderValue, StatusCode, header},
     middleware::{self, Next},
     response::{IntoResponse as _, Response},
 };
+use futures_util::StreamExt as _;
 use rmcp::transport::streamable_http_server::{
     StreamableHttpServerConfig, StreamableHttpService, session::local::LocalSessionManager,
 };
@@ -24,7 +26,7 @@ use tokio::{
 };
 
 use super::handler::Server;
-use crate::web::{Names, connections};
+use crate::web::{Names, clients::Client, connections};
 
 /// Largest request, in bytes.
 const LARGEST: usize = 1 << 20;
@@ -85,11 +87,30 @@ pub(super) async fn serve(server: Server, port: u16, token: Token, ready: impl F
     Ok(received.as_raw_value())
 }
 
+/// Refuses a stream of events to a client that has as many open as it may.
+fn limited(response: Response, client: Option<Client>) -> Response {
+    let kind = response.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+    if !kind.is_some_and(|kind| kind.starts_with("text/event-stream")) {
+        return response;
+    }
+    let Some(open) = client.and_then(|client| client.stream()) else {
+        let later = [(header::RETRY_AFTER, "5")];
+        return (StatusCode::SERVICE_UNAVAILABLE, later, "too many streams are open\n").into_response();
+    };
+    response.map(|body| {
+        Body::from_stream(body.into_data_stream().map(move |part| {
+            let _ = &open;
+            part
+        }))
+    })
+}
+
 /// Refuses what is not for this server.
 async fn check(State(guard): State<Arc<Guard>>, request: Request, next: Next) -> Response {
     let headers = request.headers();
     let host = headers.get(header::HOST).and_then(|host| host.to_str().ok());
     let host = host.or_else(|| request.uri().host());
+    let client = request.extensions().get::<Client>().cloned();
     let mut response = if !host.is_some_and(|host| guard.names.answers(host)) {
         (StatusCode::MISDIRECTED_REQUEST, "unknown host name\n").into_response()
     } else if headers.contains_key(header::ORIGIN) {
@@ -99,7 +120,7 @@ async fn check(State(guard): State<Arc<Guard>>, request: Request, next: Next) ->
         (StatusCode::UNAUTHORIZED, challenge, "the header `Authorization: Bearer TOKEN` is missing or wrong\n")
             .into_response()
     } else {
-        next.run(request).await
+        limited(next.run(request).await, client)
     };
     response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     response

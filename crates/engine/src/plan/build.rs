@@ -1,31 +1,24 @@
 //! The points of a recipe's steps as jobs: their values, checked, with inputs, keys and dependencies.
 
 use std::{
-    collections::{BTreeMap, HashMap, HashSet},
-    io,
-    path::Path,
+    collections::{BTreeSet, HashMap, HashSet},
     rc::Rc,
     sync::Arc,
 };
 
-use sweep_job::{
-    Backend, Kind, Name, Param, ParamError, TaskSpec, Value, Values,
-    tasks::{Command, complete_ranks},
-};
+use sweep_job::{Backend, Name, Param};
 
 use super::{
     Digests, Job, JobId, Label, ListId, Manifests, Origin, PlanError, Point,
     join::{Group, Join},
     lint,
     needs::Needs,
-    room::{Room, weight_of},
+    room::Room,
     selection::{resolved, selected},
+    values::JobValues,
 };
-use crate::recipe::{
-    Collector, GpuCount, LONGEST, Names, Need, Problem, Recipe, Reference, Scope, Span, Spanned, Step, Template,
-    suggest, too_long,
-};
-use crate::record::{self, Deferred, Identity, Key, KeyList, Product, SeedPlan};
+use crate::recipe::{Collector, Names, Need, Problem, Recipe, Step, Template};
+use crate::record::{Identity, Key, KeyList, SeedPlan};
 
 /// The jobs of all recipes.
 #[derive(Default)]
@@ -76,14 +69,13 @@ impl Jobs {
     }
 }
 
-/// The parameters that a recipe sets for a job, in the order of the task, each with the place of its value.
-type Places = Vec<(&'static Param, Span)>;
-
 /// Turns the points of a recipe into jobs.
 pub(super) struct Builder<'a> {
     /// The recipe's index.
     pub(super) study: usize,
     pub(super) recipe: &'a Recipe,
+    /// The names of the metrics that it uses.
+    pub(super) used: Arc<BTreeSet<String>>,
     /// The recipe's name, where there are several.
     pub(super) prefix: Option<Name>,
     pub(super) backend: Backend,
@@ -113,9 +105,12 @@ impl Builder<'_> {
         for point in points {
             let needs = self.needed_jobs(step, &point, &mut joins);
             let matrix: Names = point.values.iter().cloned().collect();
-            let Some((values, inputs)) = self.values(step, &point, &matrix, &written, &needs) else { continue };
+            let Some(JobValues { values, keyed, inputs }) = self.values(step, &point, &matrix, &written, &needs) else {
+                continue;
+            };
             if self.steps[index].is_empty() {
                 lint::scripts(self.recipe, step, &point, self.problems);
+                lint::unread(self.recipe, step, &point, self.problems);
             }
             let label = self.label(step, &point);
             lint::point(self.recipe, step, &matrix, &label, self.problems);
@@ -124,7 +119,7 @@ impl Builder<'_> {
             let backend = step.task.on_device.then_some(self.backend);
             let lists = || needs.iter().filter_map(|group| group.list);
             let keys = lists().map(|list| self.jobs.keys(list)).collect();
-            let mut identity = Identity::new(step.task, &values, backend, inputs, keys);
+            let mut identity = Identity::new(step.task, keyed.as_ref().unwrap_or(&values), backend, inputs, keys);
             let folder = self.recipe.sources.folder(step.name.span.source);
             let Jobs { manifests, digests, .. } = &mut *self.jobs;
             let (key, code) = manifests.keyed(&mut identity, &values, folder, digests)?;
@@ -132,7 +127,8 @@ impl Builder<'_> {
                 Some(id) => *id,
                 None => {
                     let Step { task, resources, policy, .. } = *step;
-                    let job = Job { key, identity, task, values, resources, policy, turn: None, label, seeds, code };
+                    let (turn, used) = (None, Arc::default());
+                    let job = Job { key, identity, task, values, resources, policy, turn, label, seeds, code, used };
                     let id = JobId::new(self.jobs.all.len());
                     self.jobs.all.push(job);
                     self.jobs.needs.push(lists());
@@ -144,6 +140,7 @@ impl Builder<'_> {
                     id
                 }
             };
+            self.jobs.all[id.index()].use_metrics(&self.used);
             // What one recipe holds in reserve, another one may want at once.
             let known = &mut self.jobs.rounds[id.index()];
             *known = round.min(*known);
@@ -226,25 +223,6 @@ impl Builder<'_> {
         needed_jobs
     }
 
-    /// Reserves the memory for a point and its job before they are made: the point's values are in the list of points
-    /// and in the job's name, the job's own in the job and in its identity. `false` after a mistake, which has been
-    /// reported.
-    fn has_room(&mut self, step: &Step, point: &Point, matrix: &Names) -> bool {
-        const EACH: u64 = 512;
-        let sources = &self.recipe.sources;
-        let mut values = 0;
-        let mut fits = true;
-        for (_, template) in &step.with {
-            let size = template.size(&self.recipe.params, matrix);
-            if size > LONGEST {
-                too_long(template, size, sources, self.problems);
-                fits = false;
-            }
-            values += size as u64;
-        }
-        fits && self.room.take(EACH + 2 * weight_of(&point.values) + 2 * values, step.name.span, sources, self.problems)
-    }
-
     /// The jobs of a needed step whose points agree with a point.
     fn group(&mut self, need: &Need, join: &Join, point: &Point) -> Group {
         let candidates = join.by_shared.get(&join.key(point)).map(Vec::as_slice).unwrap_or_default();
@@ -258,234 +236,6 @@ impl Builder<'_> {
         let held = |id: &JobId| self.jobs.held[id.index()];
         let held = (jobs.iter().any(held), jobs.iter().all(held));
         Group { jobs, list, rounds, held }
-    }
-
-    /// Every parameter of a job, checked, and the digests of its inputs. Reports what does not fit.
-    fn values(
-        &mut self,
-        step: &Step,
-        point: &Point,
-        matrix: &Names,
-        written: &[(&'static Param, Option<&Template>)],
-        needs: &[Rc<Group>],
-    ) -> Option<(Values, BTreeMap<String, String>)> {
-        if !self.has_room(step, point, matrix) {
-            return None;
-        }
-        let results = self.results(step, point, needs);
-        let result = |reference: &Reference| {
-            let (_, value) = results.iter().find(|(found, _)| found == reference)?;
-            value.clone()
-        };
-        let mut given = Values::new();
-        let mut places = Places::new();
-        let mut ok = true;
-        for (param, template) in written {
-            let value = match template {
-                Some(template) => {
-                    let value = template.resolve_with(&self.recipe.params, matrix, &result);
-                    // An expression that names nothing has been reported, and what follows from it is no other mistake.
-                    ok &= value.is_some();
-                    value
-                }
-                None => matrix.get(param.name).cloned(),
-            };
-            let Some(value) = value else { continue };
-            places.push((param, value.span));
-            match record::check(param, &value.value) {
-                Ok(checked) => {
-                    given.insert(param.name.to_owned(), checked);
-                }
-                Err(error) => {
-                    // Where the author has written the parts out, the one that does not fit is marked.
-                    let part = match &error {
-                        ParamError::Part { part, .. } => template.and_then(|template| template.part(part)),
-                        _ => None,
-                    };
-                    let used_at = part.or(*template).map_or(value.span, |template| template.span);
-                    let part = part.and_then(|part| part.resolve(&self.recipe.params, matrix));
-                    self.bad_value(step, param.name, part.as_ref().unwrap_or(&value), used_at, &error);
-                    ok = false;
-                }
-            }
-        }
-        let mut values = step.task.complete(given);
-        if step.task.name == <Command as TaskSpec>::NAME {
-            complete_ranks(&mut values, step.resources.gpus.map(GpuCount::devices), step.resources.nodes());
-        }
-        let inputs = self.inputs(step, &mut values, &places)?;
-        if !ok {
-            return None;
-        }
-        for conflict in step.task.conflicts(&record::preview(&values)) {
-            let place = |name: &&str| places.iter().find(|(param, _)| param.name == *name).map(|(_, place)| *place);
-            let span = conflict.params.iter().find_map(place).unwrap_or(step.name.span);
-            let message = format!("{}: {}", self.label(step, point), conflict.message);
-            let problem = Problem::new(&self.recipe.sources, span, message, "does not go together");
-            self.problems.push(span, problem.help(conflict.advice));
-        }
-        self.check_nodes(step, point, &values);
-        Some((values, inputs))
-    }
-
-    /// The values of a step's expressions that name results of needed jobs: a text for each that
-    /// [`resolve`](crate::record::resolve) replaces, or a list of them where several jobs are needed. By the expression with
-    /// its place, because all values that come from one alias have the place of the alias.
-    fn results(&mut self, step: &Step, point: &Point, needs: &[Rc<Group>]) -> Vec<(Reference, Option<Value>)> {
-        let mut found = Vec::new();
-        for (param, template) in &step.with {
-            for reference in template.references() {
-                let Scope::Needs(name, product) = &reference.scope else { continue };
-                let index = step.needs.iter().position(|need| self.recipe.steps[need.step].name.value == *name);
-                let jobs = index.map(|index| needs[index].jobs.as_slice()).unwrap_or_default();
-                let flows: Vec<Value> = jobs
-                    .iter()
-                    .filter_map(|id| self.result(*id, *product, reference))
-                    .map(|flow| Value::Text(flow.placeholder()))
-                    .collect();
-                let is_list = step
-                    .task
-                    .param(&param.value)
-                    .is_some_and(|param| matches!(param.kind, Kind::List(_) | Kind::Map(Kind::Any)));
-                let value = match flows.as_slice() {
-                    _ if flows.len() < jobs.len() => None,
-                    [] => None,
-                    [one] => Some(one.clone()),
-                    several if is_list => Some(Value::List(several.to_vec())),
-                    several => {
-                        let message = format!(
-                            "`{}` needs {} jobs of `{name}`, but only one is allowed here",
-                            self.label(step, point),
-                            several.len()
-                        );
-                        let help =
-                            "give both steps the axes that distinguish the jobs, or select one with `where` in `needs`";
-                        let problem = Problem::new(&self.recipe.sources, reference.span, message, "which one?");
-                        self.problems.push(reference.span, problem.help(help));
-                        None
-                    }
-                };
-                found.push((reference.clone(), value));
-            }
-        }
-        found
-    }
-
-    /// One result of one job, if that job will leave it.
-    fn result(&mut self, id: JobId, product: Product, reference: &Reference) -> Option<Deferred> {
-        let job = &self.jobs.all[id.index()];
-        let name = reference.name.as_str();
-        let (message, help) = match product {
-            Product::Metric if job.task.open_metrics || job.task.metric(name).is_some() => {
-                return Some(Deferred { key: job.key, product, name: name.to_owned() });
-            }
-            Product::Metric => {
-                let known = job.task.metrics().map(|metric| metric.name);
-                (format!("task `{}` does not measure `{name}`", job.task.name), suggest(name, "metrics", known))
-            }
-            // A program may report any name.
-            Product::Curve if job.task.open_metrics || job.task.curves.contains(&name) => {
-                return Some(Deferred { key: job.key, product, name: name.to_owned() });
-            }
-            Product::Curve => {
-                let none = || format!("task `{}` records no curves", job.task.name);
-                let help = suggest(name, "curves", job.task.curves.iter().copied()).unwrap_or_else(none);
-                (format!("task `{}` does not record a curve `{name}`", job.task.name), Some(help))
-            }
-            Product::Artifact => {
-                let known = job.task.artifacts(&job.values);
-                if known.iter().any(|known| known == name) {
-                    return Some(Deferred { key: job.key, product, name: name.to_owned() });
-                }
-                let none =
-                    format!("it keeps no artifacts; `sweep tasks {}` shows which parameters keep some", job.task.name);
-                let help = suggest(name, "artifacts", known.iter().map(String::as_str)).or(Some(none));
-                (format!("`{}` leaves no artifact `{name}`", job.label), help)
-            }
-        };
-        let problem = Problem::new(&self.recipe.sources, reference.span, message, "no such result").maybe_help(help);
-        self.problems.push(reference.span, problem);
-        None
-    }
-
-    fn bad_value(&mut self, step: &Step, param: &str, value: &Spanned<Value>, used_at: Span, error: &ParamError) {
-        let sources = &self.recipe.sources;
-        let help = match error {
-            ParamError::Choice { allowed, found } => suggest(found, "allowed", allowed.iter().copied()),
-            ParamError::Type { .. }
-            | ParamError::Result { .. }
-            | ParamError::Range { .. }
-            | ParamError::Outside { .. }
-            | ParamError::Nul
-            | ParamError::Long { .. }
-            | ParamError::Part { .. } => {
-                let doc = step.task.param(param).map(|declared| format!("`{param}`: {}", declared.doc));
-                lint::remedy(param, &value.value, error).or(doc)
-            }
-        };
-        let message = format!("`{param}` of step `{}`: {error}", step.name.value);
-        let problem = Problem::new(sources, value.span, message, "does not fit").maybe_help(help);
-        let problem = if used_at == value.span {
-            problem
-        } else {
-            problem.note(format!("used at {}", sources.location(used_at)))
-        };
-        self.problems.push(value.span, problem);
-    }
-
-    /// Resolves the paths of a job's inputs against the recipe's folder and computes their digests.
-    fn inputs(&mut self, step: &Step, values: &mut Values, places: &Places) -> Option<BTreeMap<String, String>> {
-        let mut inputs = BTreeMap::new();
-        // Defaults are no files.
-        for (param, place) in places {
-            let Some(value) = values.get_mut(param.name) else { continue };
-            // What a needed job leaves is known by that job's key.
-            for (part, written) in
-                record::input_paths(param.kind, value).into_iter().filter(|(_, path)| !record::is_open(path))
-            {
-                let path = self.recipe.sources.folder(place.source).join(&*written);
-                match self.jobs.digests.of(&path) {
-                    Ok(digest) => {
-                        inputs.insert(record::digest_name(param.name, part.as_ref()), digest);
-                        let absolute = std::path::absolute(&path).unwrap_or(path);
-                        let Some(text) = absolute.to_str() else {
-                            let message = format!("the path {} is not UTF-8", absolute.display());
-                            let problem = Problem::new(&self.recipe.sources, *place, message, "not UTF-8");
-                            self.problems.push(*place, problem.help("rename the folder that is not UTF-8"));
-                            return None;
-                        };
-                        text.clone_into(written);
-                    }
-                    Err(error) => {
-                        let template = step.with.iter().find(|(name, _)| name.value == param.name);
-                        let item = template.and_then(|(_, template)| template.part(part.as_ref()?));
-                        self.no_input(step, param, &path, item.map_or(*place, |item| item.span), &error);
-                        return None;
-                    }
-                }
-            }
-        }
-        Some(inputs)
-    }
-
-    fn no_input(&mut self, step: &Step, param: &Param, path: &Path, span: Span, error: &io::Error) {
-        let built_in = if let Kind::Path(built_in) = param.kind { built_in } else { &[] };
-        let what = format!("`{}` of step `{}`", param.name, step.name.value);
-        let message = match error.kind() {
-            io::ErrorKind::NotFound => format!("{what}: there is no `{}`", path.display()),
-            _ => format!("{what} cannot be read: {error}"),
-        };
-        let help = match built_in {
-            [] => "paths are relative to the folder of the file that contains them".to_owned(),
-            built_in => {
-                format!(
-                    "paths are relative to the folder of the file that contains them; built in: {}",
-                    built_in.join(", ")
-                )
-            }
-        };
-        let problem = Problem::new(&self.recipe.sources, span, message, "cannot be read").help(help);
-        self.problems.push(span, problem);
     }
 
     pub(super) fn label(&self, step: &Step, point: &Point) -> Label {

@@ -20,7 +20,8 @@ use super::{Digests, lint};
 use crate::{
     host::packages,
     record::{
-        ABSENT, ELSEWHERE, Identity, Key, Manifest, Own, ReadSet, code_digest, fact, other_code, path_text, text_path,
+        ABSENT, ELSEWHERE, FILE_ELSEWHERE, Identity, Key, Line, Manifest, Own, ReadSet, code_digest, fact, path_text,
+        text_path,
     },
 };
 
@@ -33,14 +34,16 @@ pub struct Manifests {
     /// The folder of the sets.
     sets: PathBuf,
     by_base: HashMap<Key, Vec<Manifest>>,
+    /// The records with their sets that are listed.
+    listed: HashSet<(Key, String)>,
     /// States in which jobs left paths that they had looked at.
     left: HashMap<String, HashSet<String>>,
     /// Paths that jobs made in folders that they had listed.
     made: HashSet<String>,
     /// The code of jobs on the machine that had the files, by their base keys.
     locked: BTreeMap<Key, String>,
-    /// True on a host to which jobs are sent with their code.
-    hosted: bool,
+    /// On a host to which jobs are sent with their code: the files of the project as they were sent, as far as that is known.
+    hosted: Option<Vec<CodeFile>>,
     /// Sets that were read; `None` for those that cannot be.
     known: HashMap<String, Option<Arc<ReadSet>>>,
     /// The present state of sets and of unions of sets, below a project's folder.
@@ -113,14 +116,33 @@ impl Manifests {
     pub fn open(list: &Path, sets: PathBuf) -> Self {
         let mut manifests = Self { sets, ..Self::default() };
         let text = fs::read(list).unwrap_or_default();
-        for line in text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
-            // A line may be torn.
-            if let Ok(manifest) = serde_json::from_slice::<Manifest>(line) {
-                manifests.add_own(&manifest.own);
-                manifests.by_base.entry(manifest.base).or_default().push(manifest);
-            }
+        let lines = text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+        for manifest in lines.filter_map(|line| Line::parse(line).manifest()) {
+            manifests.add(manifest);
         }
         manifests
+    }
+
+    /// Adds a manifest that comes after the others.
+    pub(crate) fn add(&mut self, manifest: Manifest) {
+        self.listed.insert((manifest.record, manifest.set.clone()));
+        self.add_own(&manifest.own);
+        self.by_base.entry(manifest.base).or_default().push(manifest);
+    }
+
+    /// True if a manifest ties this set to this record.
+    pub(crate) fn lists(&self, record: Key, set: &str) -> bool {
+        self.listed.contains(&(record, set.to_owned()))
+    }
+
+    /// True if a set is there and whole.
+    pub(crate) fn has_set(&mut self, id: &str) -> bool {
+        self.set(id).is_some()
+    }
+
+    /// The paths of a set that its job itself has changed; none if the set cannot be read.
+    pub(crate) fn own_of(&mut self, id: &str) -> Own {
+        self.set(id).map(|set| set.own.clone()).unwrap_or_default()
     }
 
     /// Adds the paths that a job has changed.
@@ -152,9 +174,11 @@ impl Manifests {
         Self { locked: code, ..Self::default() }
     }
 
-    /// Those of jobs that were sent to this machine with their files: their code, by their base keys.
-    pub fn hosted(code: BTreeMap<Key, String>) -> Self {
-        Self { locked: code, hosted: true, ..Self::default() }
+    /// Those of jobs that were sent to this machine with their files: their code, by their base keys, and the digests of the files
+    /// that were sent, by their paths in the project.
+    pub fn hosted(code: BTreeMap<Key, String>, sent: BTreeMap<String, String>) -> Self {
+        let sent = sent.into_iter().map(|(path, digest)| CodeFile { path, digest, by: None }).collect();
+        Self { locked: code, hosted: Some(sent), ..Self::default() }
     }
 
     /// The files and packages that the job of a record read in its latest observed run.
@@ -196,14 +220,14 @@ impl Manifests {
     }
 
     /// The code in the identity of a job with this base key, and what of it there is now.
-    pub(super) fn resolve(
+    pub(crate) fn resolve(
         &mut self,
         base: Key,
         project: PathBuf,
         digests: &mut Digests,
     ) -> (Option<String>, Arc<Code>) {
-        if self.hosted {
-            let code = Code { hosted: true, ..Code::of_project(project) };
+        if let Some(sent) = &self.hosted {
+            let code = Code { hosted: true, files: sent.clone(), ..Code::of_project(project) };
             return (self.locked.get(&base).cloned(), Arc::new(code));
         }
         if let Some(code) = self.locked.get(&base) {
@@ -216,19 +240,37 @@ impl Manifests {
         let latest: Vec<(Option<String>, String)> =
             latest.map(|manifest| (manifest.code.clone(), manifest.set.clone())).collect();
         let all: BTreeSet<String> = manifests.iter().map(|manifest| manifest.set.clone()).collect();
-        for (code, set) in latest {
-            let state = self.state(&project, vec![set], digests);
+        for (code, set) in &latest {
+            let state = self.state(&project, vec![set.clone()], digests);
             if state.unchanged {
-                return (code, state);
+                return (code.clone(), state);
             }
         }
         let union = self.state(&project, all.into_iter().collect(), digests);
         let mut code = union.digest.clone();
-        // A record under this code was made with other files, or it would be valid: files that other jobs have changed meanwhile.
-        while manifests_of(&self.by_base, base).any(|manifest| manifest.code.as_ref() == Some(&code)) {
-            code = other_code(&code);
+        // A record may be filed under the key of files that its program did not read: made on another machine, or by a
+        // program that changed them. It is passed over, for as many such records as there are.
+        while let Some((_, set)) =
+            latest.iter().find(|(own, set)| own.as_ref() == Some(&code) && self.contradicts(set, &union))
+        {
+            let other = [("not", code.as_str()), ("set", set.as_str())];
+            code = code_digest(other.into_iter(), std::iter::empty(), std::iter::empty());
         }
         (Some(code), union)
+    }
+
+    /// True if a set has a file, package or other path with other content than the present one. One that is absent now may be
+    /// what the job makes.
+    fn contradicts(&mut self, set: &str, now: &Code) -> bool {
+        let Some(set) = self.set(set) else { return true };
+        let mut files = now.files.iter().filter(|file| file.digest != ABSENT && !file.path.starts_with(FILE_ELSEWHERE));
+        let mut packages = now.packages.iter().filter(|(_, _, version)| version != ABSENT);
+        let mut facts = now.facts.iter().filter(|fact| fact.digest != ABSENT);
+        files.any(|now| set.files.get(&now.path).is_some_and(|then| then.digest != now.digest))
+            || packages.any(|(name, folder, version)| {
+                set.packages.get(name).is_some_and(|then| then.folder == *folder && then.version != *version)
+            })
+            || facts.any(|now| set.facts.get(&now.path).is_some_and(|then| fact::is_other(then, &now.digest)))
     }
 
     /// True if the files and packages of a set are as they were.
@@ -264,6 +306,10 @@ impl Manifests {
                 continue;
             };
             for (path, file) in &set.files {
+                if path.starts_with(FILE_ELSEWHERE) {
+                    files.entry(path.clone()).or_insert_with(|| (file.digest.clone(), None));
+                    continue;
+                }
                 let now = files
                     .entry(path.clone())
                     .or_insert_with(|| (digest_now(digests, &project.join(text_path(path))), None));
@@ -356,10 +402,6 @@ pub(crate) fn state_now(digests: &mut Digests, path: &Path) -> String {
         state if state == fact::FILE => digest_now(digests, path),
         state => state,
     }
-}
-
-fn manifests_of(by_base: &HashMap<Key, Vec<Manifest>>, base: Key) -> impl Iterator<Item = &Manifest> {
-    by_base.get(&base).into_iter().flatten()
 }
 
 #[cfg(test)]

@@ -8,17 +8,22 @@
 use std::{
     collections::{BTreeMap, HashMap},
     fs::Metadata,
-    io::{self, Write as _},
+    io,
     os::unix::fs::MetadataExt as _,
     path::{Component, Path, PathBuf},
+    sync::Arc,
     time::{Duration, SystemTime},
 };
 
 use fs_err as fs;
 use serde::{Deserialize, Serialize};
+use sweep_job::Ignore;
 
-use super::code::Manifests;
-use crate::record::Own;
+use super::{code::Manifests, made::Made};
+use crate::{
+    host::replaced::{Outlives, Readers, replace},
+    record::Own,
+};
 
 /// Digests of files, remembered from one run of the program to the next.
 #[derive(Debug, Default)]
@@ -26,17 +31,40 @@ pub struct Digests {
     /// The file that they are kept in; `None` keeps them for this run only.
     file: Option<PathBuf>,
     known: BTreeMap<String, Entry>,
-    /// Digests that this run has requested, of files and folders.
+    /// Digests of files that this run has requested.
     asked: HashMap<PathBuf, String>,
-    /// The folders among it, by inode: links may lead to one in many ways. `None` for those on the current path.
-    folders: HashMap<(u64, u64), Option<String>>,
+    /// Inputs that this run has requested, by their paths and the patterns of ignored files.
+    inputs: HashMap<(PathBuf, Vec<String>), String>,
+    /// What was in inputs when they had the digest that a job was planned with.
+    before: HashMap<(PathBuf, Vec<String>), (String, Arc<Tree>)>,
+    /// Compiled patterns.
+    ignores: HashMap<Vec<String>, Arc<Ignore>>,
+    /// Files that jobs made in inputs.
+    made: Made,
     changed: bool,
     /// Files that were read.
     read: usize,
+    /// True if the results folder was found in an input, and left out.
+    found_results: bool,
     /// Digests of files that are not on this machine.
     locked: Option<Locked>,
     /// Files that earlier runs of jobs read.
     pub(super) manifests: Manifests,
+}
+
+/// Files and folders of an input by their paths from it, with the digests of files; `None` for folders.
+pub(crate) type Tree = BTreeMap<PathBuf, Option<String>>;
+
+/// A walk through an input folder.
+struct Walk {
+    ignore: Arc<Ignore>,
+    /// Device and inode of the results folder.
+    results: Option<(u64, u64)>,
+    /// Digests of folders by inode, and by the path from the input where patterns are about that: links may lead to one folder in
+    /// many ways. `None` for those on the current path.
+    folders: HashMap<(u64, u64, PathBuf), Option<String>>,
+    found: Tree,
+    now: SystemTime,
 }
 
 /// Digests of files on the machine that had them.
@@ -46,6 +74,8 @@ struct Locked {
     /// The folder here that stands for one there.
     here: PathBuf,
     there: PathBuf,
+    /// Digests of files by the digests of their paths there, which are not known here.
+    hidden: BTreeMap<String, String>,
 }
 
 /// State of a file when it was read.
@@ -83,17 +113,28 @@ const REST: Duration = Duration::from_mins(1);
 const TICK: Duration = Duration::from_secs(3);
 
 impl Digests {
-    /// Those that `file` remembers. One that cannot be read remembers nothing.
+    /// Those that `file` remembers. One that cannot be read remembers nothing. The file is in a store, whose results folder is no
+    /// part of any input.
     pub fn open(file: PathBuf) -> Self {
         let kept = fs::read(&file).ok().and_then(|text| serde_json::from_slice::<Kept>(&text).ok());
         let known = kept.filter(|kept| kept.format == FORMAT).map(|kept| kept.files).unwrap_or_default();
-        Self { file: Some(file), known, ..Self::default() }
+        let made = file.parent().map(Made::open).unwrap_or_default();
+        Self { file: Some(file), known, made, ..Self::default() }
     }
 
     /// Those of files on another machine, by their paths there, of which the folder `there` is `here` on this one. No file
     /// is read.
     pub fn locked(digests: BTreeMap<PathBuf, String>, here: PathBuf, there: PathBuf) -> Self {
-        Self { locked: Some(Locked { digests, here, there }), ..Self::default() }
+        Self { locked: Some(Locked { digests, here, there, hidden: BTreeMap::new() }), ..Self::default() }
+    }
+
+    /// The same, with the digests of files by the [`hidden`] form of their paths there.
+    #[must_use]
+    pub(crate) fn with_hidden(mut self, digests: BTreeMap<String, String>) -> Self {
+        if let Some(locked) = &mut self.locked {
+            locked.hidden = digests;
+        }
+        self
     }
 
     /// The same, with the files that earlier runs of jobs read.
@@ -113,7 +154,7 @@ impl Digests {
     }
 
     /// True if a job has made what is at a path of a project.
-    pub(crate) fn is_made(&mut self, project: &Path, path: &Path) -> bool {
+    pub(crate) fn is_made_in(&mut self, project: &Path, path: &Path) -> bool {
         let manifests = std::mem::take(&mut self.manifests);
         let is_made = manifests.is_made(project, path, self);
         self.manifests = manifests;
@@ -127,28 +168,61 @@ impl Digests {
 
     /// The digest of a file's content; an error for anything else.
     pub(crate) fn of_file(&mut self, path: &Path) -> io::Result<String> {
-        if self.asked.contains_key(path) || fs::metadata(path)?.is_file() {
-            return self.of(path);
+        let metadata = fs::metadata(path)?;
+        if !metadata.is_file() {
+            return Err(io::Error::other("it is not a file"));
         }
-        Err(io::Error::other("it is not a file"))
+        self.content(path, &metadata, SystemTime::now())
     }
 
     /// The digest of a file's content, or of a folder's: the names and digests of its files, sorted. The same path has the same
     /// digest as long as this lives.
     pub fn of(&mut self, path: &Path) -> io::Result<String> {
-        self.at(path, SystemTime::now())
+        self.at(path, &[], SystemTime::now())
     }
 
-    /// The digest that a path has now.
-    pub(crate) fn now(&mut self, path: &Path) -> io::Result<String> {
+    /// The same without the files of a folder that these patterns ignore.
+    pub(crate) fn of_input(&mut self, path: &Path, ignored: &[String]) -> io::Result<String> {
+        self.at(path, ignored, SystemTime::now())
+    }
+
+    /// The digest that an input has now.
+    pub(crate) fn now(&mut self, path: &Path, ignored: &[String]) -> io::Result<String> {
         self.forget();
-        self.of(path)
+        self.of_input(path, ignored)
     }
 
     /// Looks at every path again from now on.
     pub(crate) fn forget(&mut self) {
         self.asked.clear();
-        self.folders.clear();
+        self.inputs.clear();
+    }
+
+    /// The state of an input, which has this digest: to be compared with a later one.
+    pub(crate) fn tree(&mut self, path: &Path, ignored: &[String]) -> io::Result<Tree> {
+        self.forget();
+        self.walked(path, ignored, SystemTime::now()).map(|(_, tree)| tree)
+    }
+
+    /// The state of an input when it had this digest, if it has had it since this was opened.
+    pub(crate) fn tree_before(&self, path: &Path, ignored: &[String], digest: &str) -> Option<Arc<Tree>> {
+        let (before, tree) = self.before.get(&(path.to_owned(), ignored.to_vec()))?;
+        (before == digest).then(|| Arc::clone(tree))
+    }
+
+    /// Files that jobs made in inputs.
+    pub(crate) fn made(&mut self) -> &mut Made {
+        &mut self.made
+    }
+
+    /// True if the results folder was found in an input since this was last asked.
+    pub(super) fn take_found_results(&mut self) -> bool {
+        std::mem::take(&mut self.found_results)
+    }
+
+    /// The results folder that this belongs to.
+    pub(super) fn results(&self) -> Option<&Path> {
+        self.file.as_deref()?.parent()?.parent()
     }
 
     /// The BLAKE3 digest that a file of the store has now, in hexadecimal.
@@ -157,51 +231,128 @@ impl Digests {
         Ok(digest.strip_prefix(BIN).map(str::to_owned).unwrap_or(digest))
     }
 
-    fn at(&mut self, path: &Path, now: SystemTime) -> io::Result<String> {
-        if let Some(digest) = self.asked.get(path) {
-            return Ok(digest.clone());
-        }
+    fn at(&mut self, path: &Path, ignored: &[String], now: SystemTime) -> io::Result<String> {
         if let Some(locked) = &self.locked {
             return locked.of(path).ok_or_else(|| io::Error::other("its digest is unknown here"));
         }
-        let metadata = fs::metadata(path)?;
-        let digest = if metadata.is_dir() {
-            self.folder(path, &metadata, now)?
-        } else if metadata.is_file() {
-            self.file(path, Stamp::of(&metadata), now, REST)?
-        } else {
-            return Err(io::Error::other("it is neither a file nor a folder"));
+        let place = (path.to_owned(), ignored.to_vec());
+        if let Some(digest) = self.inputs.get(&place) {
+            return Ok(digest.clone());
+        }
+        let (digest, tree) = self.walked(path, ignored, now)?;
+        // The first state is the one that jobs are planned with; a later one of another content is none that a job accepts.
+        if self.before.get(&place).is_none_or(|(before, _)| *before == digest) {
+            self.before.insert(place.clone(), (digest.clone(), Arc::new(tree)));
+        }
+        self.inputs.insert(place, digest.clone());
+        Ok(digest)
+    }
+
+    /// The digest of a file or of a folder, and all that is in it.
+    fn walked(&mut self, path: &Path, ignored: &[String], now: SystemTime) -> io::Result<(String, Tree)> {
+        let ignore = match self.ignores.get(ignored) {
+            Some(ignore) => Arc::clone(ignore),
+            None => Arc::new(Ignore::new(ignored).map_err(io::Error::other)?),
         };
+        self.ignores.insert(ignored.to_vec(), Arc::clone(&ignore));
+        let results = self.results().and_then(|results| std::fs::metadata(results).ok());
+        let results = results.map(|metadata| (metadata.dev(), metadata.ino()));
+        let mut walk = Walk { ignore, results, folders: HashMap::new(), found: Tree::new(), now };
+        let metadata = fs::metadata(path).map_err(|error| unreadable(path, error, true))?;
+        let digest = self.entry(&mut walk, path, Path::new(""), &metadata)?;
+        Ok((digest, walk.found))
+    }
+
+    /// The digest of something at a path, which is `inner` from the input.
+    fn entry(&mut self, walk: &mut Walk, path: &Path, inner: &Path, metadata: &Metadata) -> io::Result<String> {
+        if metadata.is_dir() {
+            return self.folder(walk, path, inner, metadata);
+        }
+        if !metadata.is_file() {
+            return Err(io::Error::other(format!("{} is neither a file nor a folder", path.display())));
+        }
+        let digest = self.content(path, metadata, walk.now)?;
+        walk.found.insert(inner.to_owned(), Some(digest.clone()));
+        Ok(digest)
+    }
+
+    /// The digest of a file.
+    fn content(&mut self, path: &Path, metadata: &Metadata, now: SystemTime) -> io::Result<String> {
+        if let Some(digest) = self.asked.get(path) {
+            return Ok(digest.clone());
+        }
+        let digest = self.file(path, Stamp::of(metadata), now, REST)?;
         self.asked.insert(path.to_owned(), digest.clone());
         Ok(digest)
     }
 
-    fn folder(&mut self, path: &Path, metadata: &Metadata, now: SystemTime) -> io::Result<String> {
-        let place = (metadata.dev(), metadata.ino());
-        match self.folders.get(&place) {
+    fn folder(&mut self, walk: &mut Walk, path: &Path, inner: &Path, metadata: &Metadata) -> io::Result<String> {
+        let relative = if walk.ignore.is_by_name() { PathBuf::new() } else { inner.to_owned() };
+        let place = (metadata.dev(), metadata.ino(), relative);
+        match walk.folders.get(&place) {
             Some(Some(digest)) => return Ok(digest.clone()),
             Some(None) => {
                 return Err(io::Error::other(format!("{} is a link to a folder that contains it", path.display())));
             }
             None => {}
         }
-        self.folders.insert(place, None);
-        let digest = self.entries(path, now);
-        self.folders.remove(&place);
-        self.folders.extend(digest.as_ref().ok().map(|digest| (place, Some(digest.clone()))));
-        digest
+        walk.folders.insert(place.clone(), None);
+        walk.found.insert(inner.to_owned(), None);
+        let digest = self.entries(walk, path, inner)?;
+        walk.folders.insert(place, Some(digest.clone()));
+        Ok(digest)
     }
 
-    fn entries(&mut self, path: &Path, now: SystemTime) -> io::Result<String> {
+    fn entries(&mut self, walk: &mut Walk, path: &Path, inner: &Path) -> io::Result<String> {
         let mut names: Vec<_> = fs::read_dir(path)?.map(|entry| Ok(entry?.file_name())).collect::<io::Result<_>>()?;
         names.sort_unstable();
         let mut hasher = blake3::Hasher::new();
         for name in names {
+            let (path, inner) = (path.join(&name), inner.join(&name));
+            let Some(metadata) = self.counted(walk, &path, &inner)? else { continue };
+            let digest = self.entry(walk, &path, &inner, &metadata)?;
+            if self.is_made(walk, &path, &inner, &digest) {
+                continue;
+            }
             hasher.update(name.as_encoded_bytes());
             hasher.update(&[0]);
-            hasher.update(self.at(&path.join(name), now)?.as_bytes());
+            hasher.update(digest.as_bytes());
         }
         Ok(format!("folder:{}", hasher.finalize().to_hex()))
+    }
+
+    /// The metadata of something in a folder; `None` if it is ignored, or the results folder.
+    fn counted(&mut self, walk: &Walk, path: &Path, inner: &Path) -> io::Result<Option<Metadata>> {
+        let text = inner.to_string_lossy();
+        let metadata = match fs::metadata(path) {
+            Ok(metadata) => metadata,
+            // A lock of an editor is a link that leads nowhere.
+            Err(_) if walk.ignore.is_ignored(&text, false) => return Ok(None),
+            Err(error) => return Err(unreadable(path, error, false)),
+        };
+        if walk.results == Some((metadata.dev(), metadata.ino())) {
+            self.found_results = true;
+            return Ok(None);
+        }
+        Ok((!walk.ignore.is_ignored(&text, metadata.is_dir())).then_some(metadata))
+    }
+
+    /// True if jobs made a file, or a folder that has nothing else.
+    fn is_made(&self, walk: &mut Walk, path: &Path, inner: &Path, digest: &str) -> bool {
+        if !self.made.has_name(path) {
+            return false;
+        }
+        let below =
+            |walk: &Walk| walk.found.range(inner.to_owned()..).nth(1).is_some_and(|(next, _)| next.starts_with(inner));
+        let is_made = match walk.found.get(inner) {
+            Some(Some(_)) => self.made.is_made(path, digest),
+            Some(None) => self.made.is_made(path, Made::FOLDER) && !below(walk),
+            None => false,
+        };
+        if is_made {
+            walk.found.remove(inner);
+        }
+        is_made
     }
 
     fn file(&mut self, path: &Path, stamp: Stamp, now: SystemTime, rest: Duration) -> io::Result<String> {
@@ -226,16 +377,14 @@ impl Digests {
     /// Keeps what is new for the next run. Where there is no store yet, or it cannot be written, nothing is lost but time.
     pub(crate) fn keep(&mut self) {
         let Some(file) = self.file.as_deref().filter(|_| self.changed) else { return };
-        let Some(folder) = file.parent().filter(|folder| folder.is_dir()) else { return };
+        if !file.parent().is_some_and(Path::is_dir) {
+            return;
+        }
         self.known.retain(|path, _| Path::new(path).exists());
         let kept = Kept { format: FORMAT, files: self.known.clone() };
-        let write = || -> io::Result<()> {
-            let mut temporary = tempfile::NamedTempFile::new_in(folder)?;
-            temporary.write_all(&serde_json::to_vec(&kept)?)?;
-            temporary.persist(file)?;
-            Ok(())
-        };
-        let _ = write();
+        let _ = serde_json::to_vec(&kept)
+            .map_err(io::Error::from)
+            .and_then(|text| replace(file, &text, Readers::Owner, Outlives::Process));
         self.changed = false;
     }
 }
@@ -243,7 +392,8 @@ impl Digests {
 impl Locked {
     fn of(&self, path: &Path) -> Option<String> {
         let there = path.strip_prefix(&self.here).map_or_else(|_| path.to_owned(), |inner| self.there.join(inner));
-        self.digests.get(&normal(&there)).cloned()
+        let known = self.digests.get(&normal(&there));
+        known.or_else(|| self.hidden.get(&hidden(path)).filter(|_| !self.hidden.is_empty())).cloned()
     }
 }
 
@@ -251,9 +401,36 @@ impl Locked {
 pub(crate) fn content_digest(path: &Path) -> io::Result<String> {
     let mut hasher = blake3::Hasher::new();
     io::copy(&mut fs::File::open(path)?, &mut hasher)?;
-    // What a task reads from a file may depend on its extension: `.bin` holds tokens, not text.
+    Ok(digest_of(path, &hasher.finalize().to_hex()))
+}
+
+/// The digest of a file with that of its bytes. What a task reads from a file may depend on its extension: `.bin` holds tokens,
+/// not text.
+pub(crate) fn digest_of(path: &Path, bytes: &str) -> String {
     let prefix = path.extension().filter(|extension| *extension == "bin").map_or("", |_| BIN);
-    Ok(format!("{prefix}{}", hasher.finalize().to_hex()))
+    format!("{prefix}{bytes}")
+}
+
+/// The error of a path in an input, with the path: a link that leads nowhere would be taken for the input, which is there. The
+/// input itself may be missing.
+fn unreadable(path: &Path, error: io::Error, is_input: bool) -> io::Error {
+    if error.kind() != io::ErrorKind::NotFound {
+        return error;
+    }
+    match fs::read_link(path) {
+        Ok(to) => {
+            let remedy = if is_input { "mend the link" } else { "mend or remove the link, or name it in `ignore`" };
+            let (path, to) = (path.display(), to.display());
+            io::Error::other(format!("`{path}` is a link to `{to}`, which does not exist; {remedy}"))
+        }
+        Err(_) if is_input => error,
+        Err(_) => io::Error::other(format!("`{}` was removed while it was read", path.display())),
+    }
+}
+
+/// The digest of a path, by which one that is written in a recipe is found without being named elsewhere.
+pub(crate) fn hidden(path: &Path) -> String {
+    blake3::hash(normal(path).as_os_str().as_encoded_bytes()).to_hex().to_string()
 }
 
 /// An absolute path without detours.
@@ -291,137 +468,4 @@ impl Stamp {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn later() -> SystemTime {
-        SystemTime::now() + 2 * REST
-    }
-
-    #[test]
-    fn a_folder_is_its_files_names_and_contents() {
-        let folder = tempfile::tempdir().unwrap();
-        let digest = |path: &Path| Digests::default().of(path).unwrap();
-        fs::write(folder.path().join("a"), "1").unwrap();
-        let first = digest(folder.path());
-        fs::write(folder.path().join("a"), "2").unwrap();
-        let second = digest(folder.path());
-        fs::rename(folder.path().join("a"), folder.path().join("b")).unwrap();
-        let third = digest(folder.path());
-        assert!(first != second && second != third && first != third);
-        fs::copy(folder.path().join("b"), folder.path().join("b.bin")).unwrap();
-        assert_ne!(digest(&folder.path().join("b")), digest(&folder.path().join("b.bin")), "tokens are no text");
-    }
-
-    #[test]
-    fn what_has_rested_is_read_once() {
-        let folder = tempfile::tempdir().unwrap();
-        let (kept, file) = (folder.path().join("digests"), folder.path().join("data"));
-        fs::write(&file, "content").unwrap();
-        let mut first = Digests::open(kept.clone());
-        let digest = first.at(&file, later()).unwrap();
-        assert_eq!(first.at(&file, later()).unwrap(), digest);
-        assert_eq!(first.read, 1);
-        first.keep();
-        let mut second = Digests::open(kept.clone());
-        assert_eq!((second.at(&file, later()).unwrap(), second.read), (digest.clone(), 0));
-        fs::write(&file, "another").unwrap();
-        let mut third = Digests::open(kept);
-        assert_ne!(third.at(&file, later()).unwrap(), digest);
-        assert_eq!(third.read, 1);
-    }
-
-    /// An edit in the tick of the clock in which the file was read leaves its size and its times as they were.
-    #[test]
-    fn what_was_just_changed_is_read_again() {
-        let folder = tempfile::tempdir().unwrap();
-        let (kept, file) = (folder.path().join("digests"), folder.path().join("data"));
-        fs::write(&file, "one").unwrap();
-        let mut first = Digests::open(kept.clone());
-        let digest = first.of(&file).unwrap();
-        first.keep();
-        assert!(!kept.exists(), "nothing about a file that was just written is kept");
-        fs::write(&file, "two").unwrap();
-        assert_ne!(Digests::open(kept).of(&file).unwrap(), digest);
-    }
-
-    #[test]
-    fn a_file_with_another_ones_times_is_read() {
-        let folder = tempfile::tempdir().unwrap();
-        let (kept, file) = (folder.path().join("digests"), folder.path().join("data"));
-        fs::write(&file, "one").unwrap();
-        let time = fs::metadata(&file).unwrap().modified().unwrap();
-        let mut first = Digests::open(kept.clone());
-        let digest = first.at(&file, later()).unwrap();
-        first.keep();
-        // As `cp --preserve` and `touch -r` do.
-        fs::write(&file, "two").unwrap();
-        fs::File::options().write(true).open(&file).unwrap().file().set_modified(time).unwrap();
-        assert_ne!(Digests::open(kept).at(&file, later()).unwrap(), digest);
-    }
-
-    /// Each of these folders has two links to the next, so that there are 2^35 ways to the last.
-    #[test]
-    fn links_that_double_are_followed_once() {
-        const DEPTH: usize = 35;
-        let folder = tempfile::tempdir().unwrap();
-        let at = |depth: usize| folder.path().join(depth.to_string());
-        for depth in 0..DEPTH {
-            fs::create_dir(at(depth)).unwrap();
-            for name in ["a", "b"] {
-                fs::os::unix::fs::symlink(at(depth + 1), at(depth).join(name)).unwrap();
-            }
-        }
-        fs::create_dir(at(DEPTH)).unwrap();
-        let first = Digests::default().of(&at(0)).unwrap();
-        fs::write(at(DEPTH).join("file"), "content").unwrap();
-        assert_ne!(Digests::default().of(&at(0)).unwrap(), first);
-        // With copies in the place of links it is the same.
-        let twice = |inner: &str| blake3::hash(format!("a\0{inner}b\0{inner}").as_bytes()).to_hex();
-        let last = Digests::default().of(&at(DEPTH)).unwrap();
-        assert_eq!(Digests::default().of(&at(DEPTH - 1)).unwrap(), format!("folder:{}", twice(&last)));
-
-        fs::os::unix::fs::symlink(at(0), at(DEPTH).join("back")).unwrap();
-        let error = Digests::default().of(&at(0)).unwrap_err();
-        assert!(error.to_string().contains("is a link to a folder that contains it"), "{error}");
-    }
-
-    #[test]
-    fn what_is_asked_for_again_is_looked_at_again() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("data.bin");
-        fs::write(&file, "one").unwrap();
-        let mut digests = Digests::default();
-        let first = digests.of(&file).unwrap();
-        fs::write(&file, "two").unwrap();
-        assert_eq!(digests.of(&file).unwrap(), first, "one plan, one content");
-        assert_ne!(digests.now(&file).unwrap(), first);
-        assert_eq!(digests.of_artifact(&file).unwrap(), blake3::hash(b"two").to_hex().to_string());
-    }
-
-    /// A file that is written through a shared mapping may change without its times, until the system has brought the pages
-    /// to the disk.
-    #[test]
-    fn what_a_mapping_may_still_change_is_read_again() {
-        let folder = tempfile::tempdir().unwrap();
-        let (kept, file) = (folder.path().join("digests"), folder.path().join("data"));
-        fs::write(&file, "one").unwrap();
-        for (after, known) in [(10, false), (40, false), (70, true)] {
-            let mut digests = Digests::open(kept.clone());
-            digests.at(&file, SystemTime::now() + Duration::from_secs(after)).unwrap();
-            digests.keep();
-            assert_eq!(kept.exists(), known, "{after} s after it was written");
-        }
-    }
-
-    #[test]
-    fn a_damaged_memory_is_none() {
-        let folder = tempfile::tempdir().unwrap();
-        let (kept, file) = (folder.path().join("digests"), folder.path().join("data"));
-        fs::write(&file, "one").unwrap();
-        for text in ["", "{", "{\"format\":9,\"files\":{}}"] {
-            fs::write(&kept, text).unwrap();
-            assert!(Digests::open(kept.clone()).of(&file).is_ok());
-        }
-    }
-}
+mod tests;

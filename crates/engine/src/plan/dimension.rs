@@ -4,13 +4,18 @@ use std::collections::HashMap;
 
 use sweep_job::Value;
 
-use super::{Point, Room, room::weight, searched::Searched};
+use super::{
+    Point, Room,
+    progression::{self, between},
+    room::weight,
+    searched::Searched,
+};
 use crate::{
     recipe::{
-        Ablation, Axis, AxisValues, Collector, Design, Dimension, Draw, Names, Progression, Random, Sources, Span,
-        Spanned, Suggested, Template,
+        Ablation, Axis, AxisValues, Collector, Design, Dimension, Draw, Names, Random, Sources, Span, Spanned,
+        Suggested, Template,
     },
-    suggest::{number, short},
+    suggest::number,
 };
 
 /// Names that a matrix's values may refer to, and the collector of mistakes.
@@ -37,23 +42,21 @@ impl Context<'_> {
     }
 
     /// The values of numbers, each of which must be one.
-    fn numbers(&mut self, templates: &[Template]) -> Option<Vec<Spanned<f64>>> {
+    fn numbers(&mut self, templates: &[Template]) -> Option<Vec<Spanned<Value>>> {
         let values: Vec<Spanned<Value>> = templates.iter().filter_map(|template| self.resolve(template)).collect();
-        let mut numbers = Vec::new();
         for value in &values {
-            let Some(number) = value.value.as_f64() else {
+            if value.value.as_f64().is_none() {
                 let message = format!("expected a number, found {} `{}`", value.value.kind(), value.value);
                 self.problem(value.span, message, "not a number", "write a number, or a param that is one");
                 return None;
-            };
-            numbers.push(Spanned::new(number, value.span));
+            }
         }
-        (numbers.len() == templates.len()).then_some(numbers)
+        (values.len() == templates.len()).then_some(values)
     }
 
     /// Number of values of an axis.
-    fn count(&mut self, number: &Spanned<f64>, least: usize) -> Option<usize> {
-        let Spanned { value, span } = *number;
+    pub(super) fn count(&mut self, number: &Spanned<Value>, least: usize) -> Option<usize> {
+        let (value, span) = (number.value.as_f64()?, number.span);
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked: whole, in range")]
         if value.fract() == 0.0 && value >= least as f64 && value <= MOST_VALUES as f64 {
             return self.take(weight(&Value::Int(0)).saturating_mul(value as u64), span).then_some(value as usize);
@@ -83,8 +86,12 @@ pub(super) fn assignments(dimension: &Dimension, context: &mut Context<'_>) -> O
 fn decided(suggested: &Suggested, context: &Context<'_>) -> Vec<Values> {
     let points = context.searched.into_iter().flat_map(Searched::points);
     let named = |point: &Vec<Value>| {
-        let values = suggested.axes.iter().zip(point);
-        values.map(|(axis, value)| (axis.value.clone(), Spanned::new(value.clone(), axis.span))).collect()
+        let values = suggested.axes.iter().zip(point).map(|(axis, value)| {
+            let number = value.as_f64().filter(|_| suggested.floats.contains(&axis.value));
+            let value = number.map_or_else(|| value.clone(), Value::Float);
+            (axis.value.clone(), Spanned::new(value, axis.span))
+        });
+        values.collect()
     };
     points.map(named).collect()
 }
@@ -96,7 +103,7 @@ fn axis_values(axis: &Axis, context: &mut Context<'_>) -> Option<Vec<Spanned<Val
         }
         AxisValues::Numbers(progression, templates, span) => {
             let numbers = context.numbers(templates)?;
-            let values = progress(*progression, &numbers, *span, context)?;
+            let values = progression::values(*progression, &numbers, *span, context)?;
             Some(values.into_iter().map(|value| Spanned::new(value, *span)).collect())
         }
         AxisValues::Of { step, axis: other } => {
@@ -136,59 +143,11 @@ fn no_duplicates(axis: &Axis, values: &[Spanned<Value>], context: &mut Context<'
     }
 }
 
-fn progress(
-    progression: Progression,
-    numbers: &[Spanned<f64>],
-    span: Span,
-    context: &mut Context<'_>,
-) -> Option<Vec<Value>> {
-    let [from, to, rest @ ..] = numbers else { return None };
-    match progression {
-        Progression::Range => {
-            let step = rest.first().map_or(1.0, |step| step.value);
-            let count = ((to.value - from.value) / step).ceil();
-            if count.is_nan() || count < 1.0 {
-                let help = "`to` itself is excluded; a negative step counts down";
-                context.problem(span, "this range has no values", "empty", help);
-                return None;
-            }
-            let count = context.count(&Spanned::new(count, span), 1)?;
-            Some((0..count).map(|index| number(from.value + index as f64 * step)).collect())
-        }
-        Progression::Linspace => {
-            let count = context.count(&rest[0], 2)?;
-            let at = |index: usize| index as f64 / (count - 1) as f64;
-            Some((0..count).map(|index| number(between(from.value, to.value, at(index)))).collect())
-        }
-        Progression::Logspace => {
-            let count = context.count(&rest[0], 2)?;
-            positive(&[from, to], "logspace", context)?;
-            let at = |index: usize| index as f64 / (count - 1) as f64;
-            let (low, high) = (from.value.ln(), to.value.ln());
-            let inner = |index: usize| short(between(low, high, at(index)).exp());
-            Some(
-                (0..count)
-                    .map(|index| match index {
-                        // The ends are what the author wrote, not what ln and exp make of it.
-                        0 => number(from.value),
-                        last if last == count - 1 => number(to.value),
-                        index => number(inner(index)),
-                    })
-                    .collect(),
-            )
-        }
-    }
-}
-
-/// `from` at 0 and `to` at 1, exactly.
-fn between(from: f64, to: f64, at: f64) -> f64 {
-    from * (1.0 - at) + to * at
-}
-
-fn positive(numbers: &[&Spanned<f64>], what: &str, context: &mut Context<'_>) -> Option<()> {
+/// Checks that numbers are above 0.
+pub(super) fn positive(numbers: &[Spanned<Value>], what: &str, context: &mut Context<'_>) -> Option<()> {
     for number in numbers {
-        if number.value <= 0.0 {
-            let message = format!("`{what}` needs numbers above 0, found {}", Value::Float(number.value));
+        if number.value.as_f64()? <= 0.0 {
+            let message = format!("`{what}` needs numbers above 0, found {}", number.value);
             context.problem(number.span, message, "not above 0", "a logarithm has no place for it");
             return None;
         }
@@ -224,6 +183,7 @@ fn zip(axes: &[Axis], context: &mut Context<'_>) -> Option<Vec<Values>> {
     Some((0..columns[0].len()).map(row).collect())
 }
 
+/// The points that are drawn, each once.
 fn draw(random: &Random, context: &mut Context<'_>) -> Option<Vec<Values>> {
     let n = context.numbers(std::slice::from_ref(&random.n))?;
     let n = context.count(&n[0], 1)?;
@@ -235,21 +195,36 @@ fn draw(random: &Random, context: &mut Context<'_>) -> Option<Vec<Values>> {
             point.push((axis.value.clone(), Spanned::new(value, random.span)));
         }
     }
+    let mut known: HashMap<String, Vec<Values>> = HashMap::new();
+    points.retain(|point| {
+        let text: Vec<String> = point.iter().map(|(_, value)| value.value.to_string()).collect();
+        let alike = known.entry(text.join("\0")).or_default();
+        let is_new = !alike.iter().any(|other| other.iter().zip(point).all(|(one, two)| one.1.value == two.1.value));
+        if is_new {
+            alike.push(point.clone());
+        }
+        is_new
+    });
+    if points.len() < n {
+        let message = format!("`random` draws {n} points, of which {} differ; each of them runs once", points.len());
+        let help =
+            "a draw may repeat an earlier one: write a list of values for an axis with each of them, or draw fewer";
+        context.problems.warn(context.sources, random.n.span, message, help);
+    }
     Some(points)
 }
 
 fn draws(draw: &Draw, seed: &Value, axis: &str, n: usize, context: &mut Context<'_>) -> Option<Vec<Value>> {
     let parts = (0..n).map(|index| part(seed, axis, index));
     match draw {
-        Draw::Uniform(numbers, _) => {
-            let numbers = context.numbers(numbers)?;
-            Some(parts.map(|at| number(between(numbers[0].value, numbers[1].value, at))).collect())
+        Draw::Uniform(numbers, span) => {
+            let (low, high) = bounds(numbers, "uniform", *span, context)?;
+            Some(parts.map(|at| float(between(low, high, at))).collect())
         }
-        Draw::LogUniform(numbers, _) => {
-            let numbers = context.numbers(numbers)?;
-            positive(&[&numbers[0], &numbers[1]], "log_uniform", context)?;
-            let (low, high) = (numbers[0].value.ln(), numbers[1].value.ln());
-            Some(parts.map(|at| number(between(low, high, at).exp())).collect())
+        Draw::LogUniform(numbers, span) => {
+            let (low, high) = bounds(numbers, "log_uniform", *span, context)?;
+            let (low, high) = (low.ln(), high.ln());
+            Some(parts.map(|at| float(between(low, high, at).exp())).collect())
         }
         Draw::Choice(templates) => {
             let values: Vec<Value> =
@@ -259,6 +234,27 @@ fn draws(draw: &Draw, seed: &Value, axis: &str, n: usize, context: &mut Context<
             (!values.is_empty()).then(|| parts.map(chosen).collect())
         }
     }
+}
+
+/// The two bounds of a distribution.
+fn bounds(templates: &[Template], what: &str, span: Span, context: &mut Context<'_>) -> Option<(f64, f64)> {
+    let numbers = context.numbers(templates)?;
+    if what.starts_with("log") {
+        positive(&numbers, what, context)?;
+    }
+    let (from, to) = (numbers.first()?, numbers.get(1)?);
+    let (low, high) = (from.value.as_f64()?, to.value.as_f64()?);
+    if low > high {
+        let message = format!("`{what}` goes from {} to {}", from.value, to.value);
+        context.problem(span, message, "the wrong way round", "write the smaller number first");
+        return None;
+    }
+    Some((low, high))
+}
+
+/// A float with as many digits as have a meaning.
+pub(super) fn float(value: f64) -> Value {
+    Value::Float(number(value).as_f64().unwrap_or(value))
 }
 
 /// A number from 0 to 1 that depends on the seed, the axis and the index alone: a further axis or a larger `n` leaves

@@ -6,9 +6,10 @@ use sweep_job::Value;
 use super::{
     dimension::{self, Context},
     include::Inclusion,
+    labels,
     room::product_of,
 };
-use crate::recipe::{Assignment, Dimension, Problem, Scope, Spanned, Step, Template};
+use crate::recipe::{Assignment, Dimension, Problem, Scope, Spanned, Step, Template, typed_value};
 
 /// One assignment of all axes of a step, in the order of the axes.
 #[derive(Debug, Clone, Default)]
@@ -24,6 +25,12 @@ impl Point {
     /// The value on an axis.
     pub fn get(&self, axis: &str) -> Option<&Value> {
         self.values.iter().find(|(name, _)| name == axis).map(|(_, value)| &value.value)
+    }
+
+    /// True if a text on the command line means the point's value on an axis: its own text, or the same value in another
+    /// spelling.
+    pub(crate) fn is_at(&self, axis: &str, typed: &str) -> bool {
+        self.get(axis).is_some_and(|value| value.to_string() == typed || *value == typed_value(typed))
     }
 
     /// The point without one of its axes, as a text.
@@ -93,6 +100,7 @@ pub(super) fn expand(step: &Step, context: &mut Context<'_>) -> Vec<Point> {
         let message = format!("step `{}` has no points left", step.name.value);
         context.problem(step.name.span, message, "nothing to run", "exclude fewer points, or remove the step");
     }
+    labels::check(step, &points, context);
     points
 }
 

@@ -1,9 +1,16 @@
 //! Warnings: values that are valid in a recipe but possibly unintended.
 
+mod absent;
+mod unread;
+
 use std::path::Path;
 
-use sweep_job::{ParamError, Part, Unit, Value, tasks::Tracks};
+use sweep_job::{
+    ParamError, ParamType as _, Part, Value,
+    tasks::{Pattern, Texts, Tracks},
+};
 
+pub(super) use self::{absent::absent, unread::unread};
 use super::{Label, Point};
 use crate::format::is_secret;
 use crate::recipe::{Collector, Names, Problem, Recipe, Scope, Span, Spanned, Statement, Step, TableKind, Template};
@@ -28,6 +35,7 @@ pub(super) fn point(recipe: &Recipe, step: &Step, matrix: &Names, label: &Label,
         match param.value.as_str() {
             "run" => script(recipe, template, matrix, label, problems),
             "env" | "params" => secrets(recipe, template, matrix, problems),
+            "reads" => patterns(recipe, template, matrix, problems),
             _ => {}
         }
     }
@@ -56,6 +64,21 @@ fn script(recipe: &Recipe, template: &Template, matrix: &Names, label: &Label, p
     }
 }
 
+/// Warns about groups of patterns that read a part of a number, or skip the line of a run that has diverged.
+fn patterns(recipe: &Recipe, template: &Template, matrix: &Names, problems: &mut Collector) {
+    let Some(Value::Map(entries)) = template.resolve(&recipe.params, matrix).map(|value| value.value) else { return };
+    let Some(Texts(texts)) = entries.get("stdout").and_then(Texts::from_value) else { return };
+    let part = template.part(&Part::Key("stdout".to_owned())).unwrap_or(template);
+    let span = part.resolve(&recipe.params, matrix).map_or(part.span, |value| value.span);
+    for pattern in texts.iter().filter_map(|text| Pattern::new(text).ok()) {
+        for (name, inner, missed) in pattern.gaps() {
+            let message = format!("`(?<{name}>{inner})` does not read all numbers: not `{}`", missed.join("`, `"));
+            let help = format!("write `{{{name}}}` in its place, which reads every number that programs print");
+            problems.warn(&recipe.sources, span, message, help);
+        }
+    }
+}
+
 /// Warns about secrets in `env` and `params`, which are stored in the record.
 fn secrets(recipe: &Recipe, template: &Template, matrix: &Names, problems: &mut Collector) {
     let Some(Value::Map(entries)) = template.resolve(&recipe.params, matrix).map(|value| value.value) else { return };
@@ -71,6 +94,14 @@ fn secrets(recipe: &Recipe, template: &Template, matrix: &Names, problems: &mut 
         );
         problems.warn(&recipe.sources, span, message, help);
     }
+}
+
+/// Says that an input folder is known without the results folder, which is in it.
+pub(super) fn results_in_input(recipe: &Recipe, place: Span, input: &Path, results: &Path, problems: &mut Collector) {
+    let (input, results) = (input.display(), results.display());
+    let message = format!("the input `{input}` contains the results folder `{results}`, which is not part of it");
+    let help = "a program that reads results gets them from the jobs that it needs: `${{ needs.STEP.artifacts.NAME }}`";
+    problems.warn(&recipe.sources, place, message, help);
 }
 
 /// Warns about scripts of a program whose content is not part of the key, at one point of a step.
@@ -155,10 +186,7 @@ struct Judged<'r> {
 /// Warns about claims and comparisons of times and rates that other jobs can distort.
 pub(super) fn timing(recipe: &Recipe, problems: &mut Collector) {
     for Judged { kind, name, metric, steps, .. } in judged(recipe).into_iter().filter(|judged| !judged.any_conditions) {
-        let disturbed = |step: &&Step| {
-            let unit = step.task.metric(&metric.value).map(|metric| metric.unit);
-            !step.resources.exclusive && unit.is_some_and(Unit::is_timing)
-        };
+        let disturbed = |step: &&Step| !step.resources.exclusive && recipe.traits(step, &metric.value).is_timing();
         let mut names: Vec<String> = Vec::new();
         for step in steps.iter().map(|step| &recipe.steps[*step]).filter(disturbed) {
             let name = format!("`{}`", step.name.value);
@@ -193,10 +221,7 @@ pub(super) fn states(recipe: &Recipe, problems: &mut Collector) {
         problems.push(name.span, problem);
     }
     for Judged { kind, name, metric, steps, .. } in judged(recipe).into_iter().filter(|judged| !judged.any_conditions) {
-        let is_timing = |step: &&Step| {
-            let unit = step.task.metric(&metric.value).map(|metric| metric.unit);
-            step.policy.states.share && unit.is_some_and(Unit::is_timing)
-        };
+        let is_timing = |step: &&Step| step.policy.states.share && recipe.traits(step, &metric.value).is_timing();
         let Some(step) = steps.iter().map(|step| &recipe.steps[*step]).find(is_timing) else { continue };
         let message = format!(
             "{kind} `{name}` judges `{}`, but the jobs of `{}` share states, and each measures only the steps after that",

@@ -11,10 +11,13 @@ mod effects;
 mod expand;
 mod include;
 mod join;
+mod labels;
 mod lint;
+mod made;
 mod needs;
 mod nodes;
 mod order;
+mod progression;
 mod room;
 mod search;
 mod searched;
@@ -23,6 +26,7 @@ mod selection;
 mod serialized;
 mod states;
 mod turns;
+mod values;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -31,7 +35,7 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize};
-use sweep_job::{Backend, Name, TaskInfo, Values};
+use sweep_job::{Backend, Name, TaskInfo, Values, tasks::ignored};
 use tracing::{debug_span, field};
 
 use self::{
@@ -54,13 +58,16 @@ pub use self::{
 };
 pub(crate) use self::{
     code::{digest_now, project_of, set_file, state_now},
-    digest::{content_digest, normal},
+    digest::{Tree, content_digest, digest_of, hidden, normal},
     effects::{Layout, LayoutError},
+    made::Made,
+    select::means,
     selection::{resolved, selected},
 };
+use crate::format::quoted;
 use crate::host::log;
 use crate::recipe::{
-    Claim, Draft, Executor, Names, Policy, Problems, Recipe, Resources, Sources, Span, Spanned, Step, Warning, quoted,
+    Claim, Draft, Executor, Names, Policy, Problems, Recipe, Resources, Sources, Span, Spanned, Step, Warning,
 };
 use crate::record::{self, Identity, Key, SeedPlan};
 
@@ -164,12 +171,28 @@ pub struct Job {
     pub seeds: Option<SeedPlan>,
     /// Files of the project that earlier runs were observed to read; `None` if nothing is observed.
     pub code: Option<Arc<Code>>,
+    /// Names of metrics and curves that the recipe uses, if the task reports metrics that it does not declare.
+    pub used: Arc<BTreeSet<String>>,
 }
 
 impl Job {
+    /// True if it runs a program of the user's.
+    pub(crate) fn is_program(&self) -> bool {
+        self.identity.task == lint::COMMAND
+    }
+
     /// True if its times count: it runs alone, or in rounds with others.
     pub(crate) fn measures(&self) -> bool {
         self.resources.exclusive || self.turn.is_some()
+    }
+
+    /// Adds the metrics that the recipe uses, if the task reports metrics that it does not declare.
+    fn use_metrics(&mut self, names: &Arc<BTreeSet<String>>) {
+        if self.used.is_empty() && self.task.open_metrics {
+            self.used = Arc::clone(names);
+        } else if self.task.open_metrics && !self.used.is_superset(names) {
+            self.used = Arc::new(self.used.union(names).cloned().collect());
+        }
     }
 
     /// True if other jobs may use the rest of the job's GPU. A job that measures times has its GPUs for itself.
@@ -260,13 +283,15 @@ impl Plan {
             let prefix = several.then(|| Name::from(recipe.name.as_str()));
             let steps = vec![Vec::new(); recipe.steps.len()];
             let (jobs, problems, room) = (&mut jobs, &mut problems, &mut room);
-            let mut builder = Builder { study, recipe: &recipe, prefix, backend, jobs, steps, problems, room };
+            let used = Arc::new(recipe.used());
+            let mut builder = Builder { study, recipe: &recipe, used, prefix, backend, jobs, steps, problems, room };
             let keys = debug_span!(target: log::PLAN, "keys", recipe = recipe.name).entered();
             for step in order {
                 builder.add_step(step, std::mem::take(&mut points[step]))?;
             }
             drop(keys);
-            let steps = builder.steps;
+            let Builder { steps, problems, .. } = builder;
+            lint::absent(&recipe, &steps, problems);
             let looks = search::looks(&recipe, &steps);
             let own = searched.iter().filter(|((of, _), _)| *of == study);
             let searched = own.map(|((_, step), searched)| (*step, searched.clone())).collect();
@@ -416,6 +441,11 @@ impl Plan {
         inputs
     }
 
+    /// The patterns of files in a job's input folders that are no part of them.
+    pub(crate) fn ignored_by(&self, id: JobId) -> Vec<String> {
+        ignored(&self.job(id).values)
+    }
+
     /// Finds the code of jobs that another process has planned. A job whose key it is not any more is marked as such.
     pub(crate) fn find_code(&mut self, digests: &mut Digests) -> Result<(), PlanError> {
         let mut manifests = std::mem::take(&mut digests.manifests);
@@ -428,11 +458,31 @@ impl Plan {
         Ok(())
     }
 
-    /// True if a record under a job's key has come since the plan was made, and was made with other code: the key of a job
-    /// whose code was not known contains none.
+    /// True if the code in a job's key is not what the manifests say now: a record that has come since the plan was made may
+    /// have been made with other code.
     pub(crate) fn has_other_code(&self, id: JobId, manifests: &mut Manifests, digests: &mut Digests) -> bool {
-        let Job { identity, code: Some(code), key, .. } = self.job(id) else { return false };
-        identity.code.is_none() && manifests.resolve(*key, code.project.clone(), digests).0.is_some()
+        let Job { identity, code: Some(code), .. } = self.job(id) else { return false };
+        let Ok(base) = identity.base_key() else { return true };
+        !code.hosted && manifests.resolve(base, code.project.clone(), digests).0 != identity.code
+    }
+
+    /// A file or package that differs from what the job of a record read.
+    pub(crate) fn changed_file(&self, id: JobId, manifests: &mut Manifests, digests: &mut Digests) -> Option<String> {
+        let Job { identity, code: Some(code), key, .. } = self.job(id) else { return None };
+        let base = identity.base_key().ok()?;
+        let now = manifests.resolve(base, code.project.clone(), digests).1;
+        let set = manifests.set_of(base, *key)?;
+        let mut files = now.files.iter();
+        let file = files.find(|now| set.files.get(&now.path).is_some_and(|then| then.digest != now.digest));
+        let package = |(name, folder, version): &&(String, String, String)| {
+            set.packages.get(name).is_some_and(|then| then.folder == *folder && then.version != *version)
+        };
+        let fact = |now: &CodeFile| {
+            let then = set.facts.get(&now.path).filter(|then| record::fact::is_other(then, &now.digest))?;
+            Some(record::fact::change(&now.path, then, &now.digest, "").0)
+        };
+        let package = || Some(now.packages.iter().find(package)?.0.clone());
+        file.map(|file| file.path.clone()).or_else(|| now.facts.iter().find_map(fact)).or_else(package)
     }
 
     /// The code in the identities of jobs, by their base keys.

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use super::{JobId, Plan, Point, Study};
 use crate::{
     format::clean,
-    recipe::{Spanned, Step, is_name, suggest},
+    recipe::{Spanned, Step, is_name, suggest, typed_value},
 };
 
 /// A selection that selects nothing.
@@ -88,9 +88,7 @@ impl Plan {
             }
             wanted.push((axis, value));
         }
-        let matches = |point: &Point| {
-            wanted.iter().all(|(axis, value)| point.get(axis).is_some_and(|own| own.to_string() == *value))
-        };
+        let matches = |point: &Point| wanted.iter().all(|(axis, value)| point.is_at(axis, value));
         let jobs: Vec<JobId> = points().filter(|(point, _)| matches(point)).map(|(_, id)| *id).collect();
         if jobs.is_empty() {
             return Err(nothing(format!(
@@ -99,6 +97,49 @@ impl Plan {
         }
         Ok(jobs)
     }
+}
+
+/// True if a text on the command line means a job with this label, with the axes in any order and the values in any
+/// spelling: `train/lr=1e-4,seed=0` for `train/seed=0,lr=0.0001`. Progress shows `train seed=0 lr=0.0001`, which means it,
+/// too.
+pub(crate) fn means(label: &str, typed: &str) -> bool {
+    let split = |text: &str| {
+        let text = if text.contains('/') { text.to_owned() } else { spaced(text) };
+        let (step, values) = text.split_once('/').map_or((text.as_str(), ""), |(step, values)| (step, values));
+        let mut values: Vec<(String, String)> = parts(values)
+            .into_iter()
+            .map(|part| part.split_once('=').unwrap_or((part, "")))
+            .map(|(axis, value)| (axis.to_owned(), value.to_owned()))
+            .collect();
+        values.sort();
+        (step.to_owned(), values)
+    };
+    let ((step, own), (typed_step, typed)) = (split(label), split(typed));
+    let same = |((axis, value), (other, typed)): (&(String, String), &(String, String))| {
+        axis == other && (value == typed || typed_value(value) == typed_value(typed))
+    };
+    step == typed_step && own.len() == typed.len() && own.iter().zip(&typed).all(same)
+}
+
+/// `train/a=1,b=2` for `train a=1 b=2`.
+fn spaced(text: &str) -> String {
+    let mut words = text.split(' ');
+    let first = words.next().unwrap_or_default().to_owned();
+    let mut joined = words.fold(String::new(), |joined, word| {
+        let begins = word.split_once('=').is_some_and(|(axis, _)| is_name(axis));
+        let separator = if joined.is_empty() {
+            ""
+        } else if begins {
+            ","
+        } else {
+            " "
+        };
+        joined + separator + word
+    });
+    if !joined.is_empty() {
+        joined.insert(0, '/');
+    }
+    first + &joined
 }
 
 /// The values of a selection: `axis=value`, separated by commas. A value may have commas, too; what begins no other axis
@@ -121,6 +162,27 @@ fn parts(values: &str) -> Vec<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_job_is_meant_in_any_spelling_of_its_values() {
+        for (label, typed, expected) in [
+            ("a/lr=0.0001", "a/lr=1e-4", true),
+            ("a/lr=2,seed=0", "a/seed=0,lr=2.0", true),
+            ("a/lr=1000000", "a lr=1e6", true),
+            ("a/lr=1000000,n=x y", "a lr=1e6 n=x y", true),
+            ("a/betas=[0.9, 0.95]", "a/betas=[0.90,0.95]", true),
+            ("r:a/lr=2", "r:a/lr=2.0", true),
+            ("a/v=", "a/v=", true),
+            ("a/v=null", "a/v=", false),
+            ("a/v=#x", "a/v=#y", false),
+            ("a/lr=2", "b/lr=2.0", false),
+            ("a/lr=2", "a/lr=2.0,seed=0", false),
+            ("a", "a", true),
+            ("a", "a/lr=2", false),
+        ] {
+            assert_eq!(means(label, typed), expected, "{label} {typed}");
+        }
+    }
 
     #[test]
     fn values_may_have_commas() {

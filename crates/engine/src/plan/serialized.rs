@@ -44,6 +44,9 @@ pub struct SerializedJob {
     /// Folder of the project whose files the program is observed to read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub project: Option<PathBuf>,
+    /// Names of metrics and curves that its recipes use.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub used: BTreeSet<String>,
 }
 
 impl SerializedJob {
@@ -67,7 +70,7 @@ pub enum DeserializeError {
 impl Plan {
     /// A job as another process gets it. `number` gives the lists that it shares with other jobs their numbers.
     pub fn serialize_job(&self, id: JobId, number: impl FnMut(ListId) -> usize) -> SerializedJob {
-        let Job { key, identity, values, resources, policy, turn, label, seeds, code, .. } = self.job(id).clone();
+        let Job { key, identity, values, resources, policy, turn, label, seeds, code, used, .. } = self.job(id).clone();
         let project = code.map(|code| code.project.clone());
         let (lists, own) = self.written_needs(id);
         let needs = Needed::from(own.iter().map(|need| self.job(*need).key).collect::<Vec<Key>>());
@@ -75,7 +78,22 @@ impl Plan {
         let needs = own.into_iter().map(JobId::index).collect();
         let lists = lists.into_iter().map(number).collect();
         let index = id.index();
-        SerializedJob { index, key, label, identity, values, resources, policy, turn, needs, lists, seeds, project }
+        let used = Arc::unwrap_or_clone(used);
+        SerializedJob {
+            index,
+            key,
+            label,
+            identity,
+            values,
+            resources,
+            policy,
+            turn,
+            needs,
+            lists,
+            seeds,
+            project,
+            used,
+        }
     }
 
     /// The plan of these jobs, with whole identities. Their places in it are their places in the list, and so are those of
@@ -93,7 +111,7 @@ impl Plan {
         }
         for serialized in serialized {
             let SerializedJob { key, label, identity, values, resources, policy, turn, .. } = serialized;
-            let SerializedJob { needs, lists, seeds, project, .. } = serialized;
+            let SerializedJob { needs, lists, seeds, project, used, .. } = serialized;
             let task = Task::info(&identity.task)
                 .filter(|task| task.revision_of(&values, identity.backend) == identity.revision);
             let task = task.ok_or_else(|| DeserializeError::Task(identity.task.to_string()))?;
@@ -105,7 +123,8 @@ impl Plan {
             let own = (!needs.is_empty()).then(|| graph.list(needs.into_iter().map(JobId::new).collect()));
             graph.push(lists.into_iter().map(|(list, _)| list).chain(own));
             let code = project.map(|project| Arc::new(Code::of_project(project)));
-            jobs.push(Job { key, identity, task, values, resources, policy, turn, label, seeds, code });
+            let used = Arc::new(used);
+            jobs.push(Job { key, identity, task, values, resources, policy, turn, label, seeds, code, used });
         }
         Ok(Self::bare(jobs, graph))
     }

@@ -188,10 +188,13 @@ fn add(study: &Study, step: usize, at: u64, of: &[JobId], jobs: &mut Jobs) -> Re
     Ok(Some(jobs.add(job, example)))
 }
 
-/// The identity of a job with other parameters.
+/// The identity of a job with other parameters. Those that are the same keep the spelling of keys.
 fn identity(job: &Job, values: &Values) -> Identity {
-    let Identity { backend, inputs, needs, .. } = job.identity.clone();
-    Identity::new(job.task, values, backend, inputs, needs)
+    let Identity { backend, inputs, needs, params, .. } = job.identity.clone();
+    let mut identity = Identity::new(job.task, values, backend, inputs, needs);
+    let same = params.into_iter().filter(|(name, _)| values.get(name) == job.values.get(name));
+    identity.params.extend(same);
+    identity
 }
 
 /// The step of some jobs, and the values that their points have in common.

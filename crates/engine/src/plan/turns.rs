@@ -10,7 +10,7 @@ use sweep_job::Value;
 
 use super::{Job, JobId, Plan, Point, Study};
 use crate::{
-    recipe::{Dimension, Recipe, Step, TableKind},
+    recipe::{Dimension, Recipe, TableKind},
     record::Key,
 };
 
@@ -31,9 +31,9 @@ pub struct Turn {
 impl Recipe {
     /// True if a step measures: it is exclusive, or a table, a figure or a claim shows a time or a rate of it.
     pub fn measures(&self, step: usize) -> bool {
-        let Step { task, resources, .. } = &self.steps[step];
-        let is_timing = |metric: &&str| task.metric(metric).is_some_and(|metric| metric.unit.is_timing());
-        resources.exclusive
+        let of = &self.steps[step];
+        let is_timing = |metric: &&str| self.traits(of, metric).is_timing();
+        of.resources.exclusive
             || self.shown().any(|shown| shown.steps.contains(&step) && shown.metrics.iter().any(is_timing))
     }
 

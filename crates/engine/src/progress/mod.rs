@@ -7,7 +7,7 @@ mod pace;
 mod screen;
 mod state;
 
-use sweep_job::{Failure, Outcome, TaskInfo, Value};
+use sweep_job::{Failure, Outcome, TaskInfo, Unit, Value};
 
 pub use self::{
     bars::Bars,
@@ -16,7 +16,7 @@ pub use self::{
     state::{counts, describe, span},
 };
 use crate::{
-    format::{clean, count, duration, quantity},
+    format::{clean, count, duration, measured},
     plan::Job,
     run::Summary,
 };
@@ -34,18 +34,25 @@ fn headline(task: &TaskInfo, outcome: &Outcome) -> String {
         // A dense network's sparsity says nothing.
         let boring = *name == "sparsity" && metric.value == 0.0;
         let word = name.rsplit('.').next().unwrap_or(name);
-        let value = quantity(metric.value, metric.unit);
+        let value = measured(name, *metric);
         (!boring).then(|| if word.ends_with("_per_s") { value } else { format!("{word} {value}") })
     });
     // What a task measures that does not know beforehand: the first few, by name.
     let own = outcome.metrics.iter().filter(|(name, _)| task.open_metrics && task.metric(name).is_none());
-    let own = own.take(3).map(|(name, metric)| format!("{} {}", clean(name), short(metric.value)));
-    shown.chain(own).collect::<Vec<_>>().join("  ")
+    let own =
+        own.take(3).map(|(name, metric)| format!("{} {}{}", clean(name), short(metric.value), after(metric.unit)));
+    let diverged = outcome.diverged().map(|(name, _)| format!("{} diverged", clean(name)));
+    shown.chain(own).chain(diverged.take(3)).collect::<Vec<_>>().join("  ")
 }
 
 /// A number of unknown size with four digits that mean something.
 fn short(value: f64) -> Value {
     Value::Float(format!("{value:.3e}").parse().unwrap_or(value))
+}
+
+/// The symbol of a unit, as it follows a number.
+fn after(unit: Unit) -> String {
+    if unit.symbol().is_empty() { String::new() } else { format!(" {unit}") }
 }
 
 /// Expected end, as printed last.

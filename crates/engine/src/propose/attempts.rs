@@ -1,10 +1,12 @@
-//! The attempts at the sealed jobs of a question: a file beside the ledger's entries with a line for each start and each end.
+//! The attempts at the sealed jobs of a question: a file beside the ledger's entries with a line for each start and each end, and
+//! for each call that differed from the granted question.
 //!
 //! A sealed job has one result. Its record cannot be removed and made again until the result is good, because the list has the
-//! digest of its metrics; and the verdict says how many jobs began more than once, after interrupts and failures.
+//! digest of its metrics; it cannot be left out, because a job that began must be among those of the verdict; and it cannot come
+//! from elsewhere. The verdict says how many jobs began more than once, after interrupts and failures, and how many calls differed.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     io::{self, Write as _},
     path::PathBuf,
 };
@@ -13,7 +15,10 @@ use fs_err as fs;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::ledger::{Ledger, LedgerError, digest};
+use super::{
+    ProposeError,
+    ledger::{Ledger, LedgerError, digest},
+};
 use crate::{
     host::{clock, failpoints},
     plan::{JobId, Plan},
@@ -26,13 +31,14 @@ use crate::{
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Line {
     at: Timestamp,
-    /// The job, whatever its code is.
-    job: Key,
+    /// The job that it is about, whatever its code is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    job: Option<Key>,
     event: Event,
 }
 
-/// Something that happened to a job.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// Something that happened to a job or to the question.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Event {
     /// It began.
@@ -41,6 +47,8 @@ enum Event {
     Done { record: Key, metrics: Key },
     /// It has failed.
     Failed,
+    /// A call differed from the granted question in this.
+    Altered { by: Vec<String> },
 }
 
 /// The attempts at the sealed jobs of a question.
@@ -74,21 +82,65 @@ impl Attempts {
         Ok(None)
     }
 
+    /// The first record of these jobs that no attempt has made: one that came from elsewhere, or was there before.
+    pub(super) fn foreign(
+        &self,
+        store: &Store,
+        plan: &Plan,
+        jobs: impl IntoIterator<Item = JobId>,
+    ) -> Result<Option<Key>, ProposeError> {
+        let started = self.started();
+        let done: BTreeSet<Key> = self.kept().map(|(record, _)| record).collect();
+        for job in jobs.into_iter().map(|id| plan.job(id)) {
+            if !done.contains(&job.key) && store.contains(job.key) {
+                let is_own = started.contains(&job.identity.base_key()?) && store.origin(job.key).is_none();
+                if !is_own {
+                    return Ok(Some(job.key));
+                }
+            }
+        }
+        Ok(None)
+    }
+
     /// The records of the jobs that are done, each with the digest of its metrics.
     fn kept(&self) -> impl Iterator<Item = (Key, Key)> {
         self.lines.iter().filter_map(|line| match line.event {
             Event::Done { record, metrics } => Some((record, metrics)),
-            Event::Started | Event::Failed => None,
+            Event::Started | Event::Failed | Event::Altered { .. } => None,
         })
+    }
+
+    /// True if nothing has happened.
+    pub(super) fn is_empty(&self) -> bool {
+        self.lines.is_empty()
+    }
+
+    /// The jobs that began.
+    pub(super) fn started(&self) -> BTreeSet<Key> {
+        self.starts().into_keys().collect()
     }
 
     /// The number of jobs that began more than once.
     pub(super) fn repeated(&self) -> usize {
-        let mut starts: BTreeMap<Key, usize> = BTreeMap::new();
-        for line in self.lines.iter().filter(|line| line.event == Event::Started) {
-            *starts.entry(line.job).or_default() += 1;
+        self.starts().into_values().filter(|starts| *starts > 1).count()
+    }
+
+    fn starts(&self) -> BTreeMap<Key, usize> {
+        let mut starts = BTreeMap::new();
+        for job in self.lines.iter().filter(|line| line.event == Event::Started).filter_map(|line| line.job) {
+            *starts.entry(job).or_default() += 1;
         }
-        starts.values().filter(|starts| **starts > 1).count()
+        starts
+    }
+
+    /// The number of calls that differed from the granted question.
+    pub(super) fn altered(&self) -> usize {
+        self.lines.iter().filter(|line| matches!(line.event, Event::Altered { .. })).count()
+    }
+
+    /// Adds a call that differs from the granted question.
+    pub(super) fn alter(&mut self, by: Vec<String>) -> io::Result<()> {
+        self.add(Line { at: clock::now(), job: None, event: Event::Altered { by } })
     }
 
     /// The attempts as they are on the disk.
@@ -137,7 +189,7 @@ impl Observer for Attempts {
                 RunEvent::Failed { .. } | RunEvent::Retrying { .. } => Event::Failed,
                 _ => return Ok(None),
             };
-            Ok(Some(Line { at: clock::now(), job: job.identity.base_key()?, event }))
+            Ok(Some(Line { at: clock::now(), job: Some(job.identity.base_key()?), event }))
         };
         let added = match line() {
             Ok(Some(line)) => self.add(line),
@@ -161,6 +213,11 @@ pub fn kept_for_questions(store: &Store) -> Result<BTreeMap<Key, usize>, LedgerE
     Ok(kept)
 }
 
+/// The number of calls that differed from a question while it is open.
+pub fn altered_calls(store: &Store, asked: usize) -> io::Result<usize> {
+    Ok(Attempts::read(store, asked)?.altered())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -170,7 +227,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::new(folder.path());
         fs::create_dir_all(store.ledger()).unwrap();
-        let line = |event| Line { at: clock::now(), job: Key::of_json(&1).unwrap(), event };
+        let line = |event| Line { at: clock::now(), job: Some(Key::of_json(&1).unwrap()), event };
         let mut attempts = Attempts::read(&store, 3).unwrap();
         attempts.add(line(Event::Started)).unwrap();
         let text = fs::read(&attempts.file).unwrap();

@@ -34,7 +34,7 @@ impl Verdict {
     }
 }
 
-/// Values of the baseline and of the candidate with the same seeds, in base units.
+/// Values of the baseline and of the candidate with the same seeds, in the metric's unit.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Effect {
     /// The seeds.
@@ -59,6 +59,12 @@ impl Effect {
         let ends = sample.sd.is_some_and(|sd| sd > 0.0);
         let [low, high] = [estimate.low, estimate.high].map(|end| end.filter(|_| ends));
         Some(Self { seeds, baseline, candidate, mean: sample.mean, low, high })
+    }
+
+    /// True if the candidate has the baseline's values, bit by bit.
+    pub(super) fn has_no_effect(&self) -> bool {
+        let bits = |values: &[f64]| values.iter().map(|value| value.to_bits()).collect::<Vec<_>>();
+        bits(&self.baseline) == bits(&self.candidate)
     }
 
     /// The verdict at a level. Without a spread there is no evidence.

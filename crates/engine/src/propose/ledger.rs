@@ -71,7 +71,7 @@ pub struct Noise {
     pub baseline: Key,
     /// The metric.
     pub metric: String,
-    /// Its value with each of the sealed seeds of the measurement, in base units.
+    /// Its value with each of the sealed seeds of the measurement, in the metric's unit.
     pub values: Vec<f64>,
     /// Their standard deviation.
     pub sd: f64,
@@ -97,6 +97,15 @@ pub struct Grant {
     /// The code of the search that no key contains: digests of files, and versions of packages, by name.
     #[serde(default, skip_serializing_if = "Code::is_empty")]
     pub code: Code,
+    /// The seeds of the search, none of which is sealed; empty in ledgers of earlier versions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub searched: Vec<i64>,
+    /// A random text, from which the key of the sealed seeds follows, too: a copy of the store draws other seeds.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub nonce: String,
+    /// Digest of the parameters of the search's jobs, among them those that choose what is measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parameters: Option<Key>,
 }
 
 /// Verdict about a question, with its grounds.
@@ -122,9 +131,29 @@ pub struct Conclusion {
     /// Sealed jobs that began more than once, after an interrupt or a failure.
     #[serde(default, skip_serializing_if = "is_none")]
     pub repeated: usize,
+    /// Calls that differed from the granted question, for example with other seeds in the recipe.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub altered: usize,
     /// Digest of the list of attempts at the sealed jobs; empty without any.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub attempts: String,
+}
+
+impl Conclusion {
+    /// The reason of the verdict, as a sentence.
+    pub fn reason(&self) -> &'static str {
+        let judged = self.confirmed.as_ref().unwrap_or(&self.search);
+        match self.verdict {
+            Verdict::Accepted => "the sealed seeds confirm the improvement",
+            Verdict::Dropped if judged.has_no_effect() => {
+                "the change has no effect: the values are the same with every seed; no level was spent"
+            }
+            _ if judged.has_no_effect() => "the change has no effect: the values are the same with every sealed seed",
+            Verdict::Refuted => "the improvement is less than the least effect",
+            Verdict::Undecided => "the sealed seeds neither confirm nor exclude the improvement",
+            Verdict::Dropped => "the search found no improvement; no level was spent",
+        }
+    }
 }
 
 /// Outcome of a test.

@@ -16,23 +16,27 @@ mod seal;
 mod study;
 mod verify;
 
-use std::{io, thread, time::Duration};
+use std::{io, slice, thread, time::Duration};
 
 use serde::Serialize;
 
 pub use self::{
-    attempts::kept_for_questions,
+    attempts::{altered_calls, kept_for_questions},
     judge::{Effect, Verdict},
     ledger::{Archive, Conclusion, Entry, Event, Evidence, Grant, Ledger, LedgerError, Noise},
     question::{Direction, Proposal, Question},
     runner::{RunError, run_jobs},
     verify::{Checked, verify},
 };
-use self::{referee::Referee, seal::Secret, study::Subject};
+use self::{
+    referee::{NOISE, Referee},
+    seal::Secret,
+    study::Subject,
+};
 use crate::{
     batches::SearchError,
     export::bundle::BundleError,
-    format::say,
+    format::{count, say},
     host::devices::DeviceError,
     plan::NothingSelected,
     recipe::RecipeError,
@@ -143,6 +147,26 @@ pub enum ProposeError {
         /// Key of the record.
         record: Key,
     },
+    /// A sealed job that began is not among those of the confirmation any more.
+    #[error(
+        "question {question} is open, and {} of its confirmation that began are not among its jobs any more: the seeds of the recipe, its jobs or the ledger were changed since its level was granted; undo the change, and the same command goes on", count(*.jobs, "sealed job")
+    )]
+    LeftOut {
+        /// Number of the question.
+        question: usize,
+        /// Jobs that began.
+        jobs: usize,
+    },
+    /// A record of a sealed job that no attempt at it has made.
+    #[error(
+        "question {question} is open, and the record {short} of its confirmation was made by no attempt at it, but elsewhere or before; `sweep cache rm {short}` removes it, and the same command goes on", short = .record.short()
+    )]
+    Foreign {
+        /// Number of the question.
+        question: usize,
+        /// Key of the record.
+        record: Key,
+    },
     /// A job failed.
     #[error("{0} jobs failed, and the question is still open; the same command runs them again")]
     Failed(usize),
@@ -175,6 +199,10 @@ pub struct Cost {
     pub cached: usize,
     /// Jobs of the search that are to run.
     pub open: usize,
+    /// Jobs that measure the noise of the baseline, if that is not known yet.
+    pub noise: usize,
+    /// Jobs of a sealed seed.
+    pub pair: usize,
     /// Expected seconds of all jobs that are to run, one after the other; `None` if nothing is known of their durations.
     pub seconds: Option<f64>,
 }
@@ -194,7 +222,7 @@ pub struct Answer {
     pub question: Question,
     /// Cost; empty for what was asked before.
     pub cost: Cost,
-    /// Noise of the baseline: the standard deviation over seeds, in the metric's base unit.
+    /// Noise of the baseline: the standard deviation over seeds, in the metric's unit.
     pub noise: Option<f64>,
     /// The level that the question has, or would have as the next one.
     pub level: f64,
@@ -224,7 +252,7 @@ pub fn propose(proposal: &Proposal, store: &Store, dry: bool) -> Result<Answer, 
     if !(proposal.least.is_finite() && proposal.least > 0.0) {
         return Err(ProposeError::Least);
     }
-    let subject = Subject::new(proposal, store)?;
+    let mut subject = Subject::new(proposal, store)?;
     let question = question(&subject)?;
     let _lock = if dry { None } else { Some(lock(store)?) };
     let ledger = Ledger::read(store)?;
@@ -251,10 +279,12 @@ pub fn propose(proposal: &Proposal, store: &Store, dry: bool) -> Result<Answer, 
         return Ok(Answer { asked: Some(*number), asked_at: Some(*at), conclusion: Some(end), ..known });
     }
     let (question, number) = asked.map_or((question, None), |(number, _, known)| (known, Some(number)));
+    let altered = number.and_then(|asked| ledger.grant(asked)).map(|grant| subject.hold_to(grant, &question));
     if dry {
         return estimate(&subject, &ledger, question, number);
     }
-    Referee { subject, ledger, question, secret: Secret::open(store)? }.judge(number)
+    let altered = altered.unwrap_or_default();
+    Referee { subject, ledger, question, secret: Secret::open(store)? }.judge(number, altered)
 }
 
 /// The question that a proposal means.
@@ -308,7 +338,13 @@ fn estimate(
     let expected = grant.map(|grant| (grant.pairs, grant.power)).or(expected);
     let (pairs, power) = expected.unzip();
     let seconds = known.map(|[open, pair]| open + pair * pairs.unwrap_or(most) as f64);
-    answer.cost = Cost { cached: wanted.cached, open: wanted.open, seconds };
+    let noise = if answer.noise.is_none() {
+        NOISE * subject.jobs_of_seed(slice::from_ref(&subject.proposal.recipe))?
+    } else {
+        0
+    };
+    let pair = subject.jobs_of_seed(&subject.both())?;
+    answer.cost = Cost { cached: wanted.cached, open: wanted.open, noise, pair, seconds };
     Ok(Answer { asked, pairs, power, ..answer })
 }
 

@@ -23,7 +23,7 @@ pub struct Proposal {
     pub metric: String,
     /// Its better direction.
     pub better: Direction,
-    /// The least improvement that matters, above zero, in the metric's base unit.
+    /// The least improvement that matters, above zero, in the metric's unit.
     pub least: f64,
     /// Most sealed seeds.
     pub most: usize,

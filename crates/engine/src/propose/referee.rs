@@ -1,9 +1,6 @@
 //! A question on its way to a verdict: noise, search, level, sealed seeds.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    path::PathBuf,
-};
+use std::{collections::BTreeSet, path::PathBuf};
 
 use fs_err as fs;
 
@@ -11,22 +8,24 @@ use super::{
     Answer, ProposeError, Standing, answer,
     attempts::Attempts,
     judge::{self, Effect, Verdict},
-    ledger::{self, Archive, Conclusion, Event, Grant, Ledger, Noise},
+    ledger::{self, Archive, Conclusion, Event, Grant, Ledger, LedgerError, Noise},
     question::Question,
-    seal::{Secret, reveal, seal, seeds},
+    seal::{Secret, nonce, reveal, seal, seeds},
     study::Subject,
 };
 use crate::{
     analysis::Results,
     export::bundle,
     format::say,
+    host::replaced::{Outlives, Readers, replace},
+    plan::Plan,
     recipe::Request,
     render::{Page, Report},
     stats::{Sample, online},
 };
 
 /// Seeds with which the noise of a baseline is measured.
-const NOISE: usize = 5;
+pub(super) const NOISE: usize = 5;
 
 /// Folder of the bundles, below the results.
 pub(super) const FOLDER: &str = "proposals";
@@ -49,15 +48,18 @@ struct Confirmed {
     key: String,
     /// Sealed jobs that began more than once.
     repeated: usize,
+    /// Calls that differed from the granted question.
+    altered: usize,
     /// Digest of the list of attempts.
     attempts: String,
 }
 
 impl Referee<'_> {
-    pub(super) fn judge(mut self, asked: Option<usize>) -> Result<Answer, ProposeError> {
+    /// Judges a question; `altered` is in what the proposal differs from it, if it has a level.
+    pub(super) fn judge(mut self, asked: Option<usize>, altered: Vec<String>) -> Result<Answer, ProposeError> {
         self.ledger.open(&self.secret.digest(), &self.secret.file)?;
         if let Some(grant) = asked.and_then(|asked| self.ledger.grant(asked)) {
-            self.same_code(grant)?;
+            self.hold(grant, altered)?;
         }
         let noise = self.noise()?;
         if noise.sd <= 0.0 {
@@ -77,11 +79,11 @@ impl Referee<'_> {
         let seconds = self.subject.seconds(&searched)?;
         let is_granted = self.ledger.grant(asked).is_some();
         let end = if search.mean > 0.0 || is_granted {
-            let Confirmed { verdict, effect, evidence, seconds: more, key, repeated, attempts } =
+            let Confirmed { verdict, effect, evidence, seconds: more, key, repeated, altered, attempts } =
                 self.confirm(asked, &noise)?;
             let bundle = Some(self.archive(asked, &effect.seeds, Some(key))?);
             let (confirmed, evidence, seconds) = (Some(effect), Some(evidence), seconds + more);
-            Conclusion { asked, verdict, search, confirmed, evidence, seconds, bundle, repeated, attempts }
+            Conclusion { asked, verdict, search, confirmed, evidence, seconds, bundle, repeated, altered, attempts }
         } else {
             let bundle = Some(self.archive(asked, &[], None)?);
             let (verdict, attempts) = (Verdict::Dropped, String::new());
@@ -94,16 +96,12 @@ impl Referee<'_> {
                 seconds,
                 bundle,
                 repeated: 0,
+                altered: 0,
                 attempts,
             }
         };
         self.ledger.add(Event::Concluded(Box::new(end.clone())))?;
-        let reason = match end.verdict {
-            Verdict::Accepted => "the sealed seeds confirm the improvement".to_owned(),
-            Verdict::Refuted => "the improvement is less than the least effect".to_owned(),
-            Verdict::Undecided => "the sealed seeds neither confirm nor exclude the improvement".to_owned(),
-            Verdict::Dropped => "the search found no improvement; no level was spent".to_owned(),
-        };
+        let reason = end.reason().to_owned();
         let at = self.ledger.questions().find(|(entry, _)| entry.number == asked).map(|(entry, _)| entry.at);
         let grant = self.ledger.grant(asked).cloned();
         let answer = answer(&self.ledger, self.question, Standing::Judged, reason);
@@ -119,11 +117,12 @@ impl Referee<'_> {
             return Ok(noise.clone());
         }
         let key = self.secret.key(&format!("noise {baseline}"));
-        let seeds = seeds(&key, NOISE, &self.known());
+        // Whatever the seeds of the recipe are: a change of them does not draw the noise again.
+        let seeds = seeds(&key, NOISE, &BTreeSet::new());
         say(format_args!("measuring the noise of the baseline with {NOISE} seeds"));
         let plan = self.subject.run(std::slice::from_ref(&self.subject.proposal.recipe), &seeds, None)?;
         let values = self.subject.values(&plan, self.subject.store)?;
-        let values: Vec<f64> = values.into_iter().flat_map(BTreeMap::into_values).collect();
+        let values: Vec<f64> = values.into_iter().flatten().map(|(_, value)| value).collect();
         let sd = Sample::new(&values).filter(|sample| sample.n == NOISE).and_then(|sample| sample.sd);
         let sd = sd.ok_or_else(|| ProposeError::Unpaired(self.subject.step.clone()))?;
         let noise = Noise { baseline, metric, values, sd };
@@ -138,50 +137,108 @@ impl Referee<'_> {
 
     /// Grants a level, once, and runs the sealed seeds.
     fn confirm(&mut self, asked: usize, noise: &Noise) -> Result<Confirmed, ProposeError> {
-        let digest = self.question.digest()?;
-        let key = self.secret.key(&format!("confirmation {digest}"));
         let Question { least, better, .. } = self.question;
         let grant = match self.ledger.grant(asked).cloned() {
             Some(grant) => grant,
-            None => {
-                let (test, discoveries) = (self.ledger.tests() + 1, self.ledger.discoveries());
-                let level = online::level_after(test, discoveries);
-                let (pairs, power) = judge::pairs(least, noise.sd, level, self.subject.proposal.most);
-                let code = self.subject.code()?;
-                let grant = Grant { asked, test, discoveries, level, pairs, power, seal: seal(&key), code };
-                self.ledger.add(Event::Granted(grant.clone()))?;
-                grant
-            }
+            None => self.grant(asked, noise)?,
         };
-        let sealed = seeds(&key, grant.pairs, &self.known());
-        let (pairs, level) = (grant.pairs, grant.level);
-        let mut attempts = Attempts::read(self.subject.store, asked)?;
-        if let Some(record) = attempts.lost(self.subject.store)? {
-            return Err(ProposeError::Removed { question: asked, record });
+        let key = self.key(&grant.nonce)?;
+        if seal(&key) != grant.seal {
+            return Err(LedgerError::Secret(self.secret.file.clone()).into());
         }
+        let (pairs, level) = (grant.pairs, grant.level);
+        let sealed = seeds(&key, pairs, &self.known());
+        let (subject, both) = (&self.subject, self.subject.both());
+        let mut attempts = Attempts::read(subject.store, asked)?;
+        if judge::pairs(least, noise.sd, level, subject.proposal.most).0 != pairs {
+            attempts.alter(vec!["the maximum number of sealed seeds".to_owned()])?;
+        }
+        self.same_jobs(&mut attempts, asked, &subject.plan(&both, Some(&sealed), false)?, &sealed)?;
         say(format_args!("question {asked}: confirmation with {pairs} sealed seeds at level {level:.2e}"));
-        let plan = self.subject.run(&self.subject.both(), &sealed, Some(&mut attempts));
-        let attempts = attempts.close()?;
+        let plan = subject.run(&both, &sealed, Some(&mut attempts));
+        let mut attempts = attempts.close()?;
         let plan = plan?;
         // A change while the jobs ran has been undone by now, or is found here.
-        self.same_code(&grant)?;
-        if let Some(record) = attempts.lost(self.subject.store)? {
-            return Err(ProposeError::Removed { question: asked, record });
-        }
-        let effect = self.subject.effect(&plan, &sealed)?;
+        self.hold(&grant, Vec::new())?;
+        self.same_jobs(&mut attempts, asked, &plan, &sealed)?;
+        let effect = subject.effect(&plan, &sealed)?;
         let (verdict, evidence) = effect.judge(better.sign(), least, level);
-        let (seconds, key) = (self.subject.seconds(&plan)?, reveal(&key));
-        let (repeated, attempts) = (attempts.repeated(), attempts.digest()?);
-        Ok(Confirmed { verdict, effect, evidence, seconds, key, repeated, attempts })
+        let (seconds, key) = (subject.seconds(&plan)?, reveal(&key));
+        let (repeated, altered, attempts) = (attempts.repeated(), attempts.altered(), attempts.digest()?);
+        Ok(Confirmed { verdict, effect, evidence, seconds, key, repeated, altered, attempts })
     }
 
-    /// Checks that the code is that of the search, after which the level was granted.
-    fn same_code(&self, grant: &Grant) -> Result<(), ProposeError> {
+    /// The key of the sealed seeds.
+    fn key(&self, nonce: &str) -> Result<[u8; 32], ProposeError> {
+        let digest = self.question.digest()?;
+        let separator = if nonce.is_empty() { "" } else { " " };
+        Ok(self.secret.key(&format!("confirmation {digest}{separator}{nonce}")))
+    }
+
+    /// Grants the question a level for the present seeds, parameters and code of the search.
+    fn grant(&mut self, asked: usize, noise: &Noise) -> Result<Grant, ProposeError> {
+        let subject = &self.subject;
+        if !Attempts::read(subject.store, asked)?.is_empty() {
+            let reason = "has sealed jobs that began, and no level: a later entry was removed".to_owned();
+            return Err(LedgerError::Broken { number: asked, reason }.into());
+        }
+        let (test, discoveries) = (self.ledger.tests() + 1, self.ledger.discoveries());
+        let level = online::level_after(test, discoveries);
+        let (pairs, power) = judge::pairs(self.question.least, noise.sd, level, subject.proposal.most);
+        let nonce = nonce()?;
+        let seal = seal(&self.key(&nonce)?);
+        let (searched, code, parameters) = (subject.seeds.clone(), subject.code()?, Some(subject.parameters()?));
+        let grant = Grant { asked, test, discoveries, level, pairs, power, seal, code, searched, nonce, parameters };
+        self.ledger.add(Event::Granted(grant.clone()))?;
+        Ok(grant)
+    }
+
+    /// Checks that code and parameters are those of the search, after which the level was granted. Counts a call that differs in
+    /// these, or in what `altered` names.
+    fn hold(&self, grant: &Grant, mut altered: Vec<String>) -> Result<(), ProposeError> {
         let (before, now) = (&grant.code, &self.subject.code()?);
         let names: BTreeSet<&String> = before.keys().chain(now.keys()).collect();
-        let changed: Vec<String> =
+        let mut changed: Vec<String> =
             names.into_iter().filter(|name| before.get(*name) != now.get(*name)).cloned().collect();
+        if grant.parameters.is_some_and(|before| self.subject.parameters().is_ok_and(|now| now != before)) {
+            changed.push("the parameters of its jobs, or what is measured of them".to_owned());
+        }
+        if !altered.is_empty() {
+            let (question, by) = (grant.asked, altered.join(" and "));
+            say(format_args!(
+                "note: question {question} is open and keeps what was granted: {by} changed since; the call is counted"
+            ));
+        }
+        altered.extend(changed.iter().cloned());
+        if !altered.is_empty() {
+            Attempts::read(self.subject.store, grant.asked)?.alter(altered)?;
+        }
         if changed.is_empty() { Ok(()) } else { Err(ProposeError::Changed { question: grant.asked, changed }) }
+    }
+
+    /// Checks that every sealed job that began is in the plan, and that its record is the one of the attempt. Counts a call
+    /// without them.
+    fn same_jobs(
+        &self,
+        attempts: &mut Attempts,
+        question: usize,
+        plan: &Plan,
+        sealed: &[i64],
+    ) -> Result<(), ProposeError> {
+        let store = self.subject.store;
+        let planned: Result<BTreeSet<_>, _> = plan.jobs().map(|(_, job)| job.identity.base_key()).collect();
+        let left_out = attempts.started().difference(&planned?).count();
+        let refused = if left_out > 0 {
+            ProposeError::LeftOut { question, jobs: left_out }
+        } else if let Some(record) = attempts.lost(store)? {
+            ProposeError::Removed { question, record }
+        } else if let Some(record) = attempts.foreign(store, plan, self.subject.measuring(plan, sealed))? {
+            ProposeError::Foreign { question, record }
+        } else {
+            return Ok(());
+        };
+        attempts.alter(vec!["the records of its sealed jobs".to_owned()])?;
+        Err(refused)
     }
 
     /// Writes the bundle of the search and of the sealed seeds.
@@ -194,16 +251,13 @@ impl Referee<'_> {
         for study in &plan.studies {
             Report::new(&plan, study, &done, store).write(store.results(), Page::IfStale)?;
         }
-        let folder = PathBuf::from(FOLDER);
-        fs::create_dir_all(store.results().join(&folder))?;
-        let file = folder.join(format!("{asked:06}.sweep.tar"));
+        let file = PathBuf::from(FOLDER).join(format!("{asked:06}.sweep.tar"));
         let mut text = Vec::new();
         let request = Request { paths: &paths, set: &[], axes: &axes, scale: None, only: &[] };
-        bundle::write(&plan, &request, store, &mut text)?;
-        let beside = tempfile::NamedTempFile::new_in(store.beside()?)?;
-        fs::write(beside.path(), &text)?;
-        beside.as_file().sync_all()?;
-        beside.persist(store.results().join(&file)).map_err(|error| error.error)?;
+        // The ledger's bundles prove verdicts; they need no inputs.
+        bundle::write(&plan, &request, store, 0, &mut text)?;
+        fs::create_dir_all(store.results().join(FOLDER))?;
+        replace(&store.results().join(&file), &text, Readers::Owner, Outlives::Machine)?;
         Ok(Archive { file, blake3: ledger::digest(&text), key })
     }
 }

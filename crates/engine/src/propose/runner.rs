@@ -48,6 +48,14 @@ impl RunError {
     }
 }
 
+/// The bound that the environment sets on the jobs at once, as for `sweep run`.
+fn jobs_at_once() -> Result<Option<usize>, RunError> {
+    let Some(text) = std::env::var_os("SWEEP_JOBS") else { return Ok(None) };
+    let jobs = text.to_str().and_then(|text| text.parse::<u16>().ok()).filter(|jobs| *jobs > 0);
+    let invalid = || io::Error::other(format!("it is {}, and must be an integer from 1 to 65535", text.display()));
+    Ok(Some(usize::from(jobs.ok_or_else(invalid).map_err(RunError::io("cannot use `SWEEP_JOBS`"))?)))
+}
+
 /// Runs the wanted jobs of a plan. `wanted` has every job, in the plan's order; `observer` is told of every event, too.
 pub fn run_jobs(
     plan: &Plan,
@@ -66,7 +74,7 @@ pub fn run_jobs(
     let signals = Signals::catch().map_err(RunError::io("cannot catch signals"))?;
     store.create().map_err(RunError::io("cannot write to the store"))?;
     let _in_use = store.hold().map_err(RunError::io("cannot write to the store"))?;
-    let (limits, gpus) = run::allocation::share(device.as_ref(), None);
+    let (limits, gpus) = run::allocation::share(device.as_ref(), jobs_at_once()?);
     let limits = run::allocation::with_gpu_memory(limits, &gpus, plan);
     let history = History::default();
     let manifest = Manifest::new(plan, wanted, &limits, Through::Local, &history);

@@ -31,8 +31,7 @@ impl Secret {
         }
         let aside = store.beside()?;
         fs::create_dir_all(&folder)?;
-        let mut drawn = [0; BYTES];
-        fs::File::open("/dev/urandom")?.read_exact(&mut drawn)?;
+        let drawn = draw()?;
         // Only its owner may read it, as temporary files are made.
         let mut beside = tempfile::NamedTempFile::new_in(aside)?;
         failpoints::write_all(&mut beside, &drawn, "secret: file made", "secret: in the file")?;
@@ -57,6 +56,17 @@ impl Secret {
     pub(super) fn key(&self, purpose: &str) -> [u8; BYTES] {
         *blake3::keyed_hash(&self.bytes, purpose.as_bytes()).as_bytes()
     }
+}
+
+/// A text that nobody can guess.
+pub(super) fn nonce() -> io::Result<String> {
+    Ok(reveal(&draw()?))
+}
+
+fn draw() -> io::Result<[u8; BYTES]> {
+    let mut drawn = [0; BYTES];
+    fs::File::open("/dev/urandom")?.read_exact(&mut drawn)?;
+    Ok(drawn)
 }
 
 /// The digest of a key, which commits to its seeds without revealing them.

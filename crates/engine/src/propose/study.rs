@@ -12,7 +12,8 @@ use super::{
     attempts::Attempts,
     code::{Code, code},
     judge::Effect,
-    question::Proposal,
+    ledger::Grant,
+    question::{Proposal, Question},
     runner::run_jobs,
 };
 use crate::{
@@ -20,7 +21,7 @@ use crate::{
     host,
     plan::{JobId, Plan, Point, Study, normal},
     recipe::{Draft, Executor, Request, Step},
-    record::Key,
+    record::{Key, input_paths, without_keys},
     run::{Disposition, History, Observer, Standing, Summary},
     store::Store,
 };
@@ -82,6 +83,19 @@ impl<'a> Subject<'a> {
         Ok(subject)
     }
 
+    /// Takes the seeds that the search of a granted question had. Returns the other differences between the proposal and the question.
+    pub(super) fn hold_to(&mut self, grant: &Grant, question: &Question) -> Vec<String> {
+        let mut altered = Vec::new();
+        if !grant.searched.is_empty() && self.seeds != grant.searched {
+            altered.push("the seeds of the recipe".to_owned());
+            self.seeds.clone_from(&grant.searched);
+        }
+        if self.proposal.least.total_cmp(&question.least).is_ne() {
+            altered.push("the least effect".to_owned());
+        }
+        altered
+    }
+
     /// The files of the baseline and of the candidate.
     pub(super) fn both(&self) -> [PathBuf; 2] {
         [self.proposal.recipe.clone(), self.proposal.delta.clone()]
@@ -117,6 +131,12 @@ impl<'a> Subject<'a> {
         }
         let keys: Result<BTreeSet<Key>, _> = points.iter().map(|(_, id)| plan.job(*id).identity.base_key()).collect();
         Ok(Key::of_json(&keys?)?)
+    }
+
+    /// Number of jobs that each further seed takes.
+    pub(super) fn jobs_of_seed(&self, paths: &[PathBuf]) -> Result<usize, ProposeError> {
+        let jobs = |seeds: &[i64]| Ok::<_, ProposeError>(self.plan(paths, Some(seeds), false)?.selection()?.len());
+        Ok(jobs(&[CANONICAL, CANONICAL + 1])?.saturating_sub(jobs(&[CANONICAL])?))
     }
 
     /// The jobs that a run takes.
@@ -166,6 +186,28 @@ impl<'a> Subject<'a> {
         Ok(code(&plan, plan.selection()?)?)
     }
 
+    /// The digest of the parameters of the search's jobs, wherever their input files are. The question does not contain all
+    /// of them: some only choose what is measured.
+    pub(super) fn parameters(&self) -> Result<Key, ProposeError> {
+        let plan = self.plan(&self.both(), Some(&self.seeds), false)?;
+        let jobs: BTreeSet<JobId> = plan.selection()?.into_iter().collect();
+        let mut all = Vec::new();
+        for job in jobs.into_iter().map(|id| plan.job(id)) {
+            let mut values = job.values.clone();
+            for param in job.task.params() {
+                let value = values.get_mut(param.name).into_iter();
+                value.flat_map(|value| input_paths(param.kind, value)).for_each(|(_, path)| path.clear());
+            }
+            all.push((job.label.to_string(), without_keys(&serde_json::to_string(&values)?)));
+        }
+        Ok(Key::of_json(&all)?)
+    }
+
+    /// The jobs that measure with these seeds, in both recipes.
+    pub(super) fn measuring(&self, plan: &Plan, seeds: &[i64]) -> BTreeSet<JobId> {
+        measuring(plan, seeds, &self.step, &self.proposal.at)
+    }
+
     /// The values of each recipe of a plan, by seed.
     pub(super) fn values(&self, plan: &Plan, store: &Store) -> Result<Vec<Values>, ProposeError> {
         values(plan, store, &self.step, &self.proposal.at, &self.proposal.metric)
@@ -207,7 +249,14 @@ pub(super) fn paired(values: &[Values], seeds: &[i64], sign: f64) -> Option<Effe
     Effect::new(seeds.to_vec(), of(old)?, of(new)?, sign)
 }
 
-/// The values of a metric of each recipe of a plan by seed, as means over the selected configurations.
+/// The jobs of the selected configurations of a step with these seeds, in all recipes of a plan.
+pub(super) fn measuring(plan: &Plan, seeds: &[i64], step: &str, at: &[String]) -> BTreeSet<JobId> {
+    let points = plan.studies.iter().flat_map(|study| points(study, step, at));
+    points.filter(|(point, _)| seed(point).is_some_and(|seed| seeds.contains(&seed))).map(|(_, id)| id).collect()
+}
+
+/// The values of a metric of each recipe of a plan by seed, as means over the jobs of the selected configurations. A job that
+/// several points mean counts once, because a question is about jobs.
 pub(super) fn values(
     plan: &Plan,
     store: &Store,
@@ -218,8 +267,12 @@ pub(super) fn values(
     let mut all = Vec::new();
     for study in &plan.studies {
         let mut sums: BTreeMap<i64, (f64, usize)> = BTreeMap::new();
+        let mut counted = HashSet::new();
         for (point, id) in points(study, step, at) {
             let Some(seed) = seed(point) else { return Err(ProposeError::NoSeeds(step.to_owned())) };
+            if !counted.insert((seed, id)) {
+                continue;
+            }
             let Some(record) = store.get(plan.job(id).key)? else { continue };
             let metrics = &record.outcome.metrics;
             let Some(found) = metrics.get(metric) else {
@@ -240,7 +293,7 @@ fn points<'s>(study: &'s Study, step: &str, at: &[String]) -> Vec<(&'s Point, Jo
     let holds = |point: &Point| {
         at.iter().all(|condition| {
             let (axis, value) = condition.split_once('=').unwrap_or((condition, ""));
-            point.get(axis).is_some_and(|found| found.to_string() == value)
+            point.is_at(axis, value)
         })
     };
     study.steps[index].iter().filter(|(point, _)| holds(point)).map(|(point, id)| (point, *id)).collect()

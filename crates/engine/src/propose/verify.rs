@@ -1,6 +1,7 @@
 //! Verification of the ledger: its chain, its levels, its bundles, and the searches and verdicts from the records in them.
 
 use std::{
+    collections::BTreeSet,
     io::{self, BufReader},
     path::Path,
 };
@@ -16,9 +17,15 @@ use super::{
     question::Question,
     referee::FOLDER,
     seal::{revealed, seal, seeds},
-    study::{paired, values},
+    study::{measuring, paired, values},
 };
-use crate::{export::bundle, store::Store};
+use crate::{
+    export::bundle,
+    format::count,
+    plan::{JobId, Plan},
+    record::Key,
+    store::Store,
+};
 
 /// Result of a verification.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -52,6 +59,7 @@ pub fn verify(store: &Store) -> Result<Checked, ProposeError> {
             Err(error) => checked.defects.push(format!("question {asked}: {error}")),
         }
     }
+    checked.defects.extend(ungranted(store, &ledger)?);
     checked.defects.extend(strays(store, &ledger)?);
     Ok(checked)
 }
@@ -78,6 +86,38 @@ fn strays(store: &Store, ledger: &Ledger) -> io::Result<Vec<String>> {
     Ok(strays)
 }
 
+/// The jobs that have records, whatever their code is.
+fn records(store: &Store, plan: &Plan, jobs: impl IntoIterator<Item = JobId>) -> Result<BTreeSet<Key>, ProposeError> {
+    let mut found = BTreeSet::new();
+    for id in jobs {
+        if let Some(record) = store.get(plan.job(id).key)? {
+            found.insert(record.identity.base_key()?);
+        }
+    }
+    Ok(found)
+}
+
+/// The questions without a level of which sealed jobs began.
+fn ungranted(store: &Store, ledger: &Ledger) -> io::Result<Vec<String>> {
+    let found = match fs::read_dir(store.ledger()) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        found => found?,
+    };
+    let mut cut = Vec::new();
+    for entry in found {
+        let name = entry?.file_name();
+        let number = name.to_str().and_then(|name| name.strip_suffix(".attempts")?.parse::<usize>().ok());
+        if number.is_some_and(|number| ledger.grant(number).is_none()) {
+            cut.push(format!(
+                "{} lists sealed jobs of a question without a level: the end of the ledger was cut",
+                name.display()
+            ));
+        }
+    }
+    cut.sort();
+    Ok(cut)
+}
+
 /// The defect of a verdict; `None` if it follows from its bundle.
 fn verdict(
     store: &Store,
@@ -95,6 +135,9 @@ fn verdict(
         return defect("its bundle was changed");
     }
     let known = end.search.seeds.iter().copied().collect();
+    if grant.is_some_and(|grant| !grant.searched.is_empty() && grant.searched != end.search.seeds) {
+        return defect("its search has other seeds than at its grant");
+    }
     let drawn = match (grant, &archive.key) {
         (None, None) => None,
         (Some(grant), Some(key)) => match revealed(key).filter(|key| seal(key) == grant.seal) {
@@ -121,8 +164,19 @@ fn verdict(
         return Ok((!is_dropped).then(|| "it has a verdict without a confirmation".to_owned()));
     };
     let attempts = Attempts::read(store, end.asked)?;
-    if attempts.digest()? != end.attempts || attempts.repeated() != end.repeated {
+    let counts = (attempts.repeated(), attempts.altered());
+    if attempts.digest()? != end.attempts || counts != (end.repeated, end.altered) {
         return defect("the list of attempts at its sealed jobs was changed");
+    }
+    let bundled = records(&opened.store(), &plan, plan.jobs().map(|(id, _)| id))?;
+    let left_out = attempts.started().difference(&bundled).count();
+    if left_out > 0 {
+        let jobs = count(left_out, "sealed job");
+        return Ok(Some(format!("{jobs} that began are not in its bundle: seeds were left out after they were seen")));
+    }
+    let measuring = records(&opened.store(), &plan, measuring(&plan, &drawn, step, at))?;
+    if !measuring.is_subset(&attempts.started()) {
+        return defect("records of its sealed jobs were made by no attempt at them");
     }
     let Some(effect) = paired(&values, &drawn, sign) else {
         return defect("its bundle does not have the sealed seeds");

@@ -117,9 +117,9 @@ impl MetricChange {
 
     /// The numbers, rounded to the second digit of what is uncertain, or else of what differs.
     pub fn shown(&self) -> Shown {
-        let Self { unit, means, difference, interval, p, n, .. } = self;
+        let Self { metric, unit, means, difference, interval, p, n, .. } = self;
         let largest = means.iter().fold(0.0_f64, |largest, mean| largest.max(mean.abs()));
-        let scale = Scale::of(largest, *unit);
+        let scale = Scale::of_metric(metric, largest, *unit);
         let half = interval.map(|[low, high]| (high - low) / 2.0 / scale.factor).filter(|half| *half > 0.0);
         let digits = digits_of(half.unwrap_or(*difference / scale.factor).abs());
         let shown = |value: f64| number(value / scale.factor, digits);
@@ -270,7 +270,9 @@ fn metrics(shared: &[(&String, &SideJob, &SideJob)]) -> Vec<MetricChange> {
                 headline: headline.is_empty() || headline.contains(&name.as_str()),
                 values: Vec::new(),
             });
-            pairs.values.push((metric.value, other.value));
+            // The sides may report the same in multiples of a unit.
+            let same = metric.value_in(pairs.unit).zip(other.value_in(pairs.unit));
+            pairs.values.extend(same);
         }
     }
     let mut changes = Vec::new();

@@ -12,7 +12,7 @@ mod parquet;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use sweep_job::{Name, Task, TaskInfo, Unit, Value, current_name};
+use sweep_job::{Metric, Name, Task, TaskInfo, Unit, Value, current_name};
 
 pub use self::output::{Format, Output};
 use crate::{
@@ -29,6 +29,8 @@ pub struct Records {
     /// True if recipes define the points.
     named: bool,
     columns: Vec<Column>,
+    /// The units of metrics, and true for those that a recipe declares.
+    units: HashMap<String, (Unit, bool)>,
 }
 
 /// A record, at a point of a recipe's step if there are recipes.
@@ -160,7 +162,8 @@ impl Records {
                 }
             }
         }
-        let mut records = Self { entries: joined, rows, named: plan.is_some(), columns: Vec::new() };
+        let units = units(joined.iter().map(|(_, measured)| measured), plan);
+        let mut records = Self { entries: joined, rows, named: plan.is_some(), columns: Vec::new(), units };
         records.columns = records.known();
         Ok(records)
     }
@@ -224,7 +227,9 @@ impl Records {
             Column::Label => text(&entry.label),
             Column::Axis(name) => row.point.get(name).cloned().unwrap_or(Value::Null),
             Column::Param(name) => param(entry, name),
-            Column::Metric(name) => measured.metrics.get(name).map_or(Value::Null, |metric| Value::Float(metric.value)),
+            Column::Metric(name) => {
+                measured.metrics.get(name).map_or(Value::Null, |metric| Value::Float(self.in_unit(name, *metric)))
+            }
             Column::Task => text(&entry.identity.task),
             Column::Key => Value::Text(entry.key.to_string()),
             Column::Started => Value::Text(entry.started.to_string()),
@@ -236,13 +241,20 @@ impl Records {
         }
     }
 
+    /// A measurement in the unit of its column; one of another kind is left as it is.
+    fn in_unit(&self, name: &str, metric: Metric) -> f64 {
+        let value = match self.units.get(name) {
+            Some((unit, true)) => metric.value_as(name, *unit),
+            Some((unit, false)) => metric.value_in(*unit),
+            None => None,
+        };
+        value.unwrap_or(metric.value)
+    }
+
     /// The unit of a column's numbers.
     fn unit(&self, column: &Column) -> Unit {
         match column {
-            Column::Metric(name) => {
-                let metrics = self.rows.iter().map(|row| &self.entries[row.entry].1.metrics);
-                metrics.filter_map(|metrics| metrics.get(name)).map(|metric| metric.unit).next().unwrap_or(Unit::One)
-            }
+            Column::Metric(name) => self.units.get(name).map_or(Unit::One, |(unit, _)| *unit),
             Column::Seconds => Unit::Seconds,
             _ => Unit::One,
         }
@@ -342,6 +354,24 @@ impl Records {
         };
         self.columns.iter().filter(shown).collect()
     }
+}
+
+/// The units of metrics: those that recipes declare, or else those of the first record that has a multiple of a base unit, or
+/// of the first record.
+fn units<'m>(measured: impl Iterator<Item = &'m Measured>, plan: Option<&Plan>) -> HashMap<String, (Unit, bool)> {
+    let mut units: HashMap<String, (Unit, bool)> = HashMap::new();
+    for (name, metric) in measured.flat_map(|measured| &measured.metrics) {
+        match units.get_mut(name) {
+            Some((unit, _)) if *unit == unit.base() && metric.unit != metric.unit.base() => *unit = metric.unit,
+            Some(_) => {}
+            None => {
+                units.insert(name.clone(), (metric.unit, false));
+            }
+        }
+    }
+    let rules = plan.iter().flat_map(|plan| &plan.studies).flat_map(|study| &study.recipe.rules);
+    units.extend(rules.filter_map(|rule| Some((current_name(&rule.name.value).to_owned(), (rule.unit?, true)))));
+    units
 }
 
 /// A parameter of a record; one that is not part of the key has its default.

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use comfy_table::{CellAlignment, Table as Grid};
-use sweep_job::Value;
+use sweep_job::{Unit, Value};
 
 use super::{Answer, Heading, parquet};
 use crate::{
@@ -16,16 +16,25 @@ use crate::{
 pub enum Format {
     /// For a terminal.
     Table,
-    /// Comma-separated values in base units.
+    /// Comma-separated values.
     Csv,
-    /// A list with an object for each record; numbers in base units.
+    /// A list with an object for each record.
     Json,
-    /// A Parquet file; numbers in base units, which its metadata names.
+    /// A Parquet file, whose metadata has the units.
     Parquet,
 }
 
 /// Destination of an answer.
 pub type Output<'a> = &'a mut (dyn Write + Send);
+
+impl Heading {
+    /// Its name, with the unit if that is no base unit and the name does not say it.
+    fn said(&self) -> String {
+        let Self { name, unit, .. } = self;
+        let is_said = *unit == unit.base() || Unit::implied(name) == Some(*unit);
+        if is_said { name.clone() } else { format!("{name} ({unit})") }
+    }
+}
 
 impl Answer {
     /// Writes the answer.
@@ -75,11 +84,12 @@ impl Answer {
 
     fn scale(&self, index: usize) -> Scale {
         let sizes = self.rows.iter().filter_map(|row| row[index].as_f64()).map(f64::abs);
-        Scale::of(sizes.fold(0.0, f64::max), self.columns[index].unit)
+        let Heading { name, unit, .. } = &self.columns[index];
+        Scale::of_metric(name.trim_start_matches("metrics."), sizes.fold(0.0, f64::max), *unit)
     }
 
     fn csv(&self) -> String {
-        let mut text = csv::line(self.columns.iter().map(|column| csv::text(&column.name)));
+        let mut text = csv::line(self.columns.iter().map(|column| csv::text(&column.said())));
         for row in &self.rows {
             text += &csv::line(row.iter().map(|value| match value {
                 Value::Null => String::new(),

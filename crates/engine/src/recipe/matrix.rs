@@ -1,5 +1,7 @@
 //! A step's matrix: axes, draws, ablations.
 
+use sweep_job::Value;
+
 use super::{Condition, Span, Spanned, Template};
 
 /// Points of a step: the product of its dimensions, without the excluded points and with the included ones, filtered by
@@ -43,6 +45,8 @@ pub enum Dimension {
 pub struct Suggested {
     /// The axes.
     pub axes: Vec<Spanned<String>>,
+    /// The names of those whose values are floats, whole ones too.
+    pub floats: Vec<String>,
 }
 
 /// A name and its values.
@@ -145,6 +149,14 @@ pub struct Assignment {
     pub values: Vec<(Spanned<String>, Template)>,
     /// The whole entry.
     pub span: Span,
+}
+
+/// The mistake of two values on an axis that differ but have one text, and its remedy.
+pub(crate) fn reads_alike(axis: &str, value: &Value) -> (String, &'static str) {
+    let message = format!("axis `{axis}` has {} `{value}` and another value with the same text", value.kind());
+    let help =
+        "the names of jobs, tables and files would not tell them apart: keep one of them, or write the text otherwise";
+    (message, help)
 }
 
 impl Matrix {

@@ -12,18 +12,21 @@ mod lower;
 mod matrix;
 mod node;
 mod problem;
+mod reports;
 pub mod schema;
 mod source;
 mod template;
 
-use std::path::{Path, PathBuf};
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+};
 
 use sweep_job::TaskInfo;
 
 use crate::suggest::Domain;
 
 use self::compose::Loader;
-pub(crate) use self::template::{LONGEST, too_long};
 pub use self::{
     condition::{Condition, Filter},
     keys::{Declaration, Key},
@@ -31,15 +34,21 @@ pub use self::{
         Adaptive, Aggregate, Bound, Citation, Claim, Compare, ComparedValues, Comparison, Confirm, Effects,
         Expectation, Family, Figure, GpuCount, GpuMemory, Interactions, KeptStates, Least, MetricRule, MetricTraits,
         Metrics, Missing, Need, OfStep, Order, PaperRow, Policy, Racing, Resources, Rules, Rungs, Search, Side,
-        StatePolicy, Statement, Suggest, Table, TableKind,
+        StatePolicy, Statement, Suggest, Table, TableKind, UnitOf,
         executor::{self, BatchSystem, Executor},
     },
     matrix::{
         Ablation, Assignment, Axis, AxisValues, Design, Dimension, Draw, Factor, Matrix, Progression, Random, Suggested,
     },
+    node::typed_value,
     problem::{Collector, Problem, Problems, Warning, nearest, suggest},
     source::{Sources, Span, Spanned},
     template::{Known, Names, Reference, Scope, Template, check_references},
+};
+pub(crate) use self::{
+    matrix::reads_alike,
+    reports::register,
+    template::{LONGEST, too_long},
 };
 
 /// One study.
@@ -51,8 +60,12 @@ pub struct Recipe {
     pub about: Option<String>,
     /// The work that it is about.
     pub cite: Option<Citation>,
+    /// Its file.
+    pub file: PathBuf,
     /// The folder of its reports, relative to that of all reports.
     pub report: PathBuf,
+    /// The folder that its reports would have, and the file of another recipe that has it, as seen from the results folder.
+    pub taken: Option<(PathBuf, String)>,
     /// The flags that change the study; if it is not empty, the report is not that of the whole study.
     pub flags: String,
     /// The scale at which it runs; `None` for its plain values.
@@ -169,16 +182,6 @@ impl Request<'_> {
     }
 }
 
-/// An argument, quoted for a shell.
-pub(crate) fn quoted(argument: &str) -> String {
-    let plain = |char: char| char.is_ascii_alphanumeric() || "_-./=:,@+%".contains(char);
-    if !argument.is_empty() && argument.chars().all(plain) {
-        argument.to_owned()
-    } else {
-        format!("'{}'", argument.replace('\'', r"'\''"))
-    }
-}
-
 /// Recipes as far as they are valid, with the mistakes found so far. Planning finds the others, so that the author sees
 /// all of them at once.
 #[derive(Debug)]
@@ -220,6 +223,11 @@ impl Draft {
         Some(Self { recipes, executor, only, sources: sources.clone(), typed: typed.clone(), problems })
     }
 
+    /// Gives the recipes whose reports would replace those of other recipes of their names folders of their own.
+    pub fn tell_reports_apart(&mut self, results: &Path) {
+        reports::tell_apart(&mut self.recipes, results);
+    }
+
     /// True if a step computes on a device.
     pub fn needs_device(&self) -> bool {
         self.recipes.iter().flat_map(|recipe| &recipe.steps).any(|step| step.task.on_device)
@@ -227,6 +235,11 @@ impl Draft {
 }
 
 impl Recipe {
+    /// The folder of its reports where there is no other recipe of its name.
+    pub fn plain_report(&self) -> &Path {
+        self.taken.as_ref().map_or(&self.report, |(plain, _)| plain)
+    }
+
     /// All tables, figures and claims of the report, in the order of the text.
     pub fn shown(&self) -> impl Iterator<Item = Shown<'_>> {
         let tables = self.tables.iter().map(|table| Shown {
@@ -260,6 +273,24 @@ impl Recipe {
     pub fn metrics(&self) -> impl Iterator<Item = &str> {
         let sizes = self.claims.iter().flat_map(|claim| &claim.scale).map(|least| least.name.value.as_str());
         self.shown().flat_map(|shown| shown.metrics).chain(sizes)
+    }
+
+    /// The names of all metrics and curves that it uses: those that it shows, declares, decides by and passes on to other jobs.
+    pub(crate) fn used(&self) -> BTreeSet<String> {
+        let passed = self.steps.iter().flat_map(|step| &step.with).flat_map(|(_, template)| template.references());
+        let passed = passed.filter(|reference| matches!(reference.scope, Scope::Needs(..)));
+        let decided = self.steps.iter().filter_map(|step| step.search.as_ref());
+        let decided = decided.flat_map(|search| {
+            let by = search.rungs.as_ref().map(|rungs| &rungs.by);
+            by.into_iter()
+                .chain(search.racing.as_ref().map(|racing| &racing.by))
+                .chain(search.suggest.iter().map(|suggest| &suggest.by))
+        });
+        let names = self.metrics().chain(passed.map(|reference| reference.name.as_str()));
+        let names =
+            names.chain(decided.chain(self.rules.iter().map(|rule| &rule.name)).map(|name| name.value.as_str()));
+        // The step of a series' best value is a metric, too.
+        names.flat_map(|name| [Some(name), name.strip_suffix(".step")]).flatten().map(str::to_owned).collect()
     }
 
     /// The effects that tables and figures show.

@@ -56,22 +56,68 @@ impl Node {
         }
     }
 
+    /// Parses a value from the command line, see [`typed_value`]; `None` if a mistake makes it unreadable.
+    pub fn typed(sources: &Sources, source: u16, problems: &mut Collector) -> Option<Self> {
+        let text = sources.text(source);
+        let begins_as_yaml = text.trim_start().starts_with(['[', '{', '"', '\'']);
+        if as_yaml(text).is_none() && !begins_as_yaml {
+            let len = u32::try_from(text.len()).unwrap_or(u32::MAX);
+            let value = Value::Text(text.trim().to_owned());
+            return Some(Self { kind: NodeKind::Scalar(value), span: Span { source, start: 0, len } });
+        }
+        let node = Self::parse(sources, source, problems)?;
+        check_nulls(&node, sources, problems);
+        Some(node)
+    }
+
     /// Parses a text; `None` if a mistake makes it unreadable.
     pub fn parse(sources: &Sources, source: u16, problems: &mut Collector) -> Option<Self> {
-        let options = serde_saphyr::options! {
-            strict_booleans: true,
-            // Both are accepted here and reported in `lower`, with their places and together with all other mistakes.
-            duplicate_keys: DuplicateKeyPolicy::LastWins,
-            non_finite_float_policy: NonFiniteFloatPolicy::PassThrough,
-            with_snippet: false,
-        };
-        match parse(sources.text(source), options) {
+        match parse(sources.text(source), options()) {
             Ok(raw) => Some(lower(raw, sources, source, problems)),
             Err(error) => {
                 syntax_problem(sources, source, &error, problems);
                 None
             }
         }
+    }
+}
+
+/// Words for a value that is nothing.
+const NULLS: [&str; 4] = ["null", "~", "Null", "NULL"];
+
+/// A value on the command line: a number, `true`, `false`, `null`, a quoted text, a list or a map as YAML has them. Any
+/// other text stands for itself: YAML would read a part of it as a comment, an anchor or a tag.
+pub fn typed_value(text: &str) -> Value {
+    match as_yaml(text) {
+        Some(raw) => raw.plain(),
+        None => Value::Text(text.trim().to_owned()),
+    }
+}
+
+/// The YAML of a text on the command line, unless the text stands for itself.
+fn as_yaml(text: &str) -> Option<Raw> {
+    let text = text.trim();
+    let raw = parse(text, options()).ok()?.value;
+    let is_quoted =
+        ['"', '\''].into_iter().any(|quote| text.len() > 1 && text.starts_with(quote) && text.ends_with(quote));
+    let is_value = match &raw {
+        Raw::Scalar(Value::Null) => NULLS.contains(&text),
+        Raw::Scalar(Value::Text(_)) => is_quoted,
+        // Blanks stand before a comment or behind a tag.
+        Raw::Scalar(_) => !text.contains(char::is_whitespace),
+        Raw::List(_) => text.starts_with('['),
+        Raw::Map(_) => text.starts_with('{'),
+    };
+    is_value.then_some(raw)
+}
+
+fn options() -> Options {
+    serde_saphyr::options! {
+        strict_booleans: true,
+        // Both are accepted here and reported in `lower`, with their places and together with all other mistakes.
+        duplicate_keys: DuplicateKeyPolicy::LastWins,
+        non_finite_float_policy: NonFiniteFloatPolicy::PassThrough,
+        with_snippet: false,
     }
 }
 
@@ -85,6 +131,19 @@ enum Raw {
     Scalar(Value),
     List(Vec<serde_saphyr::Spanned<Raw>>),
     Map(Vec<(serde_saphyr::Spanned<String>, serde_saphyr::Spanned<Raw>)>),
+}
+
+impl Raw {
+    /// The value without places.
+    fn plain(self) -> Value {
+        match self {
+            Self::Scalar(value) => value,
+            Self::List(items) => Value::List(items.into_iter().map(|item| item.value.plain()).collect()),
+            Self::Map(entries) => {
+                Value::Map(entries.into_iter().map(|(key, value)| (key.value, value.value.plain())).collect())
+            }
+        }
+    }
 }
 
 impl<'de> Deserialize<'de> for Raw {
@@ -187,6 +246,20 @@ fn duplicate(key: &Spanned<String>, first: Span, sources: &Sources, problems: &m
         .label(first, "first here")
         .help("remove one of them, or give it another name");
     problems.push(key.span, problem);
+}
+
+/// A value without a word for it, such as that of `[a, &b]`, is no value on the command line.
+fn check_nulls(node: &Node, sources: &Sources, problems: &mut Collector) {
+    match &node.kind {
+        NodeKind::Scalar(Value::Null) if !NULLS.contains(&sources.slice(node.span).trim()) => {
+            let problem = Problem::new(sources, node.span, "there is no value here", "empty")
+                .help("write `null` for no value, and quotes around a text: `\"&a\"`");
+            problems.push(node.span, problem);
+        }
+        NodeKind::Scalar(_) => {}
+        NodeKind::List(items) => items.iter().for_each(|item| check_nulls(item, sources, problems)),
+        NodeKind::Map(entries) => entries.iter().for_each(|entry| check_nulls(&entry.value, sources, problems)),
+    }
 }
 
 /// `017` is 15 in YAML 1.1 and 17 in YAML 1.2, so it must be written unambiguously; and infinities are not valid

@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use sweep_job::{Part, Value, tasks::FLAGS};
+use sweep_job::{Part, Spelling, Value, tasks::FLAGS};
 
+mod check;
+
+pub use self::check::check_references;
 use super::{
-    foreign,
     node::{Node, NodeKind},
-    problem::{Collector, Problem, suggest},
+    problem::{Collector, Problem},
     source::{Sources, Span, Spanned},
 };
 use crate::record::Product;
@@ -205,18 +207,20 @@ impl Template {
     }
 
     /// The value, with the place that it came from: for `${{ params.iters }}` the place of the value of `iters`. `None`
-    /// if a name is unknown or the text is too long, which [`check_references`] has reported, or if a result is not
-    /// known yet.
+    /// if a name is unknown or the text is too long, which [`check_references`] has reported, if a result is not known
+    /// yet, or if the point lacks an axis.
     pub fn resolve(&self, params: &Names, matrix: &Names) -> Option<Spanned<Value>> {
-        self.resolve_with(params, matrix, &|_| None)
+        self.resolve_with(params, matrix, Spelling::Canonical, &|_| None)
     }
 
-    /// Resolves the value with `needs`, which returns results of needed jobs. In a list, an expression whose value is a
-    /// list inserts all of its items.
+    /// Resolves the value with `needs`, which returns results of needed jobs. Numbers within texts are in a spelling. In a
+    /// list, an expression whose value is a list inserts all of its items. A map lacks the entries whose axes the point
+    /// lacks.
     pub fn resolve_with(
         &self,
         params: &Names,
         matrix: &Names,
+        spelling: Spelling,
         needs: &dyn Fn(&Reference) -> Option<Value>,
     ) -> Option<Spanned<Value>> {
         let look_up = |reference: &Reference| match reference.scope {
@@ -225,6 +229,7 @@ impl Template {
             Scope::Needs(..) => needs(reference).map(|value| Spanned::new(value, self.span)),
             Scope::Flags => Some(Spanned::new(Value::Text(FLAGS.to_owned()), self.span)),
         };
+        let resolved = |part: &Self| Some(part.resolve_with(params, matrix, spelling, needs)?.value);
         match &self.kind {
             TemplateKind::Literal(value) => Some(Spanned::new(value.clone(), self.span)),
             TemplateKind::Whole(reference) => look_up(reference),
@@ -235,7 +240,7 @@ impl Template {
                 for piece in pieces {
                     match piece {
                         Piece::Text(piece) => text.push_str(piece),
-                        Piece::Reference(reference) => text.push_str(&look_up(reference)?.value.to_string()),
+                        Piece::Reference(reference) => text.push_str(&look_up(reference)?.value.spelled(spelling)),
                     }
                 }
                 Some(Spanned::new(Value::Text(text), self.span))
@@ -243,7 +248,7 @@ impl Template {
             TemplateKind::List(templates) => {
                 let mut items = Vec::with_capacity(templates.len());
                 for template in templates {
-                    match (template.resolve_with(params, matrix, needs)?.value, &template.kind) {
+                    match (resolved(template)?, &template.kind) {
                         (Value::List(several), TemplateKind::Whole(Reference { scope: Scope::Needs(..), .. })) => {
                             items.extend(several);
                         }
@@ -253,108 +258,52 @@ impl Template {
                 Some(Spanned::new(Value::List(items), self.span))
             }
             TemplateKind::Map(entries) => {
-                let resolved = |value: &Self| Some(value.resolve_with(params, matrix, needs)?.value);
-                let entries = entries.iter().map(|(key, value)| Some((key.clone(), resolved(value)?)));
+                let entries = entries.iter().filter(|(_, value)| !value.is_left_out(matrix));
+                let entries = entries.map(|(key, value)| Some((key.clone(), resolved(value)?)));
                 Some(Spanned::new(Value::Map(entries.collect::<Option<_>>()?), self.span))
             }
         }
     }
-}
 
-/// Reports every expression with an unknown name, and every value that params make too long.
-pub fn check_references(
-    template: &Template,
-    params: &Names,
-    known: Known<'_>,
-    sources: &Sources,
-    problems: &mut Collector,
-) {
-    for reference in template.references() {
-        let span = reference.span;
-        let name = reference.name.as_str();
-        let problem = match (&reference.scope, known) {
-            (Scope::Params, _) if !params.contains_key(name) => {
-                Problem::new(sources, span, format!("unknown param `{name}`"), "no param has this name")
-                    .maybe_help(suggest(name, "params", params.keys().map(String::as_str)))
-                    .maybe_help(params.is_empty().then(|| "this recipe has no `params`".into()))
-            }
-            (Scope::Matrix, Known { axes: None, .. }) => {
-                Problem::new(sources, span, "an axis cannot be used here", "only `params` are known here")
-            }
-            (Scope::Matrix, Known { axes: Some(axes), .. }) if !axes.contains(&name) => {
-                Problem::new(sources, span, format!("unknown axis `{name}`"), "no axis has this name")
-                    .maybe_help(suggest(name, "axes of this step", axes.iter().copied()))
-                    .maybe_help(axes.is_empty().then(|| "this step has no `matrix`".into()))
-            }
-            (Scope::Flags, Known { flags, .. }) if !flags || !template.has_item(span) => {
-                let message = "`${{ flags }}` cannot be used here";
-                Problem::new(sources, span, message, "not an item of the `argv` of a `command`")
-                    .help(format!("it stands for whole arguments: `argv: [python, train.py, \"{FLAGS}\"]`"))
-            }
-            (Scope::Needs(..), Known { needs: None, .. }) => {
-                let message = "what a job leaves cannot be used here";
-                Problem::new(sources, span, message, "only `params` are known here")
-                    .help("it is known when the job has run; use it in `with`")
-            }
-            (Scope::Needs(step, _), Known { needs: Some(needs), .. }) if !needs.contains(&step.as_str()) => {
-                let message = format!("`{step}` is not a step that this one needs");
-                Problem::new(sources, span, message, "not in `needs`").help(
-                    suggest(step, "needed steps", needs.iter().copied())
-                        .unwrap_or_else(|| format!("add `needs: [{step}]`")),
-                )
-            }
-            _ => continue,
+    /// True if this is the value of an axis that a point lacks, so that the point has no such value.
+    pub fn is_left_out(&self, matrix: &Names) -> bool {
+        matches!(&self.kind, TemplateKind::Whole(reference) if reference.is_lacking(matrix))
+    }
+
+    /// An expression within a text or a list whose axis a point lacks.
+    pub fn lacking(&self, matrix: &Names) -> Option<&Reference> {
+        match &self.kind {
+            TemplateKind::Literal(_) | TemplateKind::Whole(_) => None,
+            TemplateKind::Mixed(_) => self.references().into_iter().find(|reference| reference.is_lacking(matrix)),
+            TemplateKind::List(items) => items.iter().find_map(|item| match &item.kind {
+                TemplateKind::Whole(reference) => Some(reference).filter(|reference| reference.is_lacking(matrix)),
+                _ => item.lacking(matrix),
+            }),
+            TemplateKind::Map(entries) => entries.iter().find_map(|(_, value)| value.lacking(matrix)),
+        }
+    }
+
+    /// True if numbers in its value have two [spellings](Spelling).
+    pub fn is_respelled(&self, params: &Names, matrix: &Names) -> bool {
+        let of = |reference: &Reference| match reference.scope {
+            Scope::Params => params.get(&reference.name).is_some_and(|value| value.value.is_respelled()),
+            Scope::Matrix => matrix.get(&reference.name).is_some_and(|value| value.value.is_respelled()),
+            Scope::Needs(..) | Scope::Flags => false,
         };
-        problems.push(span, problem);
-    }
-    check_foreign(template, params, known, sources, problems);
-    let size = template.size(params, &Names::new());
-    if size > LONGEST {
-        too_long(template, size, sources, problems);
+        match &self.kind {
+            TemplateKind::Literal(value) => value.is_respelled(),
+            TemplateKind::Whole(reference) => of(reference),
+            TemplateKind::Mixed(_) => self.references().into_iter().any(of),
+            TemplateKind::List(items) => items.iter().any(|item| item.is_respelled(params, matrix)),
+            TemplateKind::Map(entries) => entries.iter().any(|(_, value)| value.is_respelled(params, matrix)),
+        }
     }
 }
 
-/// Reports names that are known here, but written in the notation of another tool, which would stay plain text.
-fn check_foreign(template: &Template, params: &Names, known: Known<'_>, sources: &Sources, problems: &mut Collector) {
-    let mut check = |text: &str| {
-        let shift = sources.slice(template.span).find(text);
-        for found in foreign::references(text) {
-            let is_known = match found.scope {
-                "params" => params.contains_key(found.name),
-                _ => known.axes.is_some_and(|axes| axes.contains(&found.name)),
-            };
-            if !is_known {
-                continue;
-            }
-            // A value that is nothing else has one mistake, although it has the wrong type, too.
-            let shift = shift.filter(|_| found.len < text.len());
-            let span = shift.map_or(template.span, |shift| template.span.part(shift + found.start, found.len));
-            let written = &text[found.start..found.start + found.len];
-            let problem = Problem::new(sources, span, format!("`{written}` is not an expression"), "plain text");
-            let help = format!("write `${{{{ {}.{} }}}}`", found.scope, found.name);
-            problems.push(span, problem.help(help));
-        }
-    };
-    match &template.kind {
-        TemplateKind::Literal(Value::Text(text)) => check(text),
-        TemplateKind::Mixed(pieces) => {
-            for piece in pieces {
-                if let Piece::Text(text) = piece {
-                    check(text);
-                }
-            }
-        }
-        TemplateKind::Literal(_) | TemplateKind::Whole(_) => {}
-        TemplateKind::List(items) => {
-            for item in items {
-                check_foreign(item, params, known, sources, problems);
-            }
-        }
-        TemplateKind::Map(entries) => {
-            for (_, value) in entries {
-                check_foreign(value, params, known, sources, problems);
-            }
-        }
+impl Reference {
+    /// True for an axis that a point lacks.
+    fn is_lacking(&self, matrix: &Names) -> bool {
+        self.scope == Scope::Matrix && !matrix.contains_key(&self.name)
     }
 }
 

@@ -6,7 +6,7 @@
 
 use std::{borrow::Cow, collections::BTreeSet, path::Path};
 
-use sweep_job::{Curve, Kind, Param, ParamError, TaskInfo, Value, Values, tasks::FLAGS};
+use sweep_job::{Curve, Kind, Param, ParamError, Spelling, TaskInfo, Value, Values, tasks::FLAGS};
 
 use crate::record::{Key, Record};
 
@@ -133,6 +133,22 @@ pub(crate) fn without_keys(text: &str) -> String {
     shown + rest
 }
 
+/// A text in which each result is replaced.
+pub(super) fn renamed(text: &str, name: &mut dyn FnMut(&Deferred) -> String) -> String {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once(OPEN) {
+        let (inner, after) = after.split_once(CLOSE).unwrap_or((after, ""));
+        out.push_str(before);
+        match Deferred::parse(inner) {
+            Some(deferred) => out.extend([OPEN, &name(&deferred), CLOSE]),
+            None => out.extend([OPEN, inner, CLOSE]),
+        }
+        rest = after;
+    }
+    out + rest
+}
+
 /// The artifacts that a job with these parameters takes: the keys of the jobs that leave them, and their names.
 pub(crate) fn taken(values: &Values) -> BTreeSet<(Key, String)> {
     fn walk(value: &Value, found: &mut BTreeSet<(Key, String)>) {
@@ -157,7 +173,7 @@ pub(crate) fn taken(values: &Values) -> BTreeSet<(Key, String)> {
 }
 
 /// True if a value refers to a result.
-fn waits(value: &Value) -> bool {
+pub(crate) fn waits(value: &Value) -> bool {
     match value {
         Value::Text(text) => is_open(text),
         Value::List(items) => items.iter().any(waits),
@@ -166,13 +182,14 @@ fn waits(value: &Value) -> bool {
     }
 }
 
-/// Checks a value as far as it is known: what waits must be of a kind that the parameter can take.
-pub(crate) fn check(param: &Param, value: &Value) -> Result<Value, ParamError> {
+/// Checks a value as far as it is known: what waits must be of a kind that the parameter can take. Numbers for a program
+/// are in a spelling.
+pub(crate) fn check(param: &Param, value: &Value, spelling: Spelling) -> Result<Value, ParamError> {
     if !waits(value) {
-        return param.check(value);
+        return param.spelled(value, spelling);
     }
     if let (Kind::Either(_, nested), Value::Map(_) | Value::List(_)) = (param.kind, value) {
-        return check(&Param { kind: *nested, bounds: None, ..*param }, value);
+        return check(&Param { kind: *nested, bounds: None, ..*param }, value, spelling);
     }
     let part = |kind: &'static Kind| Param { kind: *kind, nullable: false, bounds: None, ..*param };
     match (param.kind, value) {
@@ -180,19 +197,20 @@ pub(crate) fn check(param: &Param, value: &Value) -> Result<Value, ParamError> {
         // One result is a list of one.
         (Kind::List(kind), Value::Text(text)) if takes(*kind, text) => Ok(Value::List(vec![value.clone()])),
         (Kind::Any, Value::List(items)) => {
-            let items = items.iter().map(|item| check(&part(&Kind::Any), item));
+            let items = items.iter().map(|item| check(&part(&Kind::Any), item, spelling));
             Ok(Value::List(items.collect::<Result<_, _>>()?))
         }
         (Kind::Any, Value::Map(entries)) => {
-            let entries = entries.iter().map(|(key, value)| Ok((key.clone(), check(&part(&Kind::Any), value)?)));
+            let entries =
+                entries.iter().map(|(key, value)| Ok((key.clone(), check(&part(&Kind::Any), value, spelling)?)));
             Ok(Value::Map(entries.collect::<Result<_, ParamError>>()?))
         }
         (Kind::List(kind), Value::List(items)) => {
-            let items = items.iter().map(|item| check(&part(kind), item));
+            let items = items.iter().map(|item| check(&part(kind), item, spelling));
             Ok(Value::List(items.collect::<Result<_, _>>()?))
         }
         (Kind::Map(kind), Value::Map(entries)) => {
-            let entries = entries.iter().map(|(key, value)| Ok((key.clone(), check(&part(kind), value)?)));
+            let entries = entries.iter().map(|(key, value)| Ok((key.clone(), check(&part(kind), value, spelling)?)));
             Ok(Value::Map(entries.collect::<Result<_, ParamError>>()?))
         }
         (kind, Value::Text(text)) => {
@@ -258,7 +276,8 @@ pub fn resolve(
         let Some(value) = settled.get_mut(param.name) else { continue };
         if waits(value) {
             let known = resolved_value(value, look_up)?;
-            *value = param.check(&known).map_err(|error| Unresolved::Value { param: param.name, error })?;
+            let fits = param.spelled(&known, Spelling::Written);
+            *value = fits.map_err(|error| Unresolved::Value { param: param.name, error })?;
         }
     }
     Ok(settled)
@@ -310,7 +329,7 @@ fn result(
     let (label, name) = (record.label.clone(), flow.name.clone());
     match flow.product {
         Product::Metric => match record.outcome.metrics.get(&flow.name) {
-            Some(metric) => Ok(Value::Float(metric.value)),
+            Some(metric) => Ok(Value::number(metric.value)),
             None => Err(Unresolved::Metric { label, name, known: list(record.outcome.metrics.keys().collect()) }),
         },
         Product::Curve => match record.outcome.curves.get(&flow.name) {
@@ -327,7 +346,7 @@ fn result(
 /// A curve as a value: the map of `at` and `values` that its record has, too.
 fn steps_and_values(curve: &Curve) -> Value {
     let at = curve.at.iter().map(|step| i64::try_from(*step).map_or(Value::Float(*step as f64), Value::Int));
-    let values = curve.values.iter().map(|value| Value::Float(*value));
+    let values = curve.values.iter().map(|value| Value::number(*value));
     Value::Map([("at".into(), Value::List(at.collect())), ("values".into(), Value::List(values.collect()))].into())
 }
 
@@ -358,13 +377,14 @@ mod tests {
     #[test]
     fn only_what_a_kind_can_be_is_taken() {
         let param = |task: &str, name: &str| Task::info(task).unwrap().param(name).unwrap();
+        let known = |param: &Param, value: &Value| check(param, value, Spelling::Canonical);
         let metric = Value::Text(flow(Product::Metric, "loss").placeholder());
         let artifact = Value::Text(flow(Product::Artifact, "checkpoint").placeholder());
-        assert_eq!(check(param("train", "lr"), &metric), Ok(metric.clone()));
-        assert!(check(param("train", "lr"), &artifact).is_err());
-        assert_eq!(check(param("eval", "init"), &artifact), Ok(artifact.clone()));
-        assert!(check(param("eval", "init"), &metric).is_err());
-        assert!(check(param("train", "prune"), &metric).is_err(), "a word is no number");
-        assert_eq!(check(param("command", "inputs"), &artifact), Ok(Value::List(vec![artifact])), "a list of one");
+        assert_eq!(known(param("train", "lr"), &metric), Ok(metric.clone()));
+        assert!(known(param("train", "lr"), &artifact).is_err());
+        assert_eq!(known(param("eval", "init"), &artifact), Ok(artifact.clone()));
+        assert!(known(param("eval", "init"), &metric).is_err());
+        assert!(known(param("train", "prune"), &metric).is_err(), "a word is no number");
+        assert_eq!(known(param("command", "inputs"), &artifact), Ok(Value::List(vec![artifact])), "a list of one");
     }
 }

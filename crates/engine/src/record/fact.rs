@@ -73,6 +73,11 @@ pub(crate) fn is_local(fact: &str) -> bool {
 pub(crate) fn now(fact: &str, path: &Path, is_made: &mut dyn FnMut(&Path) -> bool) -> String {
     if fact.starts_with(NAMES) {
         let Ok(names) = names(path) else { return state(path) };
+        // A job may list what another one has made that has not ended yet.
+        let all = of_names(names.iter().map(OsString::as_os_str));
+        if all == fact {
+            return all;
+        }
         return of_names(
             names.iter().map(OsString::as_os_str).filter(|name| !counts(name) || !is_made(&path.join(name))),
         );

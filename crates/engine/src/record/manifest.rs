@@ -14,7 +14,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 use sweep_job::{Package, Tool};
 
-use crate::record::{Identity, Key};
+use crate::record::{Key, Record};
 
 /// Version of a set's JSON. 1: first.
 const SET_FORMAT: u32 = 1;
@@ -28,6 +28,10 @@ pub(crate) const UNKNOWN: &str = "unknown";
 /// Prefix of the folder of a package that a job read on a host without a shared file system. Its version cannot be compared with
 /// those of this machine.
 pub(crate) const ELSEWHERE: &str = "host:";
+
+/// Prefix of the path of a file outside of the project that a job read there. No other path has it, because backslashes in paths
+/// are escaped.
+pub(crate) const FILE_ELSEWHERE: &str = r"\host:";
 
 /// Files and packages that a job read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -86,6 +90,55 @@ pub struct Own {
     pub made: BTreeSet<String>,
 }
 
+/// Beginning of the line of a manifest: the digest of what follows [`SEALED`].
+const SEAL: &[u8] = b"{\"digest\":\"";
+/// Between a line's digest and what it is the digest of.
+const SEALED: &[u8] = b"\",";
+/// Hexadecimal digits of a digest.
+const DIGITS: usize = 64;
+
+/// A line of the list of manifests, as it was found.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Line {
+    /// A whole one.
+    Sealed(Manifest),
+    /// One of an earlier version, without a digest.
+    Unsealed(Manifest),
+    /// One that was torn or changed.
+    Damaged,
+}
+
+impl Line {
+    /// Reads a line.
+    pub(crate) fn parse(line: &[u8]) -> Self {
+        let Ok(manifest) = serde_json::from_slice::<Manifest>(line) else { return Self::Damaged };
+        let Some(rest) = line.strip_prefix(SEAL) else { return Self::Unsealed(manifest) };
+        let parts = rest.split_at_checked(DIGITS);
+        let body = parts.and_then(|(digest, rest)| Some((digest, rest.strip_prefix(SEALED)?)));
+        match body {
+            Some((digest, body)) if blake3::hash(body).to_hex().as_bytes() == digest => Self::Sealed(manifest),
+            _ => Self::Damaged,
+        }
+    }
+
+    /// The manifest, unless the line is damaged.
+    pub(crate) fn manifest(self) -> Option<Manifest> {
+        match self {
+            Self::Sealed(manifest) | Self::Unsealed(manifest) => Some(manifest),
+            Self::Damaged => None,
+        }
+    }
+}
+
+impl Manifest {
+    /// Its line, which begins with a digest of the rest.
+    pub fn to_line(&self) -> serde_json::Result<Vec<u8>> {
+        let json = serde_json::to_vec(self)?;
+        let body = json.strip_prefix(b"{").unwrap_or(&json);
+        Ok([SEAL, blake3::hash(body).to_hex().as_bytes(), SEALED, body, b"\n"].concat())
+    }
+}
+
 /// A manifest with its set, as both travel with the record.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Observation {
@@ -95,15 +148,21 @@ pub(crate) struct Observation {
 
 impl Observation {
     /// Reads the observation of this record; says what is wrong if it is not one.
-    pub(crate) fn parse(text: &[u8], record: Key, identity: &Identity) -> Result<Self, String> {
+    pub(crate) fn parse(text: &[u8], record: &Record) -> Result<Self, String> {
+        let Record { key, identity, read, .. } = record;
         let observation: Self = serde_json::from_slice(text).map_err(|error| error.to_string())?;
         let Self { manifest, set } = &observation;
         let base = identity.base_key().map_err(|error| error.to_string())?;
         if set.format != SET_FORMAT {
             return Err(format!("it has version {}, which is not known", set.format));
         }
-        let is_of_it = manifest.record == record && manifest.base == base && manifest.code == identity.code;
-        if is_of_it && manifest.set == set.id() { Ok(observation) } else { Err("it is of another record".to_owned()) }
+        let is_of_it = manifest.record == *key && manifest.base == base && manifest.code == identity.code;
+        let is_named = read.as_ref().is_none_or(|read| *read == manifest.set);
+        if is_of_it && is_named && manifest.set == set.id() {
+            Ok(observation)
+        } else {
+            Err("it is of another record".to_owned())
+        }
     }
 }
 
@@ -117,11 +176,6 @@ impl ReadSet {
     #[must_use]
     pub fn with_facts(self, facts: BTreeMap<String, String>, own: Own) -> Self {
         Self { facts, own, ..self }
-    }
-
-    /// True if nothing was read.
-    pub fn is_empty(&self) -> bool {
-        self.files.is_empty() && self.facts.is_empty() && self.packages.is_empty()
     }
 
     /// Reads a set; `None` if the text is no set of this version with this identifier.
@@ -151,11 +205,6 @@ pub(crate) fn code_digest<'a>(
     let files = files.map(|(path, digest)| ["file", path, digest, ""]);
     let packages = packages.map(|(name, version)| ["package", name, version, ""]);
     digest_of(files.chain(packages).chain(facts.map(|(path, fact)| ["fact", path, fact, ""])))
-}
-
-/// The code in a key in place of another one, under which there is a record that was made with other files.
-pub(crate) fn other_code(code: &str) -> String {
-    digest_of([["other", code, "", ""]].into_iter())
 }
 
 fn digest_of<'a>(lines: impl Iterator<Item = [&'a str; 4]>) -> String {
@@ -230,6 +279,28 @@ mod tests {
             prop_assert_eq!(text_path(&text), path);
             prop_assert!(!text.chars().any(char::is_control));
         }
+    }
+
+    #[test]
+    fn a_changed_line_is_damaged_and_one_without_a_digest_is_of_an_earlier_version() {
+        let key: Key = "a".repeat(64).parse().unwrap();
+        let (set, own) = ("b".repeat(64), Own::default());
+        let manifest = Manifest { base: key, record: key, code: None, set, tool: Tool::Audit, own };
+        let line = manifest.to_line().unwrap();
+        let line = line.strip_suffix(b"\n").unwrap();
+        assert_eq!(Line::parse(line), Line::Sealed(manifest.clone()));
+        for at in 0..line.len() {
+            for bit in 0..8 {
+                let mut changed = line.to_vec();
+                changed[at] ^= 1 << bit;
+                // Where the name of the digest is hit, the rest is what it was.
+                let found = Line::parse(&changed);
+                assert!(found == Line::Damaged || found == Line::Unsealed(manifest.clone()), "{at}: {found:?}");
+            }
+            assert_eq!(Line::parse(&line[..at]), Line::Damaged);
+        }
+        let earlier = serde_json::to_vec(&manifest).unwrap();
+        assert_eq!(Line::parse(&earlier), Line::Unsealed(manifest));
     }
 
     #[test]

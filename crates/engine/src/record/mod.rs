@@ -1,5 +1,6 @@
 //! Finished jobs: the identity that decides a job's result, the key that names it, and its record.
 
+mod alike;
 mod conditions;
 mod deferred;
 pub(crate) mod fact;
@@ -11,9 +12,18 @@ mod needed;
 mod prefix;
 #[expect(clippy::module_inception, reason = "the module's main type")]
 mod record;
+mod remarks;
 
 #[cfg(test)]
 pub(crate) use self::record::tests::sample;
+pub(crate) use self::{
+    alike::Needs,
+    deferred::{Deferred, check, is_open, preview, taken, waits, without_keys},
+    files::of_folder,
+    key::{digest_name, input_paths},
+    manifest::{ABSENT, ELSEWHERE, FILE_ELSEWHERE, Line, Observation, UNKNOWN, code_digest, path_text, text_path},
+    remarks::is_about_machine,
+};
 pub use self::{
     conditions::{Conditions, Exclusivity, GitState, GpuUse, Interpreter, Machine, RunConditions, SeedPlan},
     deferred::{Product, Unresolved, resolve},
@@ -23,11 +33,6 @@ pub use self::{
     milestones::{Milestone, Milestones},
     needed::{KeyList, Needed},
     prefix::Prefixes,
-    record::{Provenance, RECORD_FORMAT, Record, RecordError, Started},
-};
-pub(crate) use self::{
-    deferred::{Deferred, check, is_open, preview, taken, without_keys},
-    files::of_folder,
-    key::{digest_name, input_paths},
-    manifest::{ABSENT, ELSEWHERE, Observation, UNKNOWN, code_digest, other_code, path_text, text_path},
+    record::{LogPart, MeasuredAgain, Provenance, RECORD_FORMAT, Record, RecordError, Started},
+    remarks::Remarks,
 };

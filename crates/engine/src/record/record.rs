@@ -11,8 +11,8 @@ use sweep_job::{Device, Outcome, Task, Values, current_name};
 
 use crate::record::{Conditions, Digest, Identity, Key, Milestones};
 
-/// Version of [`Record`]'s JSON. 1: first.
-pub const RECORD_FORMAT: u32 = 1;
+/// The latest version of [`Record`]'s JSON. 1: all units are base units. 2: metrics may have multiples of them.
+pub const RECORD_FORMAT: u32 = 2;
 
 /// A record's text begins so, with the digest of what follows [`SEALED`].
 const SEAL: &[u8] = b"{\n  \"digest\": \"";
@@ -24,7 +24,7 @@ const DIGITS: usize = 64;
 /// Result of a finished job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Record {
-    /// [`RECORD_FORMAT`].
+    /// The earliest version that can read it, see [`RECORD_FORMAT`].
     pub format: u32,
     /// The job's key.
     pub key: Key,
@@ -39,6 +39,10 @@ pub struct Record {
     /// Its files, by their path in the folder `files`; written by the commit. Records of earlier versions have none.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub files: BTreeMap<String, Digest>,
+    /// Identifier of the set of files that its program was observed to read; `None` if it was not observed, and for records
+    /// of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read: Option<String>,
     /// Circumstances of the result.
     pub provenance: Provenance,
 }
@@ -68,6 +72,59 @@ pub struct Provenance {
     /// Times at which it had done so many of its steps, as far as it has reported them.
     #[serde(default, skip_serializing_if = "Milestones::is_empty")]
     pub milestones: Milestones,
+    /// The part of its log that the job wrote. Records of earlier versions have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log: Option<LogPart>,
+    /// The record that the metrics were taken from again; `None` if the job ran for this record.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub measured: Option<Box<MeasuredAgain>>,
+    /// Notices of the job, such as values that are no numbers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notices: Vec<String>,
+}
+
+/// The part of a log that a job wrote.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LogPart {
+    /// Beginning of the last attempt, in bytes.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub from: u64,
+    /// Its end, in bytes.
+    pub bytes: u64,
+    /// BLAKE3 digest of the log up to there; `None` for a log that is very long.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blake3: Option<String>,
+}
+
+/// The source of a record whose job did not run for it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MeasuredAgain {
+    /// Record of the job that ran.
+    pub from: Key,
+    /// Time.
+    pub at: jiff::Timestamp,
+    /// The parameters that differ from those of that record.
+    pub changed: Vec<String>,
+    /// Values that could not be taken from what was stored, and why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+}
+
+impl MeasuredAgain {
+    /// Sentences without their ends: the source, the reason, and what is missing.
+    pub fn sentences(&self) -> Vec<String> {
+        let names: Vec<String> = self.changed.iter().map(|name| format!("`{name}`")).collect();
+        let because = if names.is_empty() { String::new() } else { format!(", because {} changed", names.join(", ")) };
+        let from = self.from.short();
+        let mut sentences = vec![format!("measured again from record {from}{because}; no program ran")];
+        sentences.extend(self.notes.iter().cloned());
+        sentences
+    }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// The state from which a job continued.
@@ -103,6 +160,18 @@ pub enum RecordError {
 }
 
 impl Record {
+    /// Key of the record of the job that ran: its own, unless its metrics were taken from another record.
+    pub fn origin(&self) -> Key {
+        self.provenance.measured.as_ref().map_or(self.key, |measured| measured.from)
+    }
+
+    /// The earliest format that an outcome can have.
+    pub fn format_of(outcome: &Outcome) -> u32 {
+        let units = outcome.metrics.values().map(|metric| metric.unit);
+        let mut units = units.chain(outcome.curves.values().map(|curve| curve.unit));
+        if units.all(|unit| unit == unit.base()) { 1 } else { RECORD_FORMAT }
+    }
+
     /// The text of its file: its JSON, behind a line with the BLAKE3 digest of all that follows this line.
     pub fn to_text(&self) -> io::Result<Vec<u8>> {
         let json = serde_json::to_vec_pretty(self)?;
@@ -152,7 +221,8 @@ impl Record {
         Ok(record.with_current_names())
     }
 
-    /// Gives metrics that were renamed since the record was written the names that their task declares now.
+    /// Gives metrics that were renamed since the record was written the names that their task declares now, and metrics that
+    /// were recorded in base units the unit that their name says.
     fn with_current_names(mut self) -> Self {
         let Some(task) = Task::info(&self.identity.task) else { return self };
         let current = |name: &str| {
@@ -167,6 +237,7 @@ impl Record {
             absent.map_or(name, |metric| format!("absent.{metric}"))
         };
         *facts = mem::take(facts).into_iter().map(|(name, text)| (fact(name), text)).collect();
+        self.outcome = self.outcome.in_named_units();
         self
     }
 }
@@ -194,13 +265,14 @@ pub(crate) mod tests {
         let mut outcome = Outcome::default();
         outcome.set_open("value", 0.1 + 0.2, Unit::One);
         Record {
-            format: RECORD_FORMAT,
+            format: Record::format_of(&outcome),
             key: identity.key().unwrap(),
             identity,
             label: "mock".into(),
             params,
             outcome,
             files: BTreeMap::new(),
+            read: None,
             provenance: Provenance {
                 sweep: "0.0.0".into(),
                 started: jiff::Timestamp::UNIX_EPOCH,
@@ -211,6 +283,9 @@ pub(crate) mod tests {
                 conditions: None,
                 continued: None,
                 milestones: Milestones::default(),
+                log: None,
+                measured: None,
+                notices: Vec::new(),
             },
         }
     }

@@ -1,4 +1,4 @@
-//! Tables as comma-separated values (RFC 4180): one line per cell, numbers unrounded and in base units.
+//! Tables as comma-separated values (RFC 4180): one line per cell, numbers unrounded and in the metric's unit.
 //!
 //! A text that a spreadsheet would interpret as a formula is prefixed with an apostrophe, which spreadsheets do not
 //! show.
@@ -88,9 +88,11 @@ fn number(number: Option<f64>) -> String {
     number.map_or_else(String::new, |number| number.to_string())
 }
 
-/// A field that is text, which no spreadsheet shall compute.
+/// A field that is text, which no spreadsheet shall compute. A text that looks like the field of a formula has an apostrophe more,
+/// so that different texts are different fields.
 pub(crate) fn text(field: &str) -> String {
-    let formula = field.starts_with(['=', '+', '-', '@', '\t', '\r']) && field.parse::<f64>().is_err();
+    let inner = field.trim_start_matches('\'');
+    let formula = inner.starts_with(['=', '+', '-', '@', '\t', '\r']) && field.parse::<f64>().is_err();
     if formula { format!("'{field}") } else { field.to_owned() }
 }
 
@@ -119,6 +121,8 @@ mod tests {
         for plain in ["-1", "+2.5", "-1e-3", "a=b", "", "1"] {
             assert_eq!(text(plain), plain);
         }
+        let fields = ["=a", "'=a", "''=a", "'a", "a", "'-1", "-1"].map(text);
+        assert_eq!(fields, ["'=a", "''=a", "'''=a", "'a", "a", "''-1", "-1"]);
         assert_eq!(line([text("=a,\"b\"")].into_iter()), "\"'=a,\"\"b\"\"\"\n");
     }
 }

@@ -11,7 +11,7 @@ mod setup;
 mod terminal;
 
 use std::{
-    io::{self, Write as _},
+    io,
     path::{Path, PathBuf},
 };
 
@@ -30,8 +30,10 @@ use crate::{
         Results, Table, Verdict, accounts, analyze, chance_of_error, reached,
         search::{self, Decided, stopped_by},
     },
+    format::clean,
+    host::replaced::{Outlives, Readers, replace},
     plan::{Plan, Study},
-    recipe::Recipe,
+    recipe::{self, Recipe},
     store::Store,
 };
 
@@ -71,7 +73,7 @@ pub enum Format {
     Md,
     /// LaTeX, with the package `booktabs`.
     Latex,
-    /// Comma-separated values in base units, one line a cell.
+    /// Comma-separated values in the unit of the metric, one line a cell.
     Csv,
 }
 
@@ -90,6 +92,14 @@ impl<'a> Report<'a> {
     /// The recipe's name.
     pub fn name(&self) -> &str {
         &self.study.recipe.name
+    }
+
+    /// The reason why its folder has another name than the recipe, if that is not said by flags.
+    pub fn why_apart(&self) -> Option<String> {
+        let (_, other) = self.study.recipe.taken.as_ref()?;
+        let other = clean(other);
+        let (name, folder) = (self.name(), self.folder.display());
+        Some(format!("`{name}` is also the name of {other}, so the report of this recipe is in `{folder}`"))
     }
 
     /// The part that the report covers, if it is not the whole study.
@@ -130,6 +140,7 @@ impl<'a> Report<'a> {
     pub fn write(&self, results: &Path, page: Page) -> io::Result<PathBuf> {
         let folder = results.join("reports").join(&self.folder);
         fs::create_dir_all(&folder)?;
+        recipe::register(&self.study.recipe, results)?;
         self.write_drawn(&folder, page)?;
         self.clear(&folder)?;
         let tables = folder.join("tables");
@@ -142,13 +153,13 @@ impl<'a> Report<'a> {
                 if let (Format::Md, Some(part)) = (format, self.part()) {
                     text = format!("{}\n{text}", markdown::remark(&part));
                 }
-                replace(&tables.join(format!("{}.{end}", table.name)), text)?;
+                written(&tables.join(format!("{}.{end}", table.name)), text)?;
             }
         }
         if !self.verdicts.is_empty() {
             let mut text = serde_json::to_string_pretty(&self.verdicts).map_err(io::Error::from)?;
             text.push('\n');
-            replace(&folder.join("claims.json"), &text)?;
+            written(&folder.join("claims.json"), &text)?;
         }
         Ok(folder)
     }
@@ -176,7 +187,7 @@ impl Report<'_> {
             for (end, content) in [("svg", svg), ("png", figure.png.as_deref()), ("pdf", figure.pdf.as_deref())] {
                 let path = drawn.join(format!("{}.{end}", figure.name));
                 match content {
-                    Some(content) => replace(&path, content)?,
+                    Some(content) => written(&path, content)?,
                     None => remove_if_there(&path)?,
                 }
             }
@@ -194,9 +205,9 @@ impl Report<'_> {
             replace_if_other(&parts.join(format!("{}.html", number + 1)), text)?;
         }
         if let Some(setup) = &pages.setup {
-            replace(&folder.join(setup::FILE), setup)?;
+            written(&folder.join(setup::FILE), setup)?;
         }
-        replace(&index, &pages.index)?;
+        written(&index, &pages.index)?;
         // An earlier page may have had more of them.
         for number in pages.parts.len() + 1.. {
             match fs::remove_file(parts.join(format!("{number}.html"))) {
@@ -270,9 +281,9 @@ pub(crate) fn render(table: &Table, format: Format) -> String {
     }
 }
 
-/// As [`replace`], but leaves a file alone that has this text.
+/// As [`written`], but leaves a file alone that has this text.
 fn replace_if_other(path: &Path, text: &str) -> io::Result<()> {
-    if fs::read(path).is_ok_and(|before| before == text.as_bytes()) { Ok(()) } else { replace(path, text) }
+    if fs::read(path).is_ok_and(|before| before == text.as_bytes()) { Ok(()) } else { written(path, text) }
 }
 
 fn remove_if_there(path: &Path) -> io::Result<()> {
@@ -282,14 +293,7 @@ fn remove_if_there(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Replaces a file, so that a reader sees the old text or the new one.
-fn replace(path: &Path, content: impl AsRef<[u8]>) -> io::Result<()> {
-    let folder = path.parent().unwrap_or(Path::new("."));
-    let mut file = tempfile::NamedTempFile::new_in(folder)?;
-    file.write_all(content.as_ref())?;
-    // A temporary file is the owner's only; a report is for everyone who may read the folder.
-    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o644);
-    file.as_file().set_permissions(mode)?;
-    file.persist(path).map_err(|error| error.error)?;
-    Ok(())
+/// Replaces a file of a report, which is for everyone who may read its folder.
+fn written(path: &Path, content: impl AsRef<[u8]>) -> io::Result<()> {
+    replace(path, content.as_ref(), Readers::All, Outlives::Process)
 }

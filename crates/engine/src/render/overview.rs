@@ -9,7 +9,7 @@ use std::{
 use fs_err as fs;
 use maud::html;
 
-use super::{Format, Report, page::Layout, replace};
+use super::{Format, Report, page::Layout, written};
 use crate::{
     analysis::{self, Verdict},
     format::clean,
@@ -26,8 +26,8 @@ pub fn write(reports: &[Report<'_>], results: &Path) -> io::Result<Option<PathBu
     let folder = results.join("reports").join(name);
     fs::create_dir_all(&folder)?;
     let title = clean(&name.display().to_string()).into_owned();
-    replace(&folder.join("index.html"), page(&title, reports))?;
-    replace(&folder.join("index.md"), markdown(&title, reports))?;
+    written(&folder.join("index.html"), page(&title, reports))?;
+    written(&folder.join("index.md"), markdown(&title, reports))?;
     Ok(Some(folder))
 }
 

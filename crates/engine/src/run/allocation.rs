@@ -25,7 +25,9 @@ use super::{
 };
 use crate::{
     host::{self, machine},
+    hosts,
     plan::{Digests, JobId, Manifests, Plan, SerializedJob},
+    recipe::{GpuCount, Resources},
     record::Key,
     run::Arriving,
     store::Store,
@@ -74,11 +76,13 @@ pub fn job(results: &Path, run: &str, at: u64, key: Key, hosted: bool) -> io::Re
         .find(|need| !arrives(&store, &folder, *need, if hosted { Duration::ZERO } else { LAG }));
     let manifests = if hosted {
         let base = spec.identity.base_key().map_err(io::Error::from)?;
-        Manifests::hosted(spec.identity.code.iter().map(|code| (base, code.clone())).collect())
+        let sent = hosts::sent_files(&std::env::current_dir()?);
+        Manifests::hosted(spec.identity.code.iter().map(|code| (base, code.clone())).collect(), sent)
     } else {
         store.manifests()
     };
-    let alone = SerializedJob { needs: Vec::new(), lists: Vec::new(), ..spec };
+    let resources = if spec.is_program() { whole(spec.resources) } else { spec.resources };
+    let alone = SerializedJob { needs: Vec::new(), lists: Vec::new(), resources, ..spec };
     let plan = from_serialized(JobSpecs { jobs: vec![alone], lists: HashMap::new() }, &store, manifests)?;
     if let Some(missing) = missing {
         let text = format!("it does not run: {} has no record, which it needs", missing.short());
@@ -95,6 +99,18 @@ pub fn job(results: &Path, run: &str, at: u64, key: Key, hosted: bool) -> io::Re
     };
     let here = AllocationRun { folder: &folder, plan: &plan, store: &store, device, signals };
     here.run(&[Disposition::Yes], &History::default(), Some(1), None, &mut journal).map(Ended::Ran)
+}
+
+/// The resources of a program that has its allocation for itself: all of it, unless the recipe says otherwise.
+fn whole(mut resources: Resources) -> Resources {
+    resources.cpus.get_or_insert_with(|| {
+        let allocated = cluster::allocated().and_then(|allocated| allocated.cpus);
+        allocated.unwrap_or_else(machine::cpus)
+    });
+    if resources.gpu_memory.is_none() {
+        resources.gpus.get_or_insert_with(|| GpuCount::whole(machine::nvidia_gpus().len()));
+    }
+    resources
 }
 
 /// Runs what is still to be done of a run, beside others that do the same.

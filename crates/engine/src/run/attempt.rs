@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use sweep_job::{Failure, FailureKind, Observed, Outcome, Unit, Values};
 use tracing::warn;
 
-use super::{local::Worker, reads::Reads, scratch::Scratch, slots::Lease};
+use super::{local::Worker, reads::Reads, scratch::Scratch, slots::Lease, writes::Writing};
 use crate::{
     format::{count, duration, quantity},
     host::{
@@ -31,17 +31,25 @@ pub(super) struct Attempt {
     pub(super) worker: Worker,
     /// The parameters that it was given.
     pub(super) values: Values,
+    /// What it writes, which is known to other jobs before anything of it is removed.
+    pub(super) writing: Writing,
     pub(super) pending: Pending,
     /// Its inputs.
     pub(super) reads: Arc<Reads>,
     pub(super) lease: Lease,
     pub(super) log: PathBuf,
+    /// Bytes that the log had when it began.
+    pub(super) log_from: u64,
     pub(super) started: Timestamp,
     pub(super) begun: Instant,
+    /// Time since then in which this process did not run, which does not count for its time limit.
+    pub(super) forgiven: Duration,
     /// Its last message.
     pub(super) outcome: Option<Result<Outcome, Failure>>,
     /// Files that its program has read.
     pub(super) observed: Option<Observed>,
+    /// Its notices.
+    pub(super) notices: Vec<String>,
     /// `sweep`'s part of its scratch folder.
     pub(super) scratch: Scratch,
     /// True if it shall stop when it can.
@@ -173,6 +181,15 @@ impl Attempt {
         }
     }
 
+    /// Leaves this much time before now, in which nobody listened to it, out of its limits.
+    pub(super) fn forgive(&mut self, time: Duration) {
+        self.worker.forgive(time);
+        self.forgiven += time.min(self.begun.elapsed());
+        if let Some(End { next: (_, at), .. }) = &mut self.ending {
+            *at += time;
+        }
+    }
+
     /// Checks the time: a job that exceeds its time limit or its heartbeat is ended.
     pub(super) fn watch(&mut self, policy: &Policy) {
         self.peak = self.peak.max(peak_memory(self.worker.id()).unwrap_or(0));
@@ -181,7 +198,7 @@ impl Attempt {
         }
         if self.ending.is_some() {
             self.enforce();
-        } else if policy.timeout.is_some_and(|timeout| self.begun.elapsed() >= timeout) {
+        } else if policy.timeout.is_some_and(|timeout| self.begun.elapsed() >= timeout + self.forgiven) {
             self.end(Ending::Timeout, policy);
         } else if policy.heartbeat.is_some_and(|heartbeat| self.worker.silence() >= heartbeat) {
             self.end(Ending::Stalled, policy);

@@ -1,5 +1,6 @@
 //! The loop that owns the state of a run.
 
+mod absence;
 mod beside;
 mod gpus;
 mod rounds;
@@ -20,8 +21,11 @@ use signal_hook::consts::SIGINT;
 use sweep_job::{Failure, FailureKind, Message, Outcome};
 use tracing::info;
 
-pub(super) use self::{beside::NotStored, gpus::Sample};
 use self::{beside::Prepared, gpus::Gpus, sharing::HeldUp};
+pub(super) use self::{
+    beside::{NotStored, Stored},
+    gpus::Sample,
+};
 
 use super::{
     Control, Disposition, History, Observer, Options, RunEvent, Summary,
@@ -32,14 +36,17 @@ use super::{
     specs,
 };
 use crate::{
+    format::shortened,
     host::{
         log,
+        settings::Settings,
         sharing::{Sharing, SharingError},
         system::Load,
     },
     plan::{Digests, JobId, Plan},
     recipe::Policy,
     run::Notice,
+    run::writes::Writes,
     store::{Store, StoreError},
 };
 
@@ -49,6 +56,9 @@ const TICK: Duration = Duration::from_millis(100);
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 /// The longest such wait.
 const LONGEST_WAIT: Duration = Duration::from_mins(1);
+/// Most notices of a job that its record keeps, and the longest, in characters.
+const MOST_NOTICES: usize = 50;
+const LONGEST_NOTICE: usize = 500;
 
 /// The loop's state.
 pub(super) struct Run<'a, 'o> {
@@ -80,6 +90,8 @@ pub(super) struct Run<'a, 'o> {
     patience: Option<Instant>,
     /// Digests of files that jobs read.
     digests: Arc<Mutex<Digests>>,
+    /// Paths that jobs have written.
+    writes: Arc<Writes>,
     /// Jobs that another process is at.
     waiting: BTreeSet<usize>,
     /// Jobs that failed and wait for another attempt.
@@ -96,6 +108,10 @@ pub(super) struct Run<'a, 'o> {
     /// Jobs that were selected.
     jobs: usize,
     ticked: Instant,
+    /// Time at which the loop waited last.
+    waited: Instant,
+    /// Settings of this process when the run began, which workers inherit.
+    settings: Settings,
     /// Deadline for results: those that are not in the store by then are abandoned.
     looked: Instant,
     summary: Summary,
@@ -141,6 +157,7 @@ impl<'a, 'o> Run<'a, 'o> {
             idle: IdleWorkers::default(),
             storing: BTreeSet::new(),
             patience: None,
+            writes: Arc::default(),
             digests: Arc::new(Mutex::new(Digests::open(store.digests()).with_manifests(store.manifests()))),
             waiting: BTreeSet::new(),
             retrying: BTreeMap::new(),
@@ -151,6 +168,8 @@ impl<'a, 'o> Run<'a, 'o> {
             deadline: None,
             jobs: wanted.len() - count(Disposition::No) - count(Disposition::Reserve),
             ticked: Instant::now(),
+            waited: Instant::now(),
+            settings: Settings::now(),
             looked: Instant::now(),
             summary: Summary { cached: count(Disposition::Cached), ..Summary::default() },
             sender,
@@ -170,7 +189,9 @@ impl<'a, 'o> Run<'a, 'o> {
         over = self.step(Event::Begin) || over;
         over = self.is_over(&mut rounds, over)?;
         while !over {
-            over = match self.receiver.recv_timeout(TICK) {
+            let input = self.receiver.recv_timeout(TICK);
+            self.forgive_absence();
+            over = match input {
                 Ok(Input::Message(job, message)) => {
                     self.message(job, message);
                     false
@@ -254,6 +275,8 @@ impl<'a, 'o> Run<'a, 'o> {
             Reason::Needs(need) => Some(need),
             Reason::Stopped => None,
         };
+        let tolerated = self.plan.job(JobId::new(job)).policy.tolerated;
+        self.summary.blocked += usize::from(because.is_some() && !tolerated);
         self.tell(&RunEvent::Skipped { job, because });
     }
 
@@ -266,7 +289,12 @@ impl<'a, 'o> Run<'a, 'o> {
                 }
                 self.tell(&RunEvent::Progress { job, progress });
             }
-            Message::Note(text) => self.tell(&RunEvent::Note { job, text }),
+            Message::Note(text) => {
+                if running.notices.len() < MOST_NOTICES {
+                    running.notices.push(shortened(&text, LONGEST_NOTICE));
+                }
+                self.tell(&RunEvent::Note { job, text });
+            }
             Message::Alive | Message::Idle => {}
             Message::Observed(observed) => running.observed = Some(observed),
             Message::Done(outcome) => running.outcome = Some(Ok(outcome)),

@@ -198,6 +198,9 @@ pub struct Summary {
     pub stopped: usize,
     /// Jobs that could not run.
     pub skipped: usize,
+    /// Those of them that needed a failed job, unless their own step tolerates failures.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub blocked: usize,
     /// Duration, in seconds.
     pub seconds: f64,
     /// The signal that stopped it.

@@ -5,7 +5,10 @@ use std::{io, path::PathBuf};
 use fs_err as fs;
 use sweep_job::Failure;
 
-use crate::record::Key;
+use crate::{
+    host::replaced::{Outlives, Readers, replace},
+    record::Key,
+};
 
 /// A folder with a file for each.
 #[derive(Debug, Clone)]
@@ -29,9 +32,6 @@ impl Failures {
     /// Says so of a job.
     pub fn add(&self, key: Key, failure: &Failure) -> io::Result<()> {
         fs::create_dir_all(&self.0)?;
-        let mut file = tempfile::NamedTempFile::new_in(&self.0)?;
-        serde_json::to_writer(&mut file, failure)?;
-        file.persist(self.path(key))?;
-        Ok(())
+        replace(&self.path(key), &serde_json::to_vec(failure)?, Readers::Owner, Outlives::Process)
     }
 }

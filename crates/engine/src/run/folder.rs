@@ -17,7 +17,10 @@ use super::{
     slots::{Demand, Limits},
 };
 use crate::{
-    host,
+    host::{
+        self,
+        replaced::{Outlives, Readers, replace},
+    },
     plan::{JobId, Numbering, Plan, Turn},
     record::Key,
     store::Presence,
@@ -269,11 +272,7 @@ impl RunFolder {
 
     /// Keeps which jobs of the reserve have been added to the run, by their places in its plan, for engines in allocations.
     pub(super) fn keep_added(&self, added: &BTreeSet<usize>) -> io::Result<()> {
-        let mut file = tempfile::NamedTempFile::new_in(&self.0)?;
-        file.write_all(&serde_json::to_vec(added)?)?;
-        file.as_file().sync_all()?;
-        file.persist(self.0.join(ADDED)).map_err(|error| error.error)?;
-        Ok(())
+        replace(&self.0.join(ADDED), &serde_json::to_vec(added)?, Readers::Owner, Outlives::Machine)
     }
 
     /// The jobs of the reserve that have been added to the run.

@@ -14,10 +14,18 @@ use std::{
 };
 
 use fs_err as fs;
-use sweep_job::{Value, Values};
+use sweep_job::{
+    ParamType as _, Value, Values,
+    tasks::{Shell, Texts},
+};
 
-use super::provenance::{self, Readers};
-use crate::{host::ask, record::Interpreter};
+use crate::{
+    host::{
+        ask,
+        replaced::{Outlives, Readers, replace},
+    },
+    record::Interpreter,
+};
 
 /// Time for Python to say its version.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -61,7 +69,13 @@ fn program(values: &Values, dir: &Path) -> Option<PathBuf> {
     if let Some(script) = values.get("run").and_then(Value::as_text) {
         let lines = script.lines().filter(|line| !line.trim_start().starts_with('#'));
         let words = lines.flat_map(|line| line.split(|char: char| char.is_whitespace() || ";|&()\"'`".contains(char)));
-        return words.filter(|word| is_python(Path::new(word))).find_map(find).or_else(|| find("sh"));
+        let given: Option<Vec<String>> = values.get("shell").and_then(Texts::from_value).map(|shell| shell.0);
+        let shell = || match Shell::of(script, given.as_deref()) {
+            Shell::Given(words) => find(words.first()?),
+            Shell::Pipefail => find("bash").or_else(|| find("sh")),
+            Shell::Plain => find("sh"),
+        };
+        return words.filter(|word| is_python(Path::new(word))).find_map(find).or_else(shell);
     }
     match values.get("argv") {
         Some(Value::List(argv)) => find(argv.first()?.as_text()?),
@@ -97,7 +111,7 @@ fn look(path: &Path, dir: &Path, folder: &Path) -> Interpreter {
         let file = folder.join(format!("packages-{}.txt", &digest[..12]));
         // Without the list, its digest still tells two environments apart.
         if folder.is_dir() && !file.exists() {
-            let _ = provenance::write(&file, list.as_bytes(), Readers::All);
+            let _ = replace(&file, list.as_bytes(), Readers::All, Outlives::Process);
         }
         digest
     });

@@ -97,6 +97,11 @@ pub(crate) fn write_one(spec: &SerializedJob, folder: &Path) -> io::Result<()> {
     lines.finish()
 }
 
+/// True if the specifications in a folder contain a text.
+pub(crate) fn names(folder: &Path, text: &str) -> bool {
+    fs::read_to_string(folder.join(FILE)).is_ok_and(|specs| specs.contains(text))
+}
+
 /// The job that begins at this place.
 pub(super) fn read_at(folder: &Path, at: u64) -> io::Result<SerializedJob> {
     let line = |file: &str, at: u64| -> io::Result<String> {

@@ -14,13 +14,13 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, wa
 use sweep_job::{Failure, Job, Message};
 
 use super::{
-    engine::{NotStored, Sample},
+    engine::{NotStored, Sample, Stored},
     listen::messages,
     reads::Reads,
 };
 use crate::{
     host::{self, machine::own_cpu_seconds},
-    record::{Record, Started},
+    record::Started,
 };
 
 /// Events that the loop waits for.
@@ -34,7 +34,7 @@ pub(super) enum Input {
     /// with one.
     Checked(usize, Result<(Arc<Reads>, Option<Started>), Failure>),
     /// A result has been stored, or not; with the time at which the job began.
-    Stored(usize, Instant, Result<Box<Record>, NotStored>),
+    Stored(usize, Instant, Result<Stored, NotStored>),
     /// The memory that processes use on GPUs has been sampled.
     Sampled(Sample),
     /// The user, or the system, wants the end.
@@ -84,14 +84,16 @@ struct Hearing {
 pub(super) struct IdleWorkers(Vec<Worker>);
 
 impl IdleWorkers {
-    /// Keeps a worker if it waits for another job; else it is ended. True if it is kept: then it has left nothing of its job
-    /// running.
-    pub(super) fn keep(&mut self, worker: Worker) -> bool {
-        let is_idle = worker.is_idle();
-        if is_idle {
+    /// Keeps a worker if it waits for another job; else it is ended.
+    pub(super) fn keep(&mut self, worker: Worker) {
+        if worker.is_idle() {
             self.0.push(worker);
         }
-        is_idle
+    }
+
+    /// True if a worker waits for a job like this one.
+    pub(super) fn has_one_for(&self, start: &Start<'_>) -> bool {
+        start.job.log.is_some() && self.0.iter().any(|worker| worker.kind == Kind::of(start))
     }
 
     /// Gives a job to a worker that waits for one like it, or to a new one.
@@ -229,6 +231,12 @@ impl Worker {
     /// Ends it, and whatever it has started.
     pub(super) fn kill(&self) {
         self.signal(Signal::KILL);
+    }
+
+    /// Leaves this much time before now out of its silence.
+    pub(super) fn forgive(&self, time: Duration) {
+        let mut heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
+        *heard = (*heard + time).min(Instant::now());
     }
 
     /// Time since its last message.

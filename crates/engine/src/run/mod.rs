@@ -6,6 +6,7 @@
 
 pub mod allocation;
 mod arriving;
+mod at_once;
 mod attempt;
 pub mod cluster;
 mod conditions;
@@ -30,16 +31,19 @@ mod scratch;
 mod signals;
 pub mod slots;
 mod standing;
+mod starts;
 mod states;
 pub mod watch;
+mod writes;
 
 use std::{collections::BTreeSet, io, path::PathBuf, time::Duration};
 
 use serde::{Deserialize, Serialize};
-use sweep_job::{Backend, Device};
+use sweep_job::{Backend, Device, tasks::launched};
 
 pub use self::{
     arriving::{Arriving, Notice},
+    at_once::AtOnce,
     event::{Observer, RunEvent, Summary},
     exchange::{Exchange, SentJob},
     failures::Failures,
@@ -51,12 +55,14 @@ pub use self::{
     savings::TimeSaving,
     signals::Signals,
     standing::Standing,
+    starts::bound_starts,
     states::retire,
 };
 pub(crate) use self::{
     attempt::killed,
-    job_specs::write_one as write_job_spec,
+    job_specs::{names as job_names, write_one as write_job_spec},
     scratch::{Attempts, Scratch},
+    writes::unescaped,
 };
 use self::{
     scheduler::JobSpec,
@@ -64,7 +70,7 @@ use self::{
 };
 use crate::{
     plan::{Job, JobId, Plan},
-    recipe::{GpuCount, GpuMemory},
+    recipe::{GpuCount, GpuMemory, Resources},
     record::Key,
     store::Store,
 };
@@ -161,29 +167,52 @@ pub fn run(
     engine::Run::new(plan, store, wanted, options, history, observers).drive(control)
 }
 
-/// Resources that a job uses. A job that computes on GPUs has one, and its share of the cores, unless the recipe says
-/// otherwise; a job that computes on the CPU has none.
+/// Resources that a job uses. Unless the recipe says otherwise, a job that computes on GPUs has one, and its share of the cores;
+/// a job that computes on the CPU has no GPU, and all cores, or as many as it has processes if it is a program.
 pub fn demand(job: &Job, limits: &Limits, history: &GpuHistory) -> Demand {
-    let wanted = &job.resources;
-    let gpus = gpus(job);
+    let (wanted, usual) = (&job.resources, Usual::of(job));
+    let gpus = usual.gpus.map_or_else(|| gpus(job), |most| most.min(limits.gpus));
     let (share, gpu_memory) = if gpus > 0 { part_of_gpu(job, history) } else { (None, 0) };
     let demand =
         Demand { cpus: 1, gpus, share, gpu_memory, memory: wanted.memory.unwrap_or(0), exclusive: wanted.exclusive };
     let demand = limits.clamp(demand);
-    limits.clamp(Demand { cpus: wanted.cpus.unwrap_or_else(|| cores(&demand, limits)), ..demand })
+    limits.clamp(Demand { cpus: wanted.cpus.unwrap_or_else(|| usual.cores(&demand, limits)), ..demand })
 }
 
-/// Cores of a job that asks for none: all, or its share with its part of the GPUs.
-fn cores(demand: &Demand, limits: &Limits) -> usize {
+/// Default resources of a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Usual {
+    /// Cores of a job without a GPU; `None` for all.
+    cpus: Option<usize>,
+    /// Most GPUs that it takes if there are any; `None` if it needs as many as [`gpus`] says.
+    gpus: Option<usize>,
+}
+
+impl Usual {
+    fn of(job: &Job) -> Self {
+        // Jobs whose times are measured have the machine.
+        if !job.is_program() || job.resources.exclusive || job.turn.is_some() {
+            return Self { cpus: None, gpus: None };
+        }
+        let processes = launched(&job.values).map_or(1, |(_, ranks)| ranks / job.resources.nodes()).max(1);
+        let Resources { cpus, gpus, gpu_memory, .. } = job.resources;
+        let says = cpus.is_some() || gpus.is_some() || gpu_memory.is_some();
+        Self { cpus: Some(processes), gpus: (!says).then_some(processes) }
+    }
+
+    /// Cores of a job that asks for none.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a part of a number of cores")]
-    match demand.gpus {
-        0 => limits.cpus,
-        // A little more, so that a third of six is two.
-        _ => (limits.cpus as f64 * estimate::share_of_gpus(demand, limits) + 1e-9) as usize,
+    fn cores(self, demand: &Demand, limits: &Limits) -> usize {
+        match (demand.gpus, self.cpus) {
+            (0, Some(cpus)) => cpus,
+            (0, None) => limits.cpus,
+            // A little more, so that a third of six is two.
+            _ => (limits.cpus as f64 * estimate::share_of_gpus(demand, limits) + 1e-9) as usize,
+        }
     }
 }
 
-/// Number of GPUs on which a job runs.
+/// Number of GPUs that a job needs.
 fn gpus(job: &Job) -> usize {
     let wanted = &job.resources;
     match (job.identity.backend, wanted.gpus) {

@@ -5,8 +5,7 @@ mod git;
 
 use std::{
     fmt::Write as _,
-    io::{self, Seek as _, Write as _},
-    os::unix::fs::PermissionsExt,
+    io::{self, Seek as _},
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
@@ -21,7 +20,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     format::masked,
-    host,
+    host::{
+        self,
+        replaced::{Outlives, Readers, replace},
+    },
     plan::Plan,
     record::{GitState, RunConditions},
 };
@@ -59,15 +61,6 @@ pub struct RunProvenance {
     pub arguments: Vec<String>,
 }
 
-/// Users who may read a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Readers {
-    /// The owner alone: the author did not mean to publish it.
-    Owner,
-    /// Everyone who may read the folder.
-    All,
-}
-
 /// Provenance of a run before it has a folder.
 #[derive(Debug)]
 pub struct FoundProvenance {
@@ -101,8 +94,12 @@ impl RunProvenance {
     fn write(&self, folder: &Path, diff: &[u8]) -> io::Result<()> {
         let mut text = serde_json::to_vec_pretty(self)?;
         text.push(b'\n');
-        write(&folder.join(FILE), &text, Readers::All)?;
-        if diff.is_empty() { Ok(()) } else { write(&folder.join(DIFF), diff, Readers::Owner) }
+        replace(&folder.join(FILE), &text, Readers::All, Outlives::Process)?;
+        if diff.is_empty() {
+            return Ok(());
+        }
+        // Its author did not mean to publish it.
+        replace(&folder.join(DIFF), diff, Readers::Owner, Outlives::Process)
     }
 
     /// The provenance in a run's folder; empty if there is none.
@@ -117,18 +114,6 @@ impl RunProvenance {
         let Self { program, user, git, arguments, .. } = self;
         RunConditions { name, round: None, position: None, program, user, git, arguments }
     }
-}
-
-/// Writes a file whole or not at all.
-pub(super) fn write(path: &Path, content: &[u8], readers: Readers) -> io::Result<()> {
-    let mut file = tempfile::NamedTempFile::new_in(path.parent().unwrap_or(Path::new(".")))?;
-    file.write_all(content)?;
-    if readers == Readers::All {
-        // A temporary file is its owner's only.
-        file.as_file().set_permissions(PermissionsExt::from_mode(0o644))?;
-    }
-    file.persist(path).map_err(|error| error.error)?;
-    Ok(())
 }
 
 /// The ID of this program. Its file is read whole only if it has no build ID.

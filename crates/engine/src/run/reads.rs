@@ -1,6 +1,8 @@
 //! The files that a job reads, compared with its key: input files with the digests with which it was planned, artifacts
 //! of needed jobs with those in their records.
 
+mod own;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     io,
@@ -11,9 +13,12 @@ use std::{
 use fs_err as fs;
 use sweep_job::{Failure, FailureKind, FileStamp, Observed, ObservedFile};
 
+pub(crate) use self::own::Check;
 use crate::{
     plan::{Code, Digests, JobId, Plan, digest_now, state_now},
-    record::{ABSENT, Digest, ELSEWHERE, Key, Own, ReadFile, ReadSet, UNKNOWN, fact, path_text, text_path},
+    record::{
+        ABSENT, Digest, ELSEWHERE, FILE_ELSEWHERE, Key, Own, ReadFile, ReadSet, UNKNOWN, fact, path_text, text_path,
+    },
     store::Store,
 };
 
@@ -22,9 +27,28 @@ use crate::{
 pub(crate) struct Reads {
     /// Input files and folders, with their digests when the job was planned.
     inputs: Vec<(PathBuf, String)>,
+    /// Patterns of files in them that are no part of them.
+    ignored: Vec<String>,
     artifacts: Vec<Artifact>,
     /// Code that earlier runs of the job read, as it was when the job was planned.
     code: Option<Arc<Code>>,
+}
+
+/// The word for a file that is not in the record.
+const STRAY: &str = "does not belong to it";
+
+/// A file of an artifact that differs from its record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Defect {
+    /// Its path from the folder with the files of the job that has left it.
+    file: String,
+    how: &'static str,
+}
+
+impl std::fmt::Display for Defect {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {}", self.file, self.how)
+    }
 }
 
 /// An artifact that one job takes from another.
@@ -53,6 +77,23 @@ pub(crate) enum Changed {
         /// Time of the change, if it is known.
         during: &'static str,
     },
+    /// A file in an input folder has another content, and it is not known that the job wrote it.
+    #[error(
+        "the input `{}` changed after it was planned{during}: `{file}` {how}; run again, and if the job itself does this, write \
+         `ignore: ['{name}']` in the step, or `copy: true`", path.display()
+    )]
+    Inside {
+        /// The input.
+        path: PathBuf,
+        /// The file's path from it.
+        file: String,
+        /// The change.
+        how: &'static str,
+        /// The file's name.
+        name: String,
+        /// Time of the change, if it is known.
+        during: &'static str,
+    },
     /// An input is missing or not readable.
     #[error("the input `{}` cannot be read any more: {reason}", path.display())]
     Unreadable {
@@ -66,6 +107,24 @@ pub(crate) enum Changed {
     Code {
         /// The project's folder.
         project: PathBuf,
+    },
+    /// A file that was not sent to a host with the project.
+    #[error(
+        "the job read `{}`, which is in the project's folder on this host, but neither was it sent with it nor has a job made it; run \
+         again", path.display()
+    )]
+    NotSent {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A file of the project that the program has written before it read it.
+    #[error(
+        "the job wrote `{}` in the project's folder on this host and then read it, so its result is not that of the file that was \
+         sent; let the program write to its own folder", path.display()
+    )]
+    Rewritten {
+        /// The file.
+        path: PathBuf,
     },
     /// An installed package has another version.
     #[error("the package {name} changed from {planned} to {found} after it was planned{during}; run again")]
@@ -95,7 +154,7 @@ impl Changed {
     /// The same, found when the job had run.
     #[must_use]
     pub(crate) fn while_it_ran(mut self) -> Self {
-        if let Self::Input { during, .. } | Self::Package { during, .. } = &mut self {
+        if let Self::Input { during, .. } | Self::Inside { during, .. } | Self::Package { during, .. } = &mut self {
             *during = ", while the job ran";
         }
         self
@@ -113,7 +172,8 @@ impl Reads {
     pub(crate) fn of(plan: &Plan, store: &Store, id: JobId) -> Self {
         let taken = plan.taken_by(id).into_iter();
         let artifacts = taken.filter_map(|(key, name)| Artifact::new(store, key, name)).collect();
-        Self { inputs: plan.inputs_of(id), artifacts, code: plan.job(id).code.clone() }
+        let (inputs, ignored) = (plan.inputs_of(id), plan.ignored_by(id));
+        Self { inputs, ignored, artifacts, code: plan.job(id).code.clone() }
     }
 
     /// True if there are no inputs.
@@ -123,17 +183,11 @@ impl Reads {
         self.inputs.is_empty() && self.artifacts.is_empty() && no_code
     }
 
-    /// Checks that all inputs are unchanged. Files that `digests` lists and that have not changed since are not read
-    /// again.
-    pub(crate) fn check(&self, digests: &mut Digests) -> Result<(), Changed> {
-        for (path, planned) in &self.inputs {
-            match digests.now(path) {
-                Ok(now) if now == *planned => {}
-                Ok(_) => return Err(Changed::Input { path: path.clone(), during: "" }),
-                Err(error) => return Err(Changed::Unreadable { path: path.clone(), reason: error.to_string() }),
-            }
-        }
-        self.artifacts.iter().try_for_each(|artifact| artifact.check(digests))
+    /// The folders in which a job could write to what others read.
+    pub(crate) fn folders(&self) -> Vec<PathBuf> {
+        let inputs = self.inputs.iter().map(|(path, _)| path.clone());
+        let folders = inputs.chain(self.artifacts.iter().map(|artifact| artifact.folder.clone()));
+        folders.map(|path| fs::canonicalize(&path).unwrap_or(path)).collect()
     }
 
     /// Checks that the code is that of the job's key.
@@ -141,6 +195,10 @@ impl Reads {
         let Some(code) = &self.code else { return Ok(()) };
         if code.stale {
             return Err(Changed::Code { project: code.project.clone() });
+        }
+        if code.hosted {
+            // The server has made sure of it.
+            return Ok(());
         }
         digests.forget();
         for file in &code.files {
@@ -160,24 +218,41 @@ impl Reads {
         let code = self.code.as_deref().unwrap_or(&none);
         let planned: BTreeMap<&str, &str> =
             code.files.iter().map(|file| (file.path.as_str(), file.digest.as_str())).collect();
+        let has_planned = !planned.is_empty();
         digests.forget();
         let place = |text: &String| path_text(text_path(text).strip_prefix(&code.project).unwrap_or(&text_path(text)));
         let written: BTreeSet<String> = observed.written.iter().map(place).collect();
         let mut files = BTreeMap::new();
         for (name, file) in observed.files {
-            let planned = planned.get(name.as_str()).copied();
-            let digest = self::digest(&code.path(&name), &name, &file, planned, written.contains(&name), digests)?;
+            let (path, planned) = (code.path(&name), planned.get(name.as_str()).copied());
+            let digest = self::digest(code, &name, &file, planned, written.contains(&name), digests)?;
+            let mut is_elsewhere = code.hosted && Path::new(&name).is_absolute();
+            if code.hosted && has_planned && !is_elsewhere && planned.is_none() {
+                // What an earlier job has made, as a download of data, is not here.
+                if !digests.made().is_made(&path, &digest) {
+                    return Err(Changed::NotSent { path });
+                }
+                is_elsewhere = true;
+            }
+            let name = if is_elsewhere { format!("{FILE_ELSEWHERE}{name}") } else { name };
             files.insert(name, ReadFile { digest, by: file.by });
         }
         let mut facts = observed.facts;
         for (folder, names) in &observed.listed {
             let path = code.path(folder);
             let names: Vec<PathBuf> = names.iter().map(|name| path.join(text_path(name))).collect();
-            let names = names.iter().filter(|path| !digests.is_made(&code.project, path));
+            let names = names.iter().filter(|path| !digests.is_made_in(&code.project, path));
             facts.insert(folder.clone(), fact::of_names(names.filter_map(|path| path.file_name())));
         }
         if code.hosted {
             facts.retain(|_, fact| !fact::is_local(fact));
+            remember(&observed.written, &code.project, &planned, digests);
+        }
+        for name in observed.rewritten.iter().filter(|_| code.hosted) {
+            let path = code.path(name);
+            if planned.get(name.as_str()).is_some_and(|planned| digest_now(digests, &path) != *planned) {
+                return Err(Changed::Rewritten { path });
+            }
         }
         let made: BTreeSet<String> = observed.made.iter().map(place).collect();
         let own = own(code, &files, &facts, &written, made, digests);
@@ -198,33 +273,38 @@ impl Reads {
     }
 }
 
-/// The digest of what a job has read of a file, if it is not another one than planned. Of a file that the job itself changes,
-/// other jobs may have changed the content before.
+/// The digest of what a job has read of a file, if it is not another one than planned. Of a file that jobs change, other jobs may
+/// have changed the content before; not on a host, whose records are those of the files that were sent.
 fn digest(
-    path: &Path,
+    code: &Code,
     name: &str,
     file: &ObservedFile,
     planned: Option<&str>,
     is_own: bool,
     digests: &mut Digests,
 ) -> Result<String, Changed> {
-    if is_own {
-        return Ok(file.digest.clone().unwrap_or_else(|| UNKNOWN.to_owned()));
-    }
+    let path = code.path(name);
     // A file that did not exist then is one that the job makes.
     let planned = planned.filter(|planned| *planned != ABSENT);
-    let unreadable = |error: io::Error| Changed::Unreadable { path: path.to_owned(), reason: error.to_string() };
-    let digest = digests.of_file(path).map_err(unreadable)?;
+    if is_own {
+        let digest = file.digest.clone().unwrap_or_else(|| UNKNOWN.to_owned());
+        return match planned.filter(|planned| code.hosted && *planned != digest) {
+            Some(_) => Err(Changed::Input { path, during: "" }),
+            None => Ok(digest),
+        };
+    }
+    let unreadable = |error: io::Error| Changed::Unreadable { path: path.clone(), reason: error.to_string() };
+    let digest = digests.of_file(&path).map_err(unreadable)?;
     // After the digest was computed, which takes time.
-    let is_as_read = FileStamp::of(&fs::metadata(path).map_err(unreadable)?) == file.stamp;
+    let is_as_read = FileStamp::of(&fs::metadata(&path).map_err(unreadable)?) == file.stamp;
     if planned.map_or(is_as_read, |planned| planned == digest) {
         return Ok(digest);
     }
     // Another job has changed it, before this one read it or after that.
-    match digests.is_left(name, &digest) {
+    match !code.hosted && digests.is_left(name, &digest) {
         true if is_as_read => Ok(digest),
         true => Ok(UNKNOWN.to_owned()),
-        false => Err(Changed::Input { path: path.to_owned(), during: "" }),
+        false => Err(Changed::Input { path, during: "" }),
     }
 }
 
@@ -253,7 +333,7 @@ fn own(
     digests.add_own(&own);
     for folder in listed {
         let path = code.path(&folder);
-        let now = fact::now(&facts[&folder], &path, &mut |entry| digests.is_made(&code.project, entry));
+        let now = fact::now(&facts[&folder], &path, &mut |entry| digests.is_made_in(&code.project, entry));
         own.left.insert(folder, now);
     }
     own
@@ -281,20 +361,30 @@ impl Artifact {
 
     /// Checks that it is unchanged.
     pub(crate) fn check(&self, digests: &mut Digests) -> Result<(), Changed> {
-        let reason = self.damage(digests).unwrap_or_else(|error| match error.kind() {
-            io::ErrorKind::NotFound => Some("it is gone".to_owned()),
-            _ => Some(error.to_string()),
-        });
-        let Some(reason) = reason else { return Ok(()) };
-        Err(Changed::Artifact { label: self.label.clone(), name: self.name.clone(), reason })
+        match self.defects(digests).as_deref() {
+            Ok([]) => Ok(()),
+            Ok([first, ..]) => Err(self.changed(first.to_string())),
+            Err(error) => Err(self.changed(error.clone())),
+        }
     }
 
-    /// The defect, if any.
-    fn damage(&self, digests: &mut Digests) -> io::Result<Option<String>> {
+    fn changed(&self, reason: String) -> Changed {
+        Changed::Artifact { label: self.label.clone(), name: self.name.clone(), reason }
+    }
+
+    /// The files that differ from its record. The error is a phrase.
+    fn defects(&self, digests: &mut Digests) -> Result<Vec<Defect>, String> {
+        self.compared(digests).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => "it is gone".to_owned(),
+            _ => error.to_string(),
+        })
+    }
+
+    fn compared(&self, digests: &mut Digests) -> io::Result<Vec<Defect>> {
         let mut found = BTreeSet::new();
         names(&self.folder, &self.path, &mut found)?;
         if self.files.is_empty() {
-            return Ok(None);
+            return Ok(Vec::new());
         }
         let mut written: BTreeMap<&str, &Digest> = self.written(&self.path);
         if written.values().any(|file| matches!(file, Digest::Link { .. })) {
@@ -303,9 +393,11 @@ impl Artifact {
             found.clear();
             names(&self.folder, "", &mut found)?;
         }
+        let mut defects = Vec::new();
         for (name, file) in &written {
             if !found.remove(*name) {
-                return Ok(Some(format!("{name} is missing")));
+                defects.push(Defect { file: (*name).to_owned(), how: "is missing" });
+                continue;
             }
             let path = self.folder.join(name);
             let is_whole = match file {
@@ -316,10 +408,11 @@ impl Artifact {
                 Digest::Link { to } => fs::read_link(&path).is_ok_and(|now| now == *to),
             };
             if !is_whole {
-                return Ok(Some(format!("{name} has another content")));
+                defects.push(Defect { file: (*name).to_owned(), how: "has another content" });
             }
         }
-        Ok(found.first().map(|name| format!("{name} does not belong to it")))
+        defects.extend(found.into_iter().map(|file| Defect { file, how: STRAY }));
+        Ok(defects)
     }
 
     /// The digests of what is at a path and below it.
@@ -327,6 +420,20 @@ impl Artifact {
         let files = self.files.iter().filter(|(name, _)| Path::new(name).starts_with(path));
         files.map(|(name, file)| (name.as_str(), file)).collect()
     }
+}
+
+/// Remembers the files that a job made in the copy of its project on a host.
+fn remember(written: &BTreeSet<String>, project: &Path, sent: &BTreeMap<&str, &str>, digests: &mut Digests) {
+    let mut made = Vec::new();
+    let project = fs::canonicalize(project).unwrap_or_else(|_| project.to_owned());
+    for path in written.iter().map(|path| text_path(path)) {
+        let Ok(inner) = path.strip_prefix(&project) else { continue };
+        if !sent.contains_key(path_text(inner).as_str()) {
+            made.extend(digests.of_file(&path).ok().map(|digest| (path.clone(), digest)));
+        }
+    }
+    // Where it cannot be kept, the next job does without.
+    let _ = digests.made().remember(made);
 }
 
 /// The names of the files and links at a path in a folder and below it. Links are not followed.

@@ -2,7 +2,7 @@
 //! that its attempts have taken, and the file that asks it to stop. It outlives attempts and goes when the job is done.
 
 use std::{
-    io::{self, Write as _},
+    io,
     path::{Component, Path, PathBuf},
     time::Duration,
 };
@@ -11,7 +11,10 @@ use fs_err as fs;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    host::failpoints,
+    host::{
+        failpoints,
+        replaced::{Outlives, Readers, replace},
+    },
     record::Started,
     store::{CONTRACT as FOLDER, PARAMS, REPORT},
 };
@@ -112,14 +115,8 @@ impl Scratch {
     /// may be lost with the power, which is the same as none.
     pub(crate) fn save(&self, attempts: &Attempts) -> io::Result<()> {
         fs::create_dir_all(&self.folder)?;
-        let text = serde_json::to_vec(attempts)?;
-        let new = self.folder.join(format!("{STATE}.new"));
-        let mut file = fs::File::create(&new)?;
-        file.write_all(&text)?;
-        if attempts.has_checkpoints() {
-            file.sync_all()?;
-        }
-        fs::rename(new, self.folder.join(STATE))
+        let outlives = if attempts.has_checkpoints() { Outlives::Machine } else { Outlives::Process };
+        replace(&self.folder.join(STATE), &serde_json::to_vec(attempts)?, Readers::All, outlives)
     }
 
     /// The newest declared checkpoint that still exists. A file without content is what a crash leaves of one that was

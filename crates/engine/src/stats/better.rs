@@ -18,7 +18,7 @@ impl Better {
 
     /// The better direction that the unit of a metric implies.
     pub(crate) fn of(unit: Unit) -> Option<Self> {
-        match unit {
+        match unit.base() {
             Unit::Nats | Unit::Seconds | Unit::Bytes => Some(Self::Less),
             rate if rate.is_rate() => Some(Self::More),
             _ => None,

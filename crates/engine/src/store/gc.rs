@@ -12,12 +12,13 @@ use tracing::{debug, info_span};
 use super::{
     Presence, State, Store, entries,
     lock::{InUse, Lock, remove_file_if_there},
-    own::SPARE,
     remove_if_there,
     transfer::IMPORT,
 };
 use crate::{host::log, record::Key};
 
+/// Folder in which earlier versions kept folders of finished jobs.
+const SPARE: &str = "spare";
 /// Prefix of the names of temporary files.
 const TEMPORARY: &str = ".tmp";
 
@@ -103,7 +104,7 @@ impl Store {
     }
 
     /// Files and folders that are written under temporary names: temporary files, the folders that archives are unpacked to,
-    /// and those that processes keep for their jobs.
+    /// and those that processes of earlier versions kept for their jobs.
     fn temporary(&self) -> io::Result<Vec<PathBuf>> {
         let mut found = Vec::new();
         let places = [(self.root.clone(), TEMPORARY), (self.root.join("staging"), IMPORT), (self.root.join(SPARE), "")];

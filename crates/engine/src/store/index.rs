@@ -17,14 +17,18 @@ use std::{
 use fs_err as fs;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
-use sweep_job::{Backend, Metric, Metrics};
+use sweep_job::{Backend, Metric, Metrics, current_name};
 use tracing::info_span;
 
 use super::{Origin, Record, Store, StoreError, Under, entries};
 use crate::record::{Digest, RecordError};
 use crate::{
-    host::{log, threads},
-    record::{Identity, Key},
+    host::{
+        log,
+        replaced::{Outlives, Readers, replace},
+        threads,
+    },
+    record::{Identity, Key, Remarks},
 };
 
 /// Line of the index about a record.
@@ -32,6 +36,9 @@ use crate::{
 pub struct Entry {
     /// The job's key.
     pub key: Key,
+    /// Identifier of the set of files that its program was observed to read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read: Option<String>,
     /// Name when it ran.
     pub label: String,
     /// Start of the job.
@@ -43,14 +50,30 @@ pub struct Entry {
     pub bytes: u64,
     /// Identity, from which the key is made.
     pub identity: Identity,
+    /// Record of the job that ran, if the metrics of this one were taken from it again, and the time of that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub measured: Option<(Key, Timestamp)>,
+    /// True if the job's program did not open the file with its parameters.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub params_unread: bool,
 }
 
 impl From<&Record> for Entry {
     fn from(record: &Record) -> Self {
-        let Record { key, label, identity, provenance, files, .. } = record;
+        let Record { key, label, identity, provenance, files, outcome, read, .. } = record;
         let bytes = files.values().map(Digest::bytes).sum();
-        let (label, identity) = (label.clone(), identity.clone());
-        Self { key: *key, label, started: provenance.started, seconds: provenance.seconds, bytes, identity }
+        let (label, identity, read) = (label.clone(), identity.clone(), read.clone());
+        Self {
+            key: *key,
+            read,
+            label,
+            started: provenance.started,
+            seconds: provenance.seconds,
+            bytes,
+            identity,
+            measured: provenance.measured.as_ref().map(|measured| (measured.from, measured.at)),
+            params_unread: outcome.reported.as_ref().is_some_and(|reported| reported.params_unread),
+        }
     }
 }
 
@@ -81,6 +104,15 @@ pub struct Measured {
     /// Conditions on which comparisons depend. Records of earlier versions have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub under: Option<Box<Under>>,
+    /// Remarks on its result. Lines of earlier versions have none, and are written anew.
+    pub remarks: Remarks,
+}
+
+impl Measured {
+    /// True if the newest value of a metric was not finite, so that it has none.
+    pub fn has_diverged(&self, metric: &str) -> bool {
+        self.remarks.diverged.contains(metric) || self.remarks.diverged.contains(current_name(metric))
+    }
 }
 
 impl From<&Record> for Measured {
@@ -98,6 +130,7 @@ impl From<&Record> for Measured {
             sweep: provenance.sweep.clone(),
             origin: None,
             under: Under::of(record),
+            remarks: Remarks::of(&record.outcome, &record.identity.task),
         }
     }
 }
@@ -170,14 +203,16 @@ impl Line for Measured {
             origin: Option<Origin>,
             #[serde(default)]
             under: Option<Box<Under>>,
+            remarks: Remarks,
         }
 
         let only = only.and_then(|only| {
             let (_, line) = serde_json::from_slice::<(Stamp, Borrowed<'_>)>(line).ok()?;
-            let Borrowed { key, metrics, started, seconds, backend, device, host, sweep, origin, under } = line;
+            let Borrowed { key, metrics, started, seconds, backend, device, host, sweep, origin, under, remarks } =
+                line;
             let metrics = metrics.into_iter().filter(|(name, _)| only.contains(name));
             let metrics = metrics.map(|(name, metric)| (name.to_owned(), metric)).collect();
-            Some(Self { key, metrics, started, seconds, backend, device, host, sweep, origin, under })
+            Some(Self { key, metrics, started, seconds, backend, device, host, sweep, origin, under, remarks })
         });
         // A name with something in it that JSON escapes is understood so.
         only.or_else(|| whole(line))
@@ -277,6 +312,20 @@ impl Store {
         Ok(looked)
     }
 
+    /// The sets of files that the records name, by their keys. Records that the index does not list are opened.
+    pub(super) fn sets_of_records(&self) -> io::Result<Vec<(Key, String)>> {
+        let keys = self.keys()?;
+        let text = if keys.is_empty() { Vec::new() } else { fs::read(self.root.join(Entry::FILE)).unwrap_or_default() };
+        // Of several lines about a record, the last one is the latest.
+        let lines = text.split(|byte| *byte == b'\n').filter_map(|line| Some((about(line)?.1, named_set(line))));
+        let known: HashMap<Key, Option<&str>> = lines.collect();
+        let set = |key: Key| match known.get(&key) {
+            Some(set) => Some((key, (*set)?.to_owned())),
+            None => Some((key, self.get(key).ok().flatten()?.read?)),
+        };
+        Ok(keys.into_iter().filter_map(set).collect())
+    }
+
     /// The folders of records that there are, by the first byte of their keys.
     fn shards(&self) -> [bool; 256] {
         let mut shards = [false; 256];
@@ -346,13 +395,7 @@ impl Store {
     }
 
     fn rewrite<'e, L: Line + 'e>(&self, lines: impl Iterator<Item = (Stamp, &'e L)>) {
-        let write = || -> io::Result<()> {
-            let mut file = tempfile::NamedTempFile::new_in(&self.root)?;
-            file.write_all(to_text(lines).as_bytes())?;
-            file.persist(self.root.join(L::FILE))?;
-            Ok(())
-        };
-        let _ = write();
+        let _ = replace(&self.root.join(L::FILE), to_text(lines).as_bytes(), Readers::Owner, Outlives::Process);
     }
 }
 
@@ -415,6 +458,15 @@ fn about(line: &[u8]) -> Option<(Stamp, Key)> {
     let quote = rest.iter().position(|byte| *byte == b'"')?;
     let text = |bytes| std::str::from_utf8(bytes).ok();
     Some((text(&line[..comma])?.parse().ok()?, text(&rest[..quote])?.parse().ok()?))
+}
+
+/// The set behind the key with which a line of the index begins.
+fn named_set(line: &[u8]) -> Option<&str> {
+    const NAME: &[u8] = br#"","read":""#;
+    let rest = &line[line.iter().position(|byte| *byte == b'{')?..];
+    let rest = rest.get(br#"{"key":""#.len() + 64..)?.strip_prefix(NAME)?;
+    let quote = rest.iter().position(|byte| *byte == b'"')?;
+    std::str::from_utf8(&rest[..quote]).ok()
 }
 
 fn to_text<'e, L: Line + 'e>(lines: impl Iterator<Item = (Stamp, &'e L)>) -> String {

@@ -3,6 +3,9 @@
 //! `manifests/list.jsonl` has a line for each observed run, appended before its record is committed: a manifest without
 //! record is harmless, while a record without manifest would be taken for one whose job reads its declared inputs only.
 //! `manifests/sets/` has the sets of files, each once.
+//!
+//! A line has a digest, and a record names the set of its run. So a line that is damaged or lost is noticed, and written again
+//! from its record.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -14,12 +17,14 @@ use std::{
 };
 
 use fs_err as fs;
+use sweep_job::Tool;
 
 use super::{Store, entries};
 use crate::{
+    format::{count, say},
     host::failpoints,
     plan::{Manifests, set_file},
-    record::{Key, Manifest, ReadSet},
+    record::{Key, Line, Manifest, ReadSet},
 };
 
 /// Held while a line is appended.
@@ -28,16 +33,52 @@ static APPENDING: Mutex<()> = Mutex::new(());
 const LOCK: &str = "manifests";
 
 impl Store {
-    /// The manifests of all records.
+    /// The manifests of all records. Those whose lines are missing are written again.
     pub fn manifests(&self) -> Manifests {
+        let mut manifests = self.listed_manifests();
+        if self.unlisted(&mut manifests).is_empty() {
+            return manifests;
+        }
+        // A job that ended meanwhile has written its line before its record.
+        manifests = self.listed_manifests();
+        let missing = self.unlisted(&mut manifests);
+        for manifest in &missing {
+            manifests.add(manifest.clone());
+        }
+        if !missing.is_empty() {
+            let (list, number) = (self.manifest_list(), count(missing.len(), "line"));
+            let end = match self.append_manifests(&missing) {
+                Ok(()) => "written again from the records".to_owned(),
+                Err(error) => format!("which cannot be written again: {error}"),
+            };
+            say(format_args!("warning: {} lacks {number}, {end}", list.display()));
+        }
+        manifests
+    }
+
+    /// The manifests that the list has.
+    pub(super) fn listed_manifests(&self) -> Manifests {
         Manifests::open(&self.manifest_list(), self.sets())
     }
 
-    fn manifest_list(&self) -> PathBuf {
+    /// Manifests of records that name a set, as far as the list does not have them.
+    fn unlisted(&self, manifests: &mut Manifests) -> Vec<Manifest> {
+        let mut sets = self.sets_of_records().unwrap_or_default();
+        sets.retain(|(key, set)| !manifests.lists(*key, set));
+        let manifest = |(record, set): (Key, String)| {
+            let identity = self.get(record).ok().flatten().filter(|found| found.read.as_ref() == Some(&set))?.identity;
+            let (base, own) = (identity.base_key().ok()?, manifests.own_of(&set));
+            // A record does not say which tool it was, and nothing depends on it.
+            Some(Manifest { base, record, code: identity.code, set, tool: Tool::Kernel, own })
+        };
+        sets.into_iter().filter_map(manifest).collect()
+    }
+
+    pub(super) fn manifest_list(&self) -> PathBuf {
         self.root.join("manifests").join("list.jsonl")
     }
 
-    fn sets(&self) -> PathBuf {
+    pub(super) fn sets(&self) -> PathBuf {
         self.root.join("manifests").join("sets")
     }
 
@@ -48,17 +89,26 @@ impl Store {
         if !path.exists() {
             self.add_set(&path, set)?;
         }
+        self.append_manifests(std::slice::from_ref(manifest))
+    }
+
+    fn append_manifests(&self, manifests: &[Manifest]) -> io::Result<()> {
+        let mut lines = Vec::new();
+        for manifest in manifests {
+            lines.extend(manifest.to_line()?);
+        }
         let list = self.manifest_list();
-        let mut line = serde_json::to_vec(manifest)?;
-        line.push(b'\n');
+        if let Some(folder) = list.parent() {
+            fs::create_dir_all(folder)?;
+        }
         // Appending is atomic among the processes of one machine only, and a failure in the middle of a line is not.
         let _appending = APPENDING.lock().unwrap_or_else(PoisonError::into_inner);
         let _held = if self.is_shared() { Some(self.wait_for_lock()?) } else { None };
         let mut file = fs::OpenOptions::new().read(true).append(true).create(true).open(&list)?;
         if is_torn(&mut file)? {
-            line.insert(0, b'\n');
+            lines.insert(0, b'\n');
         }
-        failpoints::write_all(&mut file, &line, "manifest: before the line", "manifest: in the line")?;
+        failpoints::write_all(&mut file, &lines, "manifest: before the line", "manifest: in the line")?;
         file.sync_data()?;
         failpoints::point("manifest: done")
     }
@@ -96,7 +146,7 @@ impl Store {
         // A state does without the record of its job.
         let mut sets: HashSet<String> = self.states()?.into_iter().filter_map(|state| state.set).collect();
         for line in text.split(|byte| *byte == b'\n') {
-            let Ok(manifest) = serde_json::from_slice::<Manifest>(line) else { continue };
+            let Some(manifest) = Line::parse(line).manifest() else { continue };
             if *exists.entry(manifest.record).or_insert_with(|| self.contains(manifest.record)) {
                 kept.extend_from_slice(line);
                 kept.push(b'\n');

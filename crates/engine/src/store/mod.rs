@@ -4,6 +4,7 @@
 //! [`Store::claim`] answers `Hit`, or `Miss` with the [`Pending`] that holds the job's lock and is the only thing that
 //! can write its record, or `Busy` while another process holds the lock.
 
+mod adopt;
 mod decisions;
 mod disk;
 mod gc;
@@ -35,7 +36,7 @@ use rustix::{fs::OFlags, io::Errno};
 use tracing::{field, info_span};
 
 pub(crate) use self::lease::Presence;
-pub(crate) use self::own::{CONTRACT, OBSERVER, PARAMS, READS, REPORT, TRACKING};
+pub(crate) use self::pending::{CONTRACT, OBSERVER, PARAMS, READS, REPORT, TRACKING};
 pub(crate) use self::verify::wrong_key;
 pub use self::{
     decisions::{Decision, Member},

@@ -1,21 +1,30 @@
 //! The right to write one record.
 
-use std::{
-    io,
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::{io, path::PathBuf, sync::Arc};
 
 use fs_err as fs;
 use sweep_job::Tool;
 use tracing::{debug_span, field, info_span, warn};
 
-use super::{Origin, Record, Store, StoreError, TRACKING, disk, lock::Lock, own::Kind, remove_if_there};
+use super::{Origin, Record, Store, StoreError, disk, lock::Lock, remove_if_there};
 use crate::record;
 use crate::{
     host,
     record::{Identity, Key, Manifest, ReadSet},
 };
+
+/// Folder of `sweep` in a scratch folder.
+pub(crate) const CONTRACT: &str = ".sweep";
+/// File in it that a program reports to.
+pub(crate) const REPORT: &str = "report.jsonl";
+/// File in it with the parameters of a program.
+pub(crate) const PARAMS: &str = "params.json";
+/// Folder beside a job's own that Python's observer is in.
+pub(crate) const TRACKING: &str = "tracking";
+/// The observer.
+pub(crate) const OBSERVER: &str = "sitecustomize.py";
+/// The list that it writes.
+pub(crate) const READS: &str = "reads";
 
 /// The right to write one record.
 #[derive(Debug)]
@@ -23,8 +32,6 @@ pub struct Pending {
     store: Store,
     key: Key,
     staging: PathBuf,
-    /// True if nothing of the job runs any more, so that nothing writes to its folders.
-    is_settled: bool,
     /// Dropped last, when nothing of the job is touched any more.
     lock: Lock,
 }
@@ -39,14 +46,10 @@ impl Pending {
         host::failpoints::point("claim: locked")?;
         remove_if_there(&staging)?;
         // From here on a failure clears it away.
-        let pending = Self { store, key, staging, is_settled: false, lock };
-        fs::create_dir_all(&pending.staging)?;
-        pending.make(Kind::Files, &pending.dir())?;
+        let pending = Self { store, key, staging, lock };
+        fs::create_dir_all(pending.dir())?;
         host::failpoints::point("claim: staging made")?;
-        if let Some(own) = pending.store.own() {
-            own.take(Kind::Tracking, &pending.tracking());
-        }
-        pending.make(Kind::Scratch, &pending.scratch())?;
+        fs::create_dir_all(pending.scratch())?;
         host::failpoints::point("claim: done")?;
         Ok(pending)
     }
@@ -71,27 +74,9 @@ impl Pending {
         self.staging.join(TRACKING)
     }
 
-    /// Makes a folder, or puts one here that an earlier job has left.
-    fn make(&self, kind: Kind, at: &Path) -> io::Result<()> {
-        if at.is_dir() {
-            return Ok(());
-        }
-        if let Some(folder) = at.parent() {
-            fs::create_dir_all(folder)?;
-        }
-        if self.store.own().is_some_and(|own| own.take(kind, at)) { Ok(()) } else { fs::create_dir(at) }
-    }
-
-    /// Says that nothing of the job runs any more: other jobs may get its folders.
-    pub(crate) fn settle(&mut self) {
-        self.is_settled = true;
-    }
-
-    /// Keeps a folder for another job, or removes it.
-    fn unmake(&self, kind: Kind, folder: &Path) -> io::Result<()> {
-        let own = self.store.own().filter(|_| self.is_settled);
-        let kept = own.map(|own| own.keep(kind, folder)).transpose();
-        if matches!(kept, Ok(Some(true))) { Ok(()) } else { remove_if_there(folder) }
+    /// The file in which the program reports its reads and writes.
+    pub(crate) fn report_of_reads(&self) -> PathBuf {
+        self.tracking().join(READS)
     }
 
     /// Marks the record as one that was not made here.
@@ -108,23 +93,34 @@ impl Pending {
     }
 
     /// Writes the record, with the digests of its files: afterwards the job is done, whatever happens to the machine.
-    pub fn commit(self, mut record: Record) -> Result<Record, StoreError> {
+    pub fn commit(self, record: Record) -> Result<Record, StoreError> {
+        self.store(record, false)
+    }
+
+    /// The same for a record whose files are those of another record, whose digests it has.
+    pub(super) fn commit_linked(self, record: Record) -> Result<Record, StoreError> {
+        self.store(record, true)
+    }
+
+    fn store(self, mut record: Record, is_linked: bool) -> Result<Record, StoreError> {
         let span = info_span!(target: host::log::STORE, "commit", key = self.key.short(), files = field::Empty);
         let _committing = span.enter();
         let syncs = Arc::clone(&self.store.syncs);
         let shared = syncs.join();
         host::failpoints::point("commit: before the digests")?;
-        disk::unshare(&self.dir())?;
-        record.files = record::of_folder(&self.dir())?;
+        if !is_linked {
+            disk::unshare(&self.dir())?;
+            record.files = record::of_folder(&self.dir())?;
+        }
         span.record("files", record.files.len());
         let text = record.to_text()?;
         let mut file = fs::File::create(self.staging.join("record.json"))?;
         host::failpoints::write_all(&mut file, &text, "commit: before the record", "commit: in the record")?;
         drop(file);
         if record.files.is_empty() && fs::read_dir(self.dir())?.next().is_none() {
-            self.unmake(Kind::Files, &self.dir())?;
+            fs::remove_dir(self.dir())?;
         }
-        self.unmake(Kind::Tracking, &self.tracking())?;
+        remove_if_there(&self.tracking())?;
         let syncing = debug_span!(target: host::log::STORE, "sync");
         syncing.in_scope(|| {
             if shared.shares_sync(&self.staging) { Ok(()) } else { disk::sync(&self.staging, record.files.len()) }
@@ -157,7 +153,7 @@ impl Pending {
         drop(shared);
         host::failpoints::point("commit: done")?;
         // Left behind by a crash here, it is cleared by `sweep cache gc`.
-        let _ = self.unmake(Kind::Scratch, &self.scratch());
+        let _ = remove_if_there(&self.scratch());
         host::failpoints::point("commit: scratch removed")?;
         Ok(record)
     }
@@ -168,8 +164,6 @@ impl Drop for Pending {
         // After a commit it is gone; after a failure its remains are useless, and the next claim removes them, too.
         let _ = remove_if_there(&self.staging);
         // What an attempt has left here is for the next; nothing is not worth a folder.
-        let scratch = self.scratch();
-        let unused = self.store.own().map(|own| own.is_unused(Kind::Scratch, &scratch)).transpose();
-        let _ = if matches!(unused, Ok(Some(true))) { remove_if_there(&scratch) } else { fs::remove_dir(scratch) };
+        let _ = fs::remove_dir(self.scratch());
     }
 }

@@ -50,6 +50,9 @@ pub enum TransferError {
     /// It is an archive of something else, torn, or made to do harm.
     #[error("the archive is not one of records: {0}")]
     Foreign(String),
+    /// The record is of other files than its key.
+    #[error("{0}")]
+    Unwanted(String),
     /// A chosen record is damaged.
     #[error("the record {0} is damaged: {1}")]
     Damaged(String, String),
@@ -73,7 +76,12 @@ impl Store {
             let top = format!("{TOP}/{key}");
             append(&mut archive, &format!("{top}/record.json"), &text)?;
             let base = record.identity.base_key().map_err(io::Error::from)?;
-            if let Some((manifest, set)) = manifests.observation(base, *key) {
+            let observed = manifests.observation(base, *key);
+            if record.read.is_some() && observed.as_ref().map(|(manifest, _)| &manifest.set) != record.read.as_ref() {
+                let reason = "the list of the files that its program read is missing or damaged".to_owned();
+                return Err(TransferError::Damaged(key.short(), reason));
+            }
+            if let Some((manifest, set)) = observed {
                 let observation = Observation { manifest, set: ReadSet::clone(&set) };
                 let text = serde_json::to_vec(&observation).map_err(io::Error::from)?;
                 append(&mut archive, &format!("{top}/{OBSERVATION}"), &text)?;
@@ -114,11 +122,22 @@ impl Store {
 
     /// Takes the record of a claimed job from an archive that has it and no other. It was made on a machine of the user's own,
     /// so it has no origin.
-    pub fn import_claimed(&self, from: impl Read, pending: Pending) -> Result<(), TransferError> {
+    /// `is_wanted` may refuse what its program has read.
+    pub fn import_claimed(
+        &self,
+        from: impl Read,
+        pending: Pending,
+        is_wanted: impl FnOnce(&ReadSet) -> Result<(), String>,
+    ) -> Result<(), TransferError> {
         let key = pending.key();
         self.unpacked(from, Some(key), |beside, _| {
+            let folder = beside.join(key.to_string());
             let refused = |reason| TransferError::Damaged(key.short(), reason);
-            self.put(&beside.join(key.to_string()), pending, None)?.map_err(refused)
+            let observed = checked(&folder, key).and_then(|record| observed(&folder, &record)).map_err(refused)?;
+            if let Some(Observation { set, .. }) = observed {
+                is_wanted(&set).map_err(TransferError::Unwanted)?;
+            }
+            self.put(&folder, pending, None)?.map_err(refused)
         })
     }
 
@@ -205,9 +224,12 @@ fn checked(folder: &Path, key: Key) -> Result<Record, String> {
 /// The observation of the job of a record from elsewhere, if there is one.
 fn observed(folder: &Path, record: &Record) -> Result<Option<Observation>, String> {
     match fs::read(folder.join(OBSERVATION)) {
-        Ok(text) => Observation::parse(&text, record.key, &record.identity)
+        Ok(text) => Observation::parse(&text, record)
             .map(Some)
             .map_err(|reason| format!("its list of the files that the job read cannot be used: {reason}")),
+        Err(error) if error.kind() == io::ErrorKind::NotFound && record.read.is_some() => {
+            Err("the list of the files that the job read, which it names, is not with it".to_owned())
+        }
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error.to_string()),
     }
@@ -319,170 +341,4 @@ fn stays_inside(path: &Path, to: &Path) -> bool {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
-    use super::*;
-    use crate::record::sample;
-
-    /// A store with one record that has a file and a link.
-    pub(crate) fn store_with_one(results: &Path) -> (Store, Record) {
-        let store = Store::new(results);
-        let record = sample();
-        let Claim::Miss(pending) = store.claim(record.key).unwrap() else { panic!("not done yet") };
-        fs::create_dir(pending.dir().join("sub")).unwrap();
-        fs::write(pending.dir().join("sub/weights"), "1 2 3").unwrap();
-        fs::os::unix::fs::symlink("sub/weights", pending.dir().join("latest")).unwrap();
-        let record = pending.commit(record).unwrap();
-        (store, record)
-    }
-
-    fn origin() -> Origin {
-        Origin { from: "file:///elsewhere".into(), at: jiff::Timestamp::UNIX_EPOCH, signed: None }
-    }
-
-    fn exported(store: &Store, key: Key) -> Vec<u8> {
-        let mut archive = Vec::new();
-        store.export(&BTreeSet::from([key]), &mut archive).unwrap();
-        archive
-    }
-
-    #[test]
-    fn records_travel_whole() {
-        let (here, there) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        let (store, record) = store_with_one(here.path());
-        let archive = exported(&store, record.key);
-        assert_eq!(archive, exported(&store, record.key), "the same records, the same archive");
-        let other = Store::new(there.path());
-        assert_eq!(other.import(archive.as_slice(), &origin()).unwrap(), Imported { added: 1, ..Imported::default() });
-        assert_eq!(other.get(record.key).unwrap(), Some(record.clone()));
-        assert_eq!(fs::read_to_string(other.folder(record.key).join("files/latest")).unwrap(), "1 2 3");
-        assert_eq!(other.import(archive.as_slice(), &origin()).unwrap(), Imported { known: 1, ..Imported::default() });
-        let verified = other.verify().unwrap();
-        assert_eq!((verified.records, verified.files, verified.defects), (1, 2, vec![]));
-    }
-
-    /// A link makes the folders above a path others than they seem, so nothing may be written below one.
-    #[test]
-    fn nothing_is_written_through_a_link() {
-        type Attempt<'a> = &'a dyn Fn(&mut Builder<Vec<u8>>);
-
-        let key = sample().key;
-        let top = format!("{TOP}/{key}/files");
-        let link = |archive: &mut Builder<Vec<u8>>, path: &str, to: &str| {
-            archive.append_link(&mut header(EntryType::Symlink, 0), format!("{top}/{path}"), to).unwrap();
-        };
-        let attempts: [Attempt<'_>; 4] = [
-            &|archive| {
-                link(archive, "p", ".");
-                append(archive, &format!("{top}/p/evil"), b"x").unwrap();
-            },
-            &|archive| {
-                link(archive, "p/q", "..");
-                link(archive, "p/q/r", "../..");
-                append(archive, &format!("{top}/p/q/r/evil"), b"x").unwrap();
-            },
-            &|archive| {
-                link(archive, "p", ".");
-                link(archive, "out", "p/../..");
-            },
-            &|archive| link(archive, "out", "../.."),
-        ];
-        for attempt in attempts {
-            let folder = tempfile::tempdir().unwrap();
-            let mut archive = Builder::new(Vec::new());
-            attempt(&mut archive);
-            let archive = archive.into_inner().unwrap();
-            let refused = Store::new(&folder.path().join("results")).import(archive.as_slice(), &origin());
-            assert!(matches!(refused, Err(TransferError::Foreign(_))), "{refused:?}");
-            let names: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-            assert!(names.iter().all(|name| name == "results"), "{names:?}");
-        }
-    }
-
-    #[test]
-    fn what_was_changed_on_the_way_is_refused() {
-        let (here, there) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        let (store, record) = store_with_one(here.path());
-        let archive = exported(&store, record.key);
-        for (from, to, reason) in [
-            ("1 2 3", "1 2 4", "digests"),
-            (
-                "\"format\": 1,\n    \"task\": \"mock\"",
-                "\"format\": 2,\n    \"task\": \"mock\"",
-                "changed since it was written",
-            ),
-        ] {
-            let at = archive.windows(from.len()).position(|window| window == from.as_bytes()).unwrap();
-            let mut changed = archive.clone();
-            changed[at..at + to.len()].copy_from_slice(to.as_bytes());
-            let other = Store::new(there.path());
-            let imported = other.import(changed.as_slice(), &origin()).unwrap();
-            assert!(imported.refused[0].1.contains(reason), "{imported:?}");
-            assert!(!other.contains(record.key));
-        }
-    }
-
-    #[test]
-    fn an_archive_for_one_job_has_its_record_and_nothing_else() {
-        let (here, there) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        let (store, record) = store_with_one(here.path());
-        let mut other = sample();
-        other.params.insert("value", sweep_job::Value::Float(7.0));
-        other.identity.params = [("value".to_owned(), sweep_job::Value::Float(7.0))].into();
-        other.key = other.identity.key().unwrap();
-        let Claim::Miss(pending) = store.claim(other.key).unwrap() else { panic!("not done yet") };
-        let other = pending.commit(other).unwrap();
-        let mut both = Vec::new();
-        store.export(&BTreeSet::from([record.key, other.key]), &mut both).unwrap();
-        let mut trailed = exported(&store, record.key);
-        trailed.extend(exported(&store, other.key));
-        for archive in [both, trailed] {
-            let taker = Store::new(there.path());
-            let refused = taker.import_only(archive.as_slice(), record.key, &origin());
-            assert!(matches!(refused, Err(TransferError::Foreign(_))), "{refused:?}");
-            assert_eq!(taker.keys().unwrap(), []);
-        }
-        let taker = Store::new(there.path());
-        let taken = taker.import_only(exported(&store, record.key).as_slice(), record.key, &origin()).unwrap();
-        assert_eq!(taken, Imported { added: 1, ..Imported::default() });
-        assert_eq!(taker.origin(record.key), Some(origin()));
-        assert_eq!(store.origin(record.key), None, "what was made here comes from nowhere");
-    }
-
-    #[test]
-    fn nothing_is_no_archive() {
-        let results = tempfile::tempdir().unwrap();
-        let refused = Store::new(results.path()).import(&[][..], &origin());
-        assert!(matches!(refused, Err(TransferError::Foreign(_))), "{refused:?}");
-    }
-
-    #[test]
-    fn an_archive_cannot_write_elsewhere() {
-        let key = sample().key;
-        let entry = |path: &str, kind: EntryType, link: &str| {
-            let mut header = header(kind, 0);
-            // Through the raw bytes: the library refuses to write such paths.
-            header.as_gnu_mut().unwrap().name[..path.len()].copy_from_slice(path.as_bytes());
-            header.as_gnu_mut().unwrap().linkname[..link.len()].copy_from_slice(link.as_bytes());
-            header.set_cksum();
-            header.as_bytes().to_vec()
-        };
-        let inside = format!("{TOP}/{key}");
-        for (path, kind, link) in [
-            ("../evil".to_owned(), EntryType::Regular, ""),
-            ("/tmp/evil".to_owned(), EntryType::Regular, ""),
-            (format!("{inside}/../evil"), EntryType::Regular, ""),
-            (format!("{inside}/other"), EntryType::Regular, ""),
-            (format!("{TOP}/notakey/record.json"), EntryType::Regular, ""),
-            (format!("{inside}/files/l"), EntryType::Symlink, "/etc/passwd"),
-            (format!("{inside}/files/l"), EntryType::Symlink, "../record.json"),
-            (format!("{inside}/files/l"), EntryType::Link, "/etc/passwd"),
-            (format!("{inside}/files/l"), EntryType::Char, ""),
-        ] {
-            let results = tempfile::tempdir().unwrap();
-            let mut archive = entry(&path, kind, link);
-            archive.extend([0; 1024]);
-            let error = Store::new(results.path()).import(archive.as_slice(), &origin()).unwrap_err();
-            assert!(matches!(error, TransferError::Foreign(_)), "{path} {link}: {error}");
-        }
-    }
-}
+pub(super) mod tests;

@@ -1,10 +1,23 @@
 //! Verification of records: each is compared with what was written.
 
-use std::io;
+use std::{collections::HashMap, io};
+
+use fs_err as fs;
+use sweep_job::{TaskSpec, tasks::Command};
 
 use super::{Origin, Record, Store, origin::ORIGIN};
+use crate::plan::Manifests;
 use crate::record;
-use crate::record::Key;
+use crate::record::{Key, Line, Manifest};
+
+/// The list of manifests.
+struct Lists {
+    manifests: Manifests,
+    /// True if every line has a digest, and none can be lost.
+    is_sealed: bool,
+    /// Lines of earlier versions, by the keys of their records.
+    by_record: HashMap<Key, Vec<Manifest>>,
+}
 
 /// Result of a verification.
 #[derive(Debug, Default, PartialEq)]
@@ -17,8 +30,12 @@ pub struct Verified {
     pub without_digests: usize,
     /// Records that bear no digest of their own.
     pub unsealed: usize,
+    /// Records of programs that name no list of read files, in a store with a list that does not show what is missing in it.
+    pub unlisted: usize,
     /// Defects.
     pub defects: Vec<Defect>,
+    /// Defects of the list of manifests, each as a sentence.
+    pub damaged_lines: Vec<String>,
 }
 
 /// A record that is not what was written.
@@ -34,9 +51,10 @@ impl Store {
     /// Computes all keys and digests again and compares.
     pub fn verify(&self) -> io::Result<Verified> {
         let mut verified = Verified::default();
+        let mut lists = self.verify_list(&mut verified.damaged_lines)?;
         for key in self.keys()? {
             verified.records += 1;
-            match self.verify_one(key, &mut verified) {
+            match self.verify_one(key, &mut lists, &mut verified) {
                 Ok(reasons) => verified.defects.extend(reasons.into_iter().map(|reason| Defect { key, reason })),
                 Err(error) => verified.defects.push(Defect { key, reason: error.to_string() }),
             }
@@ -44,7 +62,60 @@ impl Store {
         Ok(verified)
     }
 
-    fn verify_one(&self, key: Key, verified: &mut Verified) -> io::Result<Vec<String>> {
+    /// Reads the list of manifests line by line.
+    fn verify_list(&self, damaged: &mut Vec<String>) -> io::Result<Lists> {
+        let path = self.manifest_list();
+        let text = match fs::read(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+            text => text?,
+        };
+        // Sets without a list show that one was lost.
+        let is_sealed = !text.is_empty() || !self.sets().is_dir();
+        let mut lists = Lists { manifests: self.listed_manifests(), is_sealed, by_record: HashMap::new() };
+        for (number, line) in text.split(|byte| *byte == b'\n').enumerate().filter(|(_, line)| !line.is_empty()) {
+            match Line::parse(line) {
+                Line::Sealed(_) => {}
+                Line::Unsealed(manifest) => {
+                    lists.is_sealed = false;
+                    lists.by_record.entry(manifest.record).or_default().push(manifest);
+                }
+                Line::Damaged => damaged.push(format!(
+                    "{}:{}: the line is damaged; `sweep cache gc` removes it",
+                    path.display(),
+                    number + 1
+                )),
+            }
+        }
+        Ok(lists)
+    }
+
+    /// Checks the list of the files that the program of a record read.
+    fn verify_read(record: &Record, lists: &mut Lists, verified: &mut Verified) -> Vec<String> {
+        let earlier = lists.by_record.remove(&record.key).unwrap_or_default();
+        let base = record.identity.base_key().ok();
+        let is_of_it = |manifest: &Manifest| Some(manifest.base) == base && manifest.code == record.identity.code;
+        let mut reasons = Vec::new();
+        if earlier.iter().any(|manifest| !is_of_it(manifest)) {
+            reasons.push("its line in the list of manifests is that of another job".to_owned());
+        }
+        let latest = earlier.last().map(|manifest| &manifest.set);
+        if let Some(set) = &record.read
+            && !lists.manifests.lists(record.key, set)
+        {
+            let remedy = "`sweep plan` writes it again from the record";
+            reasons.push(format!("its line in the list of manifests is missing or damaged; {remedy}"));
+        }
+        if record.read.as_ref().or(latest).is_some_and(|set| !lists.manifests.has_set(set)) {
+            reasons.push(
+                "the list of the files that its program read is missing or damaged, so its job runs again".to_owned(),
+            );
+        }
+        let is_program = record.identity.task == <Command as TaskSpec>::NAME;
+        verified.unlisted += usize::from(is_program && record.read.is_none() && latest.is_none() && !lists.is_sealed);
+        reasons
+    }
+
+    fn verify_one(&self, key: Key, lists: &mut Lists, verified: &mut Verified) -> io::Result<Vec<String>> {
         let text = match self.text(key) {
             Ok(Some(text)) => text,
             Ok(None) if self.condemned(key).exists() => {
@@ -59,6 +130,7 @@ impl Store {
         };
         verified.unsealed += usize::from(!Record::has_digest(&text));
         let mut reasons: Vec<String> = wrong_key(&record).into_iter().collect();
+        reasons.extend(Self::verify_read(&record, lists, verified));
         if let Err(error) = Origin::read(&self.folder(key)) {
             reasons.push(format!("{ORIGIN} cannot be read: {error}"));
         }

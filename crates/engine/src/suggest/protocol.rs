@@ -5,7 +5,7 @@ use std::{
     io,
     path::{Path, PathBuf},
     process::Command,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use serde::{Deserialize, Serialize};
@@ -13,7 +13,7 @@ use sweep_job::Value;
 
 use super::{Outcome, Point, Question, Space};
 use crate::{
-    host::exchange::{Reply, exchange},
+    host::ask::{self, Children, Limits, converse},
     stats::Better,
 };
 
@@ -23,6 +23,8 @@ pub const PROTOCOL: u32 = 1;
 const OPTUNA: &str = include_str!("../../../../python/sweep/optuna.py");
 /// Longest answer in bytes.
 const LONGEST: usize = 16 << 20;
+/// Longest end of a complaint that is shown, in bytes.
+const LONGEST_COMPLAINT: usize = 2000;
 /// Longest time for an answer.
 const PATIENCE: Duration = Duration::from_mins(30);
 /// Longest name and version in bytes.
@@ -134,7 +136,8 @@ impl Provider {
     pub(super) fn ask(&self, question: &Question<'_>) -> Result<Answer, AskError> {
         let sampler = self.name();
         let input = serde_json::to_vec(&self.written(question)).map_err(|error| self.unusable(error.to_string()))?;
-        let reply = exchange(&mut self.command(), input, LONGEST, PATIENCE)
+        let limits = Limits { most: LONGEST, until: Instant::now() + PATIENCE, children: Children::Awaited };
+        let reply = converse(&mut self.command(), Some(input), limits)
             .map_err(|source| AskError::Start { sampler: sampler.clone(), source })?;
         let output = self.output(reply)?;
         let read: Read = serde_json::from_slice(&output).map_err(|error| self.unusable(error.to_string()))?;
@@ -192,14 +195,16 @@ impl Provider {
     }
 
     /// The output of a program that ended well.
-    fn output(&self, reply: Reply) -> Result<Vec<u8>, AskError> {
-        let says = (!reply.errors.is_empty()).then_some(reply.errors);
+    fn output(&self, reply: ask::Answer) -> Result<Vec<u8>, AskError> {
+        let complaint = reply.complaint.trim();
+        let end = &complaint[complaint.ceil_char_boundary(complaint.len().saturating_sub(LONGEST_COMPLAINT))..];
+        let says = (!end.is_empty()).then(|| end.to_owned());
         let failed = |how: String| AskError::Failed { sampler: self.name(), how, says };
         match reply.status {
             None => Err(failed(format!("has not answered within {} minutes", PATIENCE.as_secs() / 60))),
             Some(status) if !status.success() => Err(failed(format!("failed ({status})"))),
-            Some(_) if reply.output.len() > LONGEST => Err(self.unusable(format!("it is longer than {LONGEST} bytes"))),
-            Some(_) => Ok(reply.output),
+            Some(_) if !reply.is_whole() => Err(self.unusable(format!("it is longer than {LONGEST} bytes"))),
+            Some(_) => Ok(reply.text),
         }
     }
 

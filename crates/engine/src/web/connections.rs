@@ -4,7 +4,12 @@
 use std::{pin::pin, sync::Arc, time::Duration};
 
 use axum::Router;
-use hyper::server::conn::http1;
+use hyper::{
+    Request,
+    body::Incoming,
+    server::conn::http1,
+    service::{Service as _, service_fn},
+};
 use hyper_util::{
     rt::{TokioIo, TokioTimer},
     service::TowerToHyperService,
@@ -13,6 +18,11 @@ use rustix::process::{Resource, getrlimit};
 use tokio::{
     net::{TcpListener, TcpStream},
     sync::{Semaphore, watch},
+};
+
+use super::{
+    clients::{Client, Streams},
+    patient::Patient,
 };
 
 /// Time limit of the head of a request, and of an idle connection.
@@ -34,6 +44,7 @@ fn most() -> usize {
 pub(crate) async fn serve(listener: TcpListener, router: Router, mut closing: watch::Receiver<bool>) {
     let most = most();
     let free = Arc::new(Semaphore::new(most));
+    let streams = Streams::of_connections(most);
     loop {
         let next = async {
             let place = Arc::clone(&free).acquire_owned().await;
@@ -43,24 +54,30 @@ pub(crate) async fn serve(listener: TcpListener, router: Router, mut closing: wa
             next = next => next,
             _ = closing.wait_for(|closing| *closing) => break,
         };
-        let Ok((stream, _)) = accepted else {
+        let Ok((stream, peer)) = accepted else {
             tokio::time::sleep(PAUSE).await;
             continue;
         };
         let (router, closing) = (router.clone(), closing.clone());
+        let client = streams.client(peer.ip());
         tokio::spawn(async move {
-            answer(stream, router, closing).await;
+            answer(stream, client, router, closing).await;
             drop(place);
         });
     }
     let _ = free.acquire_many(u32::try_from(most).unwrap_or(u32::MAX)).await;
 }
 
-/// Answers on one connection.
-async fn answer(stream: TcpStream, router: Router, mut closing: watch::Receiver<bool>) {
+/// Answers on one connection. Requests have its client as an extension.
+async fn answer(stream: TcpStream, client: Client, router: Router, mut closing: watch::Receiver<bool>) {
+    let inner = TowerToHyperService::new(router);
+    let service = service_fn(move |mut request: Request<Incoming>| {
+        request.extensions_mut().insert(client.clone());
+        inner.call(request)
+    });
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEAD);
-    let mut connection = pin!(http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router)));
+    let mut connection = pin!(http.serve_connection(Patient::new(TokioIo::new(stream)), service));
     // Closed or lost clients need no answer.
     tokio::select! {
         _ = connection.as_mut() => return,

@@ -4,10 +4,12 @@
 //! otherwise, and answers only to host names that a page from elsewhere cannot have (`guard.rs`). It serves reports of
 //! the results folder (`files.rs`), and the data of its pages.
 
+pub(crate) mod clients;
 mod compare;
 pub(crate) mod connections;
 mod files;
 mod guard;
+mod patient;
 mod runs;
 mod stream;
 mod view;

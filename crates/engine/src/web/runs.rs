@@ -6,11 +6,11 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use axum::{extract::State, response::Response};
+use axum::{Extension, extract::State, response::Response};
 use maud::html;
 use serde::Serialize;
 
-use super::{Script, Site, compare::MOST as MOST_COMPARED, page as site_page, read, stream};
+use super::{Script, Site, clients::Client, compare::MOST as MOST_COMPARED, page as site_page, read, stream};
 use crate::{
     format::{clean, duration},
     host,
@@ -110,9 +110,9 @@ pub(super) async fn page(State(site): State<Arc<Site>>) -> Response {
     site_page("Runs", header, main, &data, &Script { text: include_str!("runs.js"), charts: false })
 }
 
-pub(super) async fn events(State(site): State<Arc<Site>>) -> Response {
+pub(super) async fn events(State(site): State<Arc<Site>>, Extension(client): Extension<Client>) -> Response {
     // Every run has a name.
-    stream::stream(Arc::clone(&site), String::new(), || Some(Look { site, before: None })).await
+    stream::stream(Arc::clone(&site), &client, String::new(), || Some(Look { site, before: None })).await
 }
 
 struct Look {
@@ -197,7 +197,7 @@ pub(super) fn word(snapshot: &Snapshot) -> &'static str {
         (_, true) if snapshot.stopping => "stopping",
         (_, true) => "live",
         (Some(Summary { interrupted: Some(_), .. }), false) => "interrupted",
-        (Some(Summary { failed: 1.., .. }), false) => "failed",
+        (Some(Summary { failed: 1.., .. } | Summary { blocked: 1.., .. }), false) => "failed",
         (Some(_), false) => "done",
         (None, false) => "killed",
     }

@@ -16,7 +16,11 @@ use axum::{
 use futures_util::stream::unfold;
 use tokio::sync::watch;
 
-use super::{Site, read};
+use super::{
+    Site,
+    clients::{Client, OpenStream},
+    read,
+};
 
 /// Interval at which the disk is polled.
 const PAUSE: Duration = Duration::from_millis(700);
@@ -29,6 +33,9 @@ const MOST_ENDED: usize = 8;
 
 /// A comment, which pages do not see.
 const ALIVE: Bytes = Bytes::from_static(b":\n\n");
+
+/// Milliseconds after which a page without a stream of its own asks again.
+const AGAIN: &[u8] = b"retry: 5000\n\n";
 
 /// Nothing more will come, so there is no need to ask again.
 const END: Bytes = Bytes::from_static(b"event: end\ndata:\n\n");
@@ -95,9 +102,11 @@ impl Hub {
 }
 
 /// Observes the source of this name, unless it is observed already, until every page that shows it is closed, it is
-/// over, or the server ends. `open` starts the observation, if there is such a source.
+/// over, or the server ends. `open` starts the observation, if there is such a source. A client that has as many streams as
+/// it may gets the complete state, and is to ask again.
 pub(super) async fn stream<L: Look>(
     site: Arc<Site>,
+    client: &Client,
     name: String,
     open: impl FnOnce() -> Option<L> + Send + 'static,
 ) -> Response {
@@ -126,7 +135,10 @@ pub(super) async fn stream<L: Look>(
         _ = closing.wait_for(|closing| *closing) => return StatusCode::SERVICE_UNAVAILABLE.into_response(),
     }
     let headers = [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-cache")];
-    (headers, tell(&site, states)).into_response()
+    match client.stream() {
+        Some(open) => (headers, tell(&site, states, open)).into_response(),
+        None => (headers, [(header::CONNECTION, "close")], once(&states.borrow())).into_response(),
+    }
 }
 
 /// Looks again and again.
@@ -180,16 +192,22 @@ fn event(text: &str) -> Bytes {
     format!("data: {text}\n\n").into()
 }
 
+/// The state as it is, for a page that asks again.
+fn once(state: &State) -> Body {
+    let end = if state.over { END } else { Bytes::new() };
+    Body::from([AGAIN, &state.whole, &end].concat())
+}
+
 /// Messages to one page.
-fn tell(site: &Site, states: watch::Receiver<State>) -> Body {
-    let begin = Some((states, site.closing.clone(), 0));
+fn tell(site: &Site, states: watch::Receiver<State>, open: OpenStream) -> Body {
+    let begin = Some((states, (site.closing.clone(), open), 0));
     Body::from_stream(unfold(begin, |page| async move {
-        let (mut states, mut closing, seen) = page?;
+        let (mut states, (mut closing, open), seen) = page?;
         loop {
             let State { version, news, whole, over, .. } = states.borrow_and_update().clone();
             if version > seen {
                 let told = if seen > 0 && version == seen + 1 { news } else { whole };
-                return Some((Ok::<_, Infallible>(told), Some((states, closing, version))));
+                return Some((Ok::<_, Infallible>(told), Some((states, (closing, open), version))));
             }
             if over {
                 return Some((Ok(END), None));
@@ -203,7 +221,7 @@ fn tell(site: &Site, states: watch::Receiver<State>) -> Body {
                 _ = closing.wait_for(|closing| *closing) => return None,
             };
             if silent {
-                return Some((Ok(ALIVE), Some((states, closing, seen))));
+                return Some((Ok(ALIVE), Some((states, (closing, open), seen))));
             }
         }
     }))

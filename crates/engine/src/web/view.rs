@@ -8,6 +8,7 @@ use std::{
 };
 
 use axum::{
+    Extension,
     extract::{Path as UrlPath, State},
     http::{StatusCode, header},
     response::{IntoResponse as _, Response},
@@ -16,7 +17,7 @@ use maud::html;
 use serde::Serialize;
 use sweep_job::{LIVE_SERIES, Live, Metrics, Progress, Task, TaskInfo};
 
-use super::{Script, Site, crumbs, not_found, page as site_page, read, runs, stream};
+use super::{Script, Site, clients::Client, crumbs, not_found, page as site_page, read, runs, stream};
 use crate::{
     format::{clean, duration, latest, quantity, speeds, steps},
     host,
@@ -380,10 +381,14 @@ fn render(site: &Site, run: &str) -> Option<Response> {
     Some(site_page(&clean(recipe), header, main, &data, &Script { text: include_str!("view.js"), charts: true }))
 }
 
-pub(super) async fn events(State(site): State<Arc<Site>>, UrlPath(run): UrlPath<String>) -> Response {
+pub(super) async fn events(
+    State(site): State<Arc<Site>>,
+    Extension(client): Extension<Client>,
+    UrlPath(run): UrlPath<String>,
+) -> Response {
     let (opened, name) = (Arc::clone(&site), run.clone());
     let open = move || runs::find(&opened.results, &run).and_then(|folder| View::new(folder, &opened.results).ok());
-    stream::stream(site, name, open).await
+    stream::stream(site, &client, name, open).await
 }
 
 /// Details of a job: its record, and its output in this run.

@@ -1,15 +1,21 @@
 //! A program as a job: its inputs are linked, its output is read, its metrics and files are collected.
 
+mod again;
 mod contract;
 mod folder;
+mod kept;
 mod launcher;
+mod lines;
+mod params_file;
 mod program;
 mod ranks;
 mod reads;
 mod report;
 mod resume;
+mod shell;
 mod tracking;
 mod usage;
+mod values;
 mod verdict;
 mod words;
 
@@ -22,24 +28,28 @@ use std::{
     sync::atomic::Ordering,
 };
 
+use signal_hook::consts::SIGPIPE;
 use sweep_job::{
-    Failure, FailureKind, Job, Metric, Outcome, Report as _, Task, Unit, Variable,
-    tasks::{Command, MetricsFrom, input_name},
+    Failure, FailureKind, Ignore, Job, Metric, Outcome, Report as _, Reported, Variable,
+    tasks::{Command, MetricsFrom, Shell, input_name},
 };
 
 use crate::{host::machine::OutOfMemory, run::killed};
 
+pub(crate) use self::again::measure_again;
 pub(super) use self::program::is_over;
 use self::{
     contract::Contract,
     folder::Folder,
     launcher::Launcher,
+    params_file::ParamsFile,
     program::Ended,
     ranks::Ranks,
     report::{Following, Gathered},
     resume::Keeper,
     tracking::Tracking,
     usage::Usage,
+    values::Values,
     verdict::Facts,
     words::Word,
 };
@@ -59,24 +69,38 @@ impl Run for Command {
 }
 
 /// Links the inputs into the job's folder.
-fn link_inputs(command: &Command, folder: &Folder) -> Result<(), Failure> {
+fn link_inputs(command: &Command, job: &Job, folder: &Folder) -> Result<(), Failure> {
+    let input_failure = |message: String| Failure { kind: FailureKind::Input, message };
+    let ignore = Ignore::new(&command.ignore).map_err(input_failure)?;
     for input in &command.inputs {
         let name = input_name(&input.0).unwrap_or_default();
-        input.0.metadata().map_err(|error| Failure {
-            kind: FailureKind::Input,
-            message: format!("the input `{}` cannot be read any more: {error}", input.0.display()),
-        })?;
+        let unreadable = |error: io::Error| {
+            input_failure(format!("the input `{}` cannot be read any more: {error}", input.0.display()))
+        };
+        let metadata = input.0.metadata().map_err(unreadable)?;
+        if command.copy && metadata.is_dir() {
+            folder.copy(&input.0, name, &ignore, results_of(job)).map_err(|error| {
+                input_failure(format!(
+                    "the input `{}` cannot be copied into the job's folder: {error}",
+                    input.0.display()
+                ))
+            })?;
+            continue;
+        }
         folder.link(&input.0, name).map_err(disk("an input cannot be linked into the job's folder"))?;
     }
     Ok(())
 }
 
+/// The results folder of a job, whose own folder is `results/store/staging/KEY/files`.
+fn results_of(job: &Job) -> &Path {
+    job.dir.ancestors().nth(4).filter(|results| results.parent().is_some()).unwrap_or(&job.dir)
+}
+
 fn attempt(command: &Command, job: &Job, folder: &Folder, channel: &mut Channel) -> Result<Outcome, Failure> {
-    link_inputs(command, folder)?;
+    link_inputs(command, job, folder)?;
     let stop = program::follow_engine().map_err(disk("the worker cannot watch the engine"))?;
-    let mut found = BTreeMap::new();
-    let file = command.metrics.as_ref().and_then(MetricsFrom::file);
-    let from_lines = file.is_none();
+    let mut values = Values::of(command);
     let mut contract = Contract::open(command, job).map_err(disk("the job's scratch folder cannot be used"))?;
     let (sources, patterns, keeper) = contract.sources(command, job);
     let launcher = Launcher::of(command, job)?;
@@ -85,10 +109,8 @@ fn attempt(command: &Command, job: &Job, folder: &Folder, channel: &mut Channel)
         .map_err(disk("the reports cannot be followed"))?;
     let spoke = following.spoke();
     let mut on_word = |word| match word {
-        Some(Word::Metric(name, value)) if from_lines => {
-            found.insert(name, value);
-        }
-        Some(Word::Metric(..)) => {}
+        Some(Word::Metric(name, value, unit)) => values.number(name, value, unit),
+        Some(Word::NoNumber(name, text)) => values.other(name, &text),
         Some(Word::Progress(progress)) => channel.progress(progress),
         None => channel.alive(),
     };
@@ -99,8 +121,11 @@ fn attempt(command: &Command, job: &Job, folder: &Folder, channel: &mut Channel)
         launcher.clear();
     }
     let usage = Usage::start().map_err(disk("the program cannot be observed"))?;
+    // What another machine opens is not noticed here.
+    let params_file = if launcher.is_none() { ParamsFile::watch(&contract.params(), &job.scratch) } else { None };
+    let on_line = move |output, line: &[u8], is_cut| patterns.hear(output, line, is_cut);
     let observer = tracking.as_ref().and_then(Tracking::hook);
-    let ended = program::run(programs, launcher.as_ref(), observer, move |line| patterns.hear(line), &mut on_word)
+    let ended = program::run(programs, launcher.as_ref(), observer, on_line, &mut on_word)
         .map_err(|error| not_started(command, folder.path(), &error))?;
     if let Some(launcher) = launcher.as_ref().filter(|_| !ended.status.success()) {
         launcher.clear();
@@ -117,24 +142,21 @@ fn attempt(command: &Command, job: &Job, folder: &Folder, channel: &mut Channel)
         total: [total, command.until].into_iter().flatten().min(),
     };
     let failed = || (!facts.is_success).then(|| describe(command, &ended, OutOfMemory::now().since(memory)));
-    if let Some(failure) = verdict::stopped(&facts).or_else(failed) {
+    if let Some(mut failure) = verdict::stopped(&facts).or_else(failed) {
         keeper.end();
+        if let Some(hint) = tracking.and_then(Tracking::hint) {
+            failure.message = format!("{}; {hint}", failure.message);
+        }
         return Err(failure);
     }
-    if let Some(path) = file {
-        found = words::read_json(&folder.path().join(&path.0)).map_err(|reason| Failure {
-            kind: FailureKind::Experiment,
-            message: format!("the metrics file `{}` {reason}", path.0),
-        })?;
-    }
+    let params_unread = params_file.is_some_and(|file| file.is_untouched());
+    values.read(folder.path())?;
     if let Some(tracking) = tracking {
         tracking.end(folder.path(), channel)?;
     }
-    let outputs: Vec<&str> = command.outputs.iter().map(|output| output.0.as_str()).collect();
-    for output in &outputs {
-        folder.check(output, &outputs)?;
-    }
-    folder.keep(&outputs).map_err(disk("the job's folder cannot be cleaned up"))?;
+    // As long as its files are there.
+    let silence = gathered.silence();
+    let outputs = clean_up(command, folder)?;
 
     let mut outcome = Outcome::default();
     keeper.add_to(&mut outcome, ended.seconds);
@@ -142,17 +164,29 @@ fn attempt(command: &Command, job: &Job, folder: &Folder, channel: &mut Channel)
     if launcher.is_none_or(|launcher| launcher.is_local()) {
         usage.finish(ended.seconds, &mut outcome);
     }
-    for (name, value) in found {
-        if !value.is_finite() {
-            channel.note(&format!("`{name}` is {value}, which is not a number: ignored"));
-            outcome.metrics.remove(&name);
-        }
-        let declared = Task::info("command").and_then(|task| task.metric(&name));
-        outcome.set_open(&name, value, declared.map_or(Unit::One, |metric| metric.unit));
+    let lines = values.lines();
+    values.add_to(&mut outcome, channel);
+    for text in silence {
+        channel.note(&text);
     }
     reported(command, &gathered, &mut outcome, channel);
+    let reported = Reported { sources: gathered.reported(), lines, params_unread };
+    outcome.reported = (reported != Reported::default()).then(|| Box::new(reported));
     outcome.artifacts = outputs.iter().map(|output| ((*output).to_owned(), (*output).to_owned())).collect();
     Ok(outcome)
+}
+
+/// Checks the outputs of a program, and removes all other files but the logs from which metrics can be taken again.
+fn clean_up<'c>(command: &'c Command, folder: &Folder) -> Result<Vec<&'c str>, Failure> {
+    let outputs: Vec<&str> = command.outputs.iter().map(|output| output.0.as_str()).collect();
+    for output in &outputs {
+        folder.check(output, &outputs)?;
+    }
+    // A log that cannot be kept is no reason to lose the result.
+    let has_logs = kept::keep(command, folder.path(), &outputs).unwrap_or(false);
+    let stays: Vec<&str> = outputs.iter().copied().chain(has_logs.then_some(kept::KEPT)).collect();
+    folder.keep(&stays).map_err(disk("the job's folder cannot be cleaned up"))?;
+    Ok(outputs)
 }
 
 /// Adds what the program has reported, which counts more than its lines and its file.
@@ -164,9 +198,14 @@ fn reported(command: &Command, gathered: &Gathered, outcome: &mut Outcome, chann
         channel.note(&format!("`metrics` names `{name}`, but the program has not reported it"));
     }
     for (name, Metric { value, unit }) in metrics {
+        outcome.facts.remove(&Outcome::absent(&name));
         outcome.set_open(&name, value, unit);
     }
-    outcome.curves = gathered.curves();
+    for name in gathered.diverged(collect) {
+        outcome.metrics.remove(&name);
+        outcome.set_diverged(&name);
+    }
+    outcome.curves = gathered.curves().into_iter().map(|(name, curve)| (name.clone(), curve.named(&name))).collect();
 }
 
 /// The processes of the program, each with its arguments and its environment.
@@ -196,7 +235,7 @@ fn prepare(
 /// The program with its arguments and its environment. Fails if a variable is not set whose value it is to get.
 fn prepare_one(command: &Command, job: &Job, contract: &Contract) -> Result<process::Command, Failure> {
     let argv = match &command.run {
-        Some(script) => ["sh", "-eu", "-c", script, "run"].map(str::to_owned).into(),
+        Some(script) => shell::words(command, script, &job.dir)?,
         None => command.arguments(),
     };
     let (name, arguments) = argv.split_first().map_or(("", [].as_slice()), |(name, rest)| (name.as_str(), rest));
@@ -223,7 +262,8 @@ fn prepare_one(command: &Command, job: &Job, contract: &Contract) -> Result<proc
     contract.describe(command, &mut program);
     program.env("SWEEP_THREADS", &threads).env("SWEEP_SEED", command.seed.to_string());
     for (index, input) in command.inputs.iter().enumerate() {
-        program.env(format!("SWEEP_INPUT_{}", index + 1), &input.0);
+        let copy = input_name(&input.0).map(|name| job.dir.join(name)).filter(|_| command.copy && input.0.is_dir());
+        program.env(format!("SWEEP_INPUT_{}", index + 1), copy.as_ref().unwrap_or(&input.0));
     }
     Ok(program)
 }
@@ -234,7 +274,8 @@ fn location(name: &str, folder: &Path) -> PathBuf {
 }
 
 fn not_started(command: &Command, folder: &Path, error: &io::Error) -> Failure {
-    let name = command.argv.first().map_or("sh", |name| name.0.as_str());
+    let shell = command.shell.as_ref().and_then(|shell| shell.0.first()).map_or("sh", String::as_str);
+    let name = command.argv.first().map_or(shell, |name| name.0.as_str());
     let missing = error.kind() == io::ErrorKind::NotFound && !location(name, folder).exists();
     let message = match (missing, name.contains('/')) {
         (true, false) => format!("there is no program `{name}` on the PATH"),
@@ -250,7 +291,15 @@ fn describe(command: &Command, ended: &Ended, out_of_memory: Option<bool>) -> Fa
     let (kind, how) = describe_status(ended.status, out_of_memory);
     let rank = ended.rank.map_or_else(String::new, |rank| format!("rank {rank} of {}: ", command.processes()));
     let separator = if ended.complaint.is_empty() { "" } else { ": " };
-    Failure { kind, message: format!("{rank}{how}{separator}{}", ended.complaint) }
+    // A shell reports a program that a signal has ended by 128 and its number.
+    let is_pipe =
+        command.shell().is_some_and(|shell| shell != Shell::Plain) && ended.status.code() == Some(128 + SIGPIPE);
+    let hint = if is_pipe {
+        "; the program after it in a pipeline ended before it had read all (SIGPIPE): let it read the rest, as `sed -n 1p` does and `head -1` does not, or write `|| true` for the part that may fail"
+    } else {
+        ""
+    };
+    Failure { kind, message: format!("{rank}{how}{separator}{}{hint}", ended.complaint) }
 }
 
 fn describe_status(status: ExitStatus, out_of_memory: Option<bool>) -> (FailureKind, String) {

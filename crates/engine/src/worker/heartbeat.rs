@@ -7,7 +7,7 @@ use std::{
 };
 
 use rustix::time::{ClockId, clock_gettime};
-use sweep_job::{Job, Message};
+use sweep_job::{Job, Message, TaskSpec, tasks::Command};
 
 use super::Channel;
 use crate::host::machine::children_cpu_seconds;
@@ -19,6 +19,9 @@ const AT_WORK: f64 = 1e-3;
 pub(super) fn start(job: &Job, channel: &Channel) {
     let Some(interval) = job.heartbeat.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()) else { return };
     let channel = channel.clone();
+    // A worker samples what its program uses, which is no work of the program.
+    let is_program = job.task == <Command as TaskSpec>::NAME;
+    let used = move || if is_program { children_cpu_seconds(std::process::id()) } else { used() };
     let _ = thread::Builder::new().name("heartbeat".into()).spawn(move || {
         let mut before = used();
         loop {

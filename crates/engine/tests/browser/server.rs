@@ -65,9 +65,9 @@ fn a_run_is_watched_compared_and_read() {
     browser.until(
         "document.querySelectorAll('#running progress').length > 0 && document.querySelector('#running .canvas') !== null",
     );
-    browser.inspect("run-live");
     let done = "Number(document.getElementById('words').textContent.split(' ')[0])";
     let before = browser.eval(done).as_u64().unwrap();
+    browser.inspect("run-live");
     browser.until(&format!("{done} > {before}"));
 
     // By keyboard from a step to its jobs, and into one that is done, whose log is not markup.

@@ -158,9 +158,16 @@ fn jobs_of_a_bundle_run_again() {
     let mut said = Transcript::default();
     said.add("again", &ended.stdout);
 
+    // The bundle has its inputs.
     sandbox.write("data/in.txt", "other\n");
     let other = verify(&sandbox, &["--rerun", "8", "--seed", "1", "--yes"]);
-    said.add("an input that has changed", &settled(&(other.stdout + &other.stderr)));
+    assert_eq!((other.code, &other.stdout), (Some(0), &ended.stdout), "{}", other.stderr);
+    sandbox.write("data/in.txt", "input\n");
+    assert_eq!(sandbox.sweep(&["bundle", "create", "recipes/study.yaml", "--input-limit", "0"]).code, Some(0));
+    sandbox.write("data/in.txt", "other\n");
+    let other = verify(&sandbox, &["--rerun", "8", "--seed", "1", "--yes", "--inputs", "data"]);
+    said.add("inputs that are not in the bundle", &settled(&(other.stdout + &other.stderr)));
+    assert_eq!(other.code, Some(1));
 
     // A record that says something else than the job computes, and tables that follow from it.
     let forged = Sandbox::with("name: study\nsteps: { a: { uses: mock, with: { value: 3 } } }\n");
@@ -253,4 +260,115 @@ fn what_is_no_bundle_is_refused() {
     let ended = verify(&sandbox, &[]);
     assert_eq!(ended.code, Some(1));
     assert_message!(ended.stderr);
+}
+
+/// A study whose program is a script, with an executable, a folder and a module that nobody declares.
+const SCRIPTS: &str = "
+name: study
+steps:
+  shell:
+    uses: command
+    seeds: 2
+    with: { argv: [sh, train.sh], inputs: [../src/train.sh, ../src/run.sh, ../data] }
+  python:
+    uses: command
+    seeds: 2
+    with: { argv: [python3, train.py], inputs: [../src/train.py] }
+tables: { t: { from: shell, rows: [], cells: [length] } }
+";
+
+fn with_scripts(recipe: &str) -> Sandbox {
+    let sandbox = Sandbox::new();
+    sandbox.write("recipes/study.yaml", recipe);
+    sandbox.write("src/train.sh", "./run.sh\n");
+    sandbox.write("src/run.sh", "#!/bin/sh\necho length=$(cat data/deep/in.txt | wc -c)\n");
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    fs_err::set_permissions(sandbox.path("src/run.sh"), mode).unwrap();
+    sandbox.write("src/train.py", "import helper\nprint(f'score={helper.score()}')\n");
+    sandbox.write("src/helper.py", "def score():\n    return 7\n");
+    sandbox.write("data/deep/in.txt", "some text\n");
+    sandbox.write("pyproject.toml", "");
+    let run = sandbox.command(&["run", "recipes/study.yaml"]).env("HOME", sandbox.path("home")).output().unwrap();
+    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+    sandbox
+}
+
+/// Makes a bundle where its author's folders are, and leaves nothing but the bundle.
+fn moved(sandbox: Sandbox, args: &[&str]) -> Sandbox {
+    let args = [&["bundle", "create", "recipes/study.yaml"], args].concat();
+    let created = sandbox.command(&args).env("HOME", sandbox.path("home")).output().unwrap();
+    assert!(created.status.success(), "{}", String::from_utf8_lossy(&created.stderr));
+    let there = Sandbox::new();
+    fs_err::rename(sandbox.path("study.sweep.tar"), there.path("study.sweep.tar")).unwrap();
+    drop(sandbox);
+    there
+}
+
+fn contains(file: &Path, text: &str) -> bool {
+    fs_err::read(file).unwrap().windows(text.len()).any(|part| part == text.as_bytes())
+}
+
+#[test]
+fn a_bundle_has_what_its_jobs_read_and_no_path_of_its_author() {
+    let here = with_scripts(SCRIPTS);
+    let folder = here.path("").display().to_string();
+    let folder = folder.trim_end_matches('/');
+    let there = moved(here, &[]);
+    assert!(!contains(&there.path("study.sweep.tar"), folder), "{folder} is in the bundle");
+    let ended = verify(&there, &["--rerun", "8", "--seed", "1", "--yes"]);
+    assert_eq!(ended.code, Some(0), "{}{}", ended.stdout, ended.stderr);
+    assert!(ended.stdout.contains("4 of 4 jobs that ran again agree"), "{}", ended.stdout);
+    assert!(!ended.stdout.contains("everything agrees"), "{}", ended.stdout);
+}
+
+#[test]
+fn a_bundle_without_its_inputs_confirms_nothing() {
+    let here = with_scripts(SCRIPTS);
+    let elsewhere = Sandbox::new();
+    for name in ["src/train.sh", "src/run.sh", "src/train.py", "src/helper.py", "data/deep/in.txt"] {
+        elsewhere.write(name, &here.read(name));
+        let mode = fs_err::metadata(here.path(name)).unwrap().permissions();
+        fs_err::set_permissions(elsewhere.path(name), mode).unwrap();
+    }
+    let there = moved(here, &["--input-limit", "0"]);
+    let ended = verify(&there, &["--rerun", "1", "--yes"]);
+    assert_eq!(ended.code, Some(1), "{}{}", ended.stdout, ended.stderr);
+    assert!(ended.stdout.contains("is not in the bundle; `--inputs DIR` takes it from a folder"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("nothing ran again: 1 job of the selection cannot run again"), "{}", ended.stdout);
+    assert!(!ended.stdout.contains("everything agrees") && !ended.stderr.contains("running 0 jobs"));
+    assert_eq!(verify(&there, &[]).code, Some(0), "the bundle itself is whole");
+    let inputs = elsewhere.path("").display().to_string();
+    let supplied = verify(&there, &["--rerun", "8", "--yes", "--inputs", &inputs]);
+    assert_eq!(supplied.code, Some(0), "{}{}", supplied.stdout, supplied.stderr);
+    // A file of another content is none of its inputs.
+    elsewhere.write("src/train.sh", "echo length=10\n");
+    let other = verify(&there, &["--rerun", "8", "--seed", "1", "--yes", "--inputs", &inputs]);
+    assert_eq!(other.code, Some(1), "{}{}", other.stdout, other.stderr);
+    assert!(other.stdout.contains("2 jobs of the selection cannot run again"), "{}", other.stdout);
+}
+
+#[test]
+fn an_input_that_a_recipe_names_by_an_absolute_path_is_in_the_bundle() {
+    let data = Sandbox::new();
+    data.write("in.txt", "some text\n");
+    let path = data.path("in.txt").display().to_string();
+    let recipe = format!(
+        "name: study\nsteps:\n  a:\n    uses: command\n    with: {{ run: 'echo length=$(wc -c < in.txt)', inputs: ['{path}'] }}\n"
+    );
+    let there = moved(with_scripts(&recipe), &[]);
+    drop(data);
+    let ended = verify(&there, &["--rerun", "1", "--yes"]);
+    assert_eq!(ended.code, Some(0), "{}{}", ended.stdout, ended.stderr);
+}
+
+#[test]
+fn what_is_larger_than_the_limit_is_named() {
+    let sandbox = with_scripts(SCRIPTS);
+    sandbox.write("data/deep/in.txt", &"x".repeat(3 << 20));
+    assert_eq!(sandbox.sweep(&["run", "recipes/study.yaml"]).code, Some(0));
+    let created = sandbox.sweep(&["bundle", "create", "recipes/study.yaml", "--input-limit", "2"]);
+    assert_eq!(created.code, Some(0), "{}", created.stderr);
+    assert!(created.stderr.contains("at most 2 MiB of inputs: ../data (3.00 MiB)"), "{}", created.stderr);
+    let whole = sandbox.sweep(&["bundle", "create", "recipes/study.yaml"]);
+    assert!(!whole.stderr.contains("not in the bundle"), "{}", whole.stderr);
 }

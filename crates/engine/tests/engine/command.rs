@@ -118,7 +118,8 @@ metrics: ./metrics.json"#,
     ));
     let record = record(&sandbox);
     assert_eq!((metric(&record, "loss"), metric(&record, "memory.peak")), (Some(2.5), Some(1e9)));
-    assert_eq!(kept(&sandbox, &record), Vec::<String>::new(), "it is kept if it is an output, too");
+    assert_eq!(kept(&sandbox, &record), [".sweep/metrics.json"], "metrics can be taken from it again");
+    assert!(record["outcome"]["artifacts"].is_null(), "other jobs get it if it is an output, too");
 }
 
 #[test]

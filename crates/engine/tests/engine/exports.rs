@@ -97,18 +97,152 @@ fn tensorboard_reads_what_is_exported() {
     ask("tensorboard", READER, &sandbox.path("tb/train/prune=none"), &expected);
 }
 
+/// Reads the metrics, parameters and tags of the only run of a file store with the real package, where Python has it.
+const ONE_RUN: &str = "
+import json, os, sys
+os.environ.update(MLFLOW_ALLOW_FILE_STORE='true', MLFLOW_DISABLE_TELEMETRY='true')
+from mlflow.tracking import MlflowClient
+client = MlflowClient('file://' + sys.argv[1])
+found = client.search_experiments(filter_string=\"name = 'train'\")[0]
+run = next(run for run in client.search_runs([found.experiment_id]) if run.info.run_name == 'train/prune=none')
+print(json.dumps({'metrics': run.data.metrics, 'params': run.data.params,
+    'facts': {name: fact for name, fact in run.data.tags.items() if name.startswith('fact.')}}))
+";
+
+/// Names that other programs do not take, or take for each other.
+const NAMES: [&str; 16] = [
+    "точность",
+    "скорость",
+    "a:b",
+    "a_b",
+    "r@5",
+    "r#5",
+    "r_x0040_5",
+    "Loss",
+    "loss",
+    "curves/loss",
+    "metrics/loss",
+    "train",
+    "train/loss",
+    "train_loss",
+    "../up",
+    "सटीकता",
+];
+
+/// The forms of these names in `MLflow`, and of the curve `loss`.
+const FORMS: [&str; 17] = [
+    "точность",
+    "скорость",
+    "a:b",
+    "a_b",
+    "r_x0040_5",
+    "r_x0023_5",
+    "r_x005f_x0040_5",
+    "_x004c_oss",
+    "loss",
+    "metrics/curves/loss",
+    "metrics/metrics/loss",
+    "train",
+    "train_x002f_loss",
+    "train_loss",
+    "_x002e_./up",
+    "सट_x0940_कत_x093e_",
+    "curves/loss",
+];
+
+#[test]
+fn no_metric_is_lost_on_the_way_to_mlflow() {
+    let metrics =
+        NAMES.iter().enumerate().map(|(value, name)| ((*name).to_owned(), json!({ "value": value, "unit": "1" })));
+    let sandbox = finished_with(&Value::Object(metrics.collect()));
+    let ended = sandbox.sweep(&["export", "mlflow", "recipe.yaml", "--output", "mlruns", "--backend", "cpu"]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert!(ended.stderr.contains("note: `r@5` is `r_x0040_5` in MLflow"), "{}", ended.stderr);
+    let mut read = Vec::new();
+    let mut open = vec![sandbox.path("mlruns")];
+    while let Some(folder) = open.pop() {
+        for path in crate::sandbox::list(&folder) {
+            let text = path.display().to_string();
+            if path.is_dir() {
+                open.push(path);
+            } else if let Some((_, name)) = text.split_once("/metrics/").filter(|(run, _)| run.len() > 32) {
+                read.push((name.to_owned(), fs_err::read_to_string(&path).unwrap()));
+            }
+        }
+    }
+    let names: std::collections::BTreeSet<&str> = read.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!((names.len(), read.len()), (NAMES.len() + 1, 2 * (NAMES.len() + 1)), "{names:?}");
+    let mut expected = serde_json::Map::new();
+    for (value, form) in FORMS[..NAMES.len()].iter().enumerate() {
+        assert!(names.contains(form), "{form}: {names:?}");
+        expected.insert((*form).to_owned(), json!(value as f64));
+    }
+    expected.insert("curves/loss".into(), json!(2.5));
+    let params = json!({ "lr": "0.1", "long": "x".repeat(6000) });
+    ask(
+        "mlflow",
+        ONE_RUN,
+        &sandbox.path("mlruns"),
+        &json!({ "metrics": expected, "params": params, "facts": { "fact.a_x0022_b": "one\ntwo" } }),
+    );
+    assert!(ended.stderr.contains("2 values are longer than 6000 characters"), "{}", ended.stderr);
+}
+
+#[test]
+fn no_metric_is_lost_on_the_way_to_tensorboard() {
+    let metrics =
+        NAMES.iter().enumerate().map(|(value, name)| ((*name).to_owned(), json!({ "value": value, "unit": "1" })));
+    let sandbox = finished_with(&Value::Object(metrics.collect()));
+    let ended = sandbox.sweep(&["export", "tensorboard", "recipe.yaml", "--output", "tb", "--backend", "cpu"]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let mut expected = serde_json::Map::new();
+    for (value, name) in NAMES.iter().enumerate() {
+        expected.insert(format!("metrics/{name}"), json!([[300, value as f64]]));
+    }
+    expected.insert("loss".into(), json!([[10, 4.0], [20, 3.25], [300, 2.5]]));
+    ask("tensorboard", READER, &sandbox.path("tb/train/prune=none"), &Value::Object(expected));
+}
+
+/// Every reader of comma-separated values, JSON and Parquet files finds all columns.
+#[test]
+fn no_metric_is_lost_in_a_query() {
+    let metrics =
+        NAMES.iter().enumerate().map(|(value, name)| ((*name).to_owned(), json!({ "value": value, "unit": "1" })));
+    let sandbox = finished_with(&Value::Object(metrics.collect()));
+    let ended = sandbox.sweep(&["query", "recipe.yaml", "--backend", "cpu", "--format", "json"]);
+    let read: Value = serde_json::from_str(&ended.stdout).unwrap();
+    let row = read[0].as_object().unwrap();
+    for (value, name) in NAMES.iter().enumerate() {
+        assert_eq!(row.get(*name), Some(&json!(value as f64)), "{name}: {row:?}");
+    }
+    let ended = sandbox.sweep(&["query", "recipe.yaml", "--backend", "cpu", "--format", "csv"]);
+    let header: Vec<&str> = ended.stdout.lines().next().unwrap().split(',').collect();
+    let distinct: std::collections::BTreeSet<&&str> = header.iter().collect();
+    assert_eq!(distinct.len(), header.len(), "{header:?}");
+    assert!(NAMES.iter().all(|name| header.contains(name)), "{header:?}");
+}
+
 /// A study with two trainings that have records.
 pub(crate) fn finished() -> Sandbox {
+    finished_with(&json!({ "loss": { "value": 2.5, "unit": "nats" } }))
+}
+
+/// The same with these metrics, and, if they are not those of a training, with a long parameter and a fact.
+fn finished_with(metrics: &Value) -> Sandbox {
     let sandbox = Sandbox::with("name: e\nsteps: { train: { uses: train, matrix: { prune: [none, magnitude] } } }\n");
     let plan = sandbox.sweep(&["plan", "recipe.yaml", "--backend", "cpu", "--format", "json"]);
     let plan: Value = serde_json::from_str(&plan.stdout).unwrap();
     for job in plan["jobs"].as_array().unwrap() {
         let key = job["key"].as_str().unwrap();
+        let is_plain = metrics.as_object().unwrap().len() == 1;
+        let params = if is_plain { json!({ "lr": 0.1 }) } else { json!({ "lr": 0.1, "long": "x".repeat(7000) }) };
+        let facts = if is_plain { json!({}) } else { json!({ "a\"b": "one\ntwo" }) };
         let record = json!({
-            "format": 1, "key": key, "label": job["label"], "params": { "lr": 0.1 },
+            "format": 1, "key": key, "label": job["label"], "params": params,
             "identity": { "format": 1, "task": "train", "revision": 1 },
             "outcome": {
-                "metrics": { "loss": { "value": 2.5, "unit": "nats" } },
+                "metrics": metrics,
+                "facts": facts,
                 "curves": { "loss": { "unit": "nats", "at": [10, 20, 300], "values": [4.0, 3.25, 2.5] } },
             },
             "provenance": { "sweep": "0", "started": "2026-01-01T00:00:00Z", "seconds": 60.0, "threads": 1, "host": "here" },

@@ -335,3 +335,49 @@ fn pods_run_only_what_they_trust() {
     assert!(output.contains("is not used"), "{output}");
     assert!(sandbox.records().is_empty());
 }
+
+/// The project in the image is not the one that is here.
+#[cfg(feature = "remote")]
+#[test]
+fn what_pods_read_of_another_project_is_no_result_here() {
+    let recipe = "
+steps:
+  a:
+    uses: command
+    matrix: { seed: [1, 2] }
+    with: { argv: [python3, t.py], inputs: [t.py], seed: '${{ matrix.seed }}' }
+tables: { t: { from: a, rows: [seed], cells: [x] } }
+";
+    let sandbox = without_a_shared_folder(recipe);
+    for (folder, x) in [("", 22), ("image/", 1)] {
+        // In a pod, the project is beside the folder for temporary files.
+        let program = "
+import os, sys
+work = os.path.join(os.path.dirname(os.environ.get('TMPDIR', '/none/tmp')), 'work')
+if os.path.isdir(work):
+    sys.path.insert(0, work)
+import module
+print('x=%d' % (100 * int(os.environ['SWEEP_SEED']) + module.X))
+";
+        sandbox.write(&format!("{folder}t.py"), program);
+        sandbox.write(&format!("{folder}module.py"), &format!("X = {x}\n"));
+    }
+    let remote = format!("file://{}", sandbox.path("remote").display());
+    let run = ["run", "sweep.yaml", "--poll", "0.2", "--remote", &remote];
+    // Without the code in the key, and then with it.
+    for _ in 0..2 {
+        let ended = sweep(&sandbox, &run);
+        assert_eq!(ended.code, Some(5), "{}", ended.stderr);
+        assert!(
+            ended.stderr.contains("its program read another `module.py` on its machine than is here"),
+            "{}",
+            ended.stderr
+        );
+        assert!(!ended.stdout.contains("101"), "{}", ended.stdout);
+    }
+    // Nor is it taken from the remote by a run on this machine.
+    let ended = sandbox.sweep(&["run", "recipe.yaml", "--remote", &remote]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let csv = sandbox.read("results/reports/recipe/tables/t.csv");
+    assert!(csv.contains("122") && csv.contains("222") && !csv.contains("101"), "{csv}");
+}

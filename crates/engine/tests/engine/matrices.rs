@@ -308,3 +308,172 @@ steps:
     assert_eq!(sandbox.sweep(&["run", "recipe.yaml"]).code, Some(0));
     assert_eq!(sandbox.sweep(&["cache", "verify"]).code, Some(0));
 }
+
+/// What a plan says about a recipe: its exit code and its standard error.
+fn said(recipe: &str) -> (Option<i32>, String) {
+    let ended = Sandbox::with(recipe).sweep(&["plan", "recipe.yaml"]);
+    (ended.code, ended.stderr)
+}
+
+#[test]
+fn a_point_without_an_axis_runs_without_the_values_of_that_axis() {
+    let matrix = "matrix: { lr: [0.1, 0.2, 0.3], include: [{ lr: 0.2, warmup: 10 }] }";
+    // An entry that matches a point of the product extends it: three points, each with two seeds.
+    for with in [
+        "with: { run: 'true', params: { lr: '${{ matrix.lr }}', w: '${{ matrix.warmup }}' } }",
+        "with: { run: 'true', env: { LR: '${{ matrix.lr }}', W: '${{ matrix.warmup }}' } }",
+        "with: { argv: [echo, '${{ flags }}'], params: { o: { lr: '${{ matrix.lr }}', w: '${{ matrix.warmup }}' } } }",
+    ] {
+        let recipe = format!("steps: {{ a: {{ uses: command, {matrix}, seeds: 2, {with} }} }}");
+        let sandbox = Sandbox::with(&recipe);
+        assert_eq!(sandbox.plan_tally(&["recipe.yaml"]), (0, 6), "{with}");
+    }
+    let recipe = "
+steps:
+  a:
+    uses: command
+    matrix: { model: [cnn, vit], include: [{ model: cnn, kernel: 3 }, { model: vit, patch: 16 }] }
+    with:
+      argv: [sh, -c, 'cat \"$SWEEP_PARAMS\"; echo \" $* $K\"', sh, '${{ flags }}']
+      params: { model: '${{ matrix.model }}', kernel: '${{ matrix.kernel }}', patch: '${{ matrix.patch }}' }
+      env: { K: '${{ matrix.kernel }}' }
+  b:
+    uses: mock
+    matrix: { value: [1, 2], include: [{ value: 2, n: 7 }] }
+    with: { steps: '${{ matrix.n }}' }
+tables:
+  all: { from: b, rows: [value, n], cells: [value] }
+  kernels: { from: a, rows: [model, kernel], cells: [time.run] }
+claims:
+  without-the-axis: { value: { metric: value, of: { step: b, value: 1 } }, expect: { less_than: 3 } }
+";
+    let sandbox = Sandbox::with(recipe);
+    let ended = sandbox.sweep(&["run", "recipe.yaml"]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let records = sandbox.records();
+    let params = |label: &str| records[label]["params"].clone();
+    assert_eq!(params("a/model=cnn,kernel=3")["params"], serde_json::json!({ "model": "cnn", "kernel": 3 }));
+    assert_eq!(params("a/model=vit,patch=16")["params"], serde_json::json!({ "model": "vit", "patch": 16 }));
+    assert_eq!(params("a/model=vit,patch=16")["env"], serde_json::json!({}));
+    assert_eq!(
+        records.keys().filter(|label| label.starts_with("b/")).collect::<Vec<_>>(),
+        ["b/value=1", "b/value=2,n=7"]
+    );
+    let log = sandbox.sweep(&["logs", "a/model=vit,patch=16"]);
+    assert_eq!(log.stdout.trim_end(), "{\"model\":\"vit\",\"patch\":16} --model vit --patch 16");
+    for (row, other) in [("1", "–"), ("2", "7")] {
+        let has = |line: &str| line.split_whitespace().take(2).eq([row, other]);
+        assert!(ended.stdout.lines().any(has), "{row}: {}", ended.stdout);
+    }
+}
+
+#[test]
+fn an_expression_in_a_text_or_a_list_needs_its_axis_at_every_point() {
+    for with in [
+        "run: 'echo ${{ matrix.warmup }}'",
+        "argv: [echo, --w, '${{ matrix.warmup }}']",
+        "argv: [echo, '--w=${{ matrix.warmup }}']",
+        "run: 'true', env: { W: 'w${{ matrix.warmup }}' }",
+        "run: 'true', params: { layers: [1, '${{ matrix.warmup }}'] }",
+        "run: 'true', params: { o: { w: 'w${{ matrix.warmup }}' } }",
+    ] {
+        let matrix = "matrix: { lr: [0.1, 0.2], include: [{ lr: 0.2, warmup: 10 }] }";
+        let (code, stderr) = said(&format!(
+            "steps:\n  a:\n    uses: command\n    {matrix}\n    with: {{ {with} }}\n    if: matrix.lr != 0\n"
+        ));
+        assert_eq!(code, Some(3), "{with}: {stderr}");
+        assert_eq!(stderr.matches("  × ").count(), 1, "{stderr}");
+        assert!(stderr.contains("`a/lr=0.1` has no axis `warmup`"), "{stderr}");
+        assert!(stderr.contains("recipe.yaml:5:"), "{stderr}");
+    }
+}
+
+#[test]
+fn a_job_that_takes_a_result_of_a_step_without_jobs_is_left_out_with_a_warning() {
+    let recipe = "
+params: { deep: false }
+steps:
+  train: { uses: mock, if: params.deep }
+  other: { uses: mock }
+  eval: { uses: mock, needs: train, with: { value: '${{ needs.train.metrics.value }}' } }
+";
+    let (code, stderr) = said(recipe);
+    assert_eq!(code, Some(0), "{stderr}");
+    assert!(stderr.contains("`eval` is left out: it takes a result of `train`, which has no job for it"), "{stderr}");
+}
+
+#[test]
+fn a_range_is_decimal_and_never_has_its_end() {
+    let range = |range: &str| of(&format!("matrix: {{ value: {{ range: {range} }} }}")).join(" ").replace("value=", "");
+    assert_eq!(range("[0.1, 0.4, 0.1]"), "0.1 0.2 0.3");
+    assert_eq!(range("[1, 1.3, 0.1]"), "1 1.1 1.2");
+    assert_eq!(range("[0, 1, 0.1]"), "0 0.1 0.2 0.3 0.4 0.5 0.6 0.7 0.8 0.9");
+    assert_eq!(range("[0.4, 0.1, -0.1]"), "0.4 0.3 0.2");
+    assert_eq!(range("[-0.3, 0.3, 0.15]"), "-0.3 -0.15 0 0.15");
+    assert_eq!(range("[1e-5, 4e-5, 1e-5]"), "1e-5 2e-5 3e-5");
+    assert_eq!(range("[0.25, 0.3, 0.1]"), "0.25");
+    assert_eq!(range("[9007199254740993, 9007199254740995]"), "9007199254740993 9007199254740994");
+}
+
+#[test]
+fn numbers_that_make_no_axis_have_one_clear_message() {
+    for (axis, message) in [
+        ("{ range: [0, 1, 0] }", "the step of this range is 0"),
+        ("{ range: [0, 1, 0.0] }", "the step of this range is 0"),
+        ("{ range: [5, 1] }", "the range from 5 to 1 in steps of 1 has no values"),
+        ("{ range: [1, 1] }", "the range from 1 to 1 in steps of 1 has no values"),
+        ("{ linspace: [1, 1, 3] }", "`linspace` goes from 1 to 1, so that all of its 3 values are equal"),
+        ("{ logspace: [2.0, 2, 4] }", "`logspace` goes from 2 to 2, so that all of its 4 values are equal"),
+    ] {
+        let (code, stderr) = said(&format!("steps: {{ a: {{ uses: mock, matrix: {{ value: {axis} }} }} }}"));
+        assert_eq!((code, stderr.matches("  × ").count()), (Some(3), 1), "{stderr}");
+        assert!(stderr.contains(message), "{axis}: {stderr}");
+    }
+    for (draw, message) in [
+        ("{ uniform: [5, 1] }", "`uniform` goes from 5 to 1"),
+        ("{ log_uniform: [1e-2, 1e-4] }", "`log_uniform` goes from 0.01 to 0.0001"),
+    ] {
+        let matrix = format!("matrix: {{ random: {{ n: 3, axes: {{ value: {draw} }} }} }}");
+        let (code, stderr) = said(&format!("steps: {{ a: {{ uses: mock, {matrix} }} }}"));
+        assert_eq!((code, stderr.matches("  × ").count()), (Some(3), 1), "{stderr}");
+        assert!(stderr.contains(message), "{draw}: {stderr}");
+    }
+}
+
+#[test]
+fn draws_that_repeat_run_once_and_are_counted() {
+    let matrix = "matrix: { random: { n: 20, axes: { value: { choice: [1, 2, 3] } } } }";
+    let sandbox = Sandbox::with(&format!(
+        "steps:\n  a:\n    uses: mock\n    {matrix}\ntables: {{ t: {{ from: a, rows: [value], cells: [value] }} }}\n"
+    ));
+    let ended = sandbox.sweep(&["run", "recipe.yaml"]);
+    assert_eq!((ended.code, sandbox.records().len()), (Some(0), 3), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("`random` draws 20 points, of which 3 differ; each of them runs once"),
+        "{}",
+        ended.stderr
+    );
+    let plan = sandbox.sweep(&["plan", "recipe.yaml", "--list"]);
+    assert_eq!(plan.stdout.lines().filter(|line| line.trim_start().starts_with("a/")).count(), 3, "{}", plan.stdout);
+    assert!(plan.stderr.contains("of which 3 differ"), "{}", plan.stderr);
+}
+
+#[test]
+fn a_figure_or_a_table_by_an_axis_that_points_lack_says_so() {
+    let recipe = "
+steps:
+  a: { uses: mock, matrix: { value: [1, 2, 3], include: [{ value: 2, steps: 7 }, { value: 3, steps: 8 }] } }
+figures:
+  f: { from: a, kind: line, x: steps, y: value }
+tables:
+  t: { from: a, compare: { axis: steps, baseline: 7 }, cells: [value] }
+";
+    let (code, stderr) = said(recipe);
+    assert_eq!(code, Some(0), "{stderr}");
+    for shown in ["figure `f`", "table `t`"] {
+        assert!(
+            stderr.contains(&format!("{shown} leaves out 1 of 3 points of `a`, which have no axis `steps`")),
+            "{stderr}"
+        );
+    }
+}

@@ -3,14 +3,16 @@
 use std::fmt::{self, Write as _};
 
 /// Patterns of what differs, and what stands for it in a snapshot.
-const FILTERS: [(&str, &str); 19] = [
+const FILTERS: [(&str, &str); 20] = [
+    // It depends on the machine.
+    (r"(?m)^.*\bjobs?, (?:\d+ at once|one at a time) \(.*\)\n?", ""),
     (r"(?m)^conditions\n(?:  .+\n?)+", "conditions\n  [conditions]\n"),
     (r"\bjust now\b|\b\d+ (?:min|h) ago\b", "[then]"),
     (r"(  |\b(?:about|after|began|ended|in|since) |, )(?:\d+ (?:h|min) )*\d+(?:\.\d)? (?:s|min)\b", "${1}[time]"),
     (r"\bin \d+(?:\.\d+)?(?:µs|ms|s)\b", "in [time]"),
     (r" on \S+ in \[time\]", " on [host] in [time]"),
     (r"(?m)^  host: .*", "  host: [host]"),
-    (r"(?m)^  threads: \d+", "  threads: [threads]"),
+    (r"(?m)^  threads: \d+(, \d+)*", "  threads: [threads]"),
     (r"--seed \d{3,}", "--seed [seed]"),
     (r"\bat line \d+ column \d+", "at [place]"),
     (r"\b(records|store)/[0-9a-f]{2}/", "$1/[shard]/"),

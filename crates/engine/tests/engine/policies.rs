@@ -100,7 +100,7 @@ fn what_may_fail_does_not_fail_the_run() {
     let recipe = "
 steps:
   a: { uses: mock, with: { end: fail }, continue-on-error: true }
-  after: { uses: mock, needs: a }
+  after: { uses: mock, needs: a, continue-on-error: true }
   b: { uses: mock, with: { value: 2 } }
 ";
     let sandbox = Sandbox::with(recipe);
@@ -302,4 +302,24 @@ fn none_of_it_is_in_the_key() {
     let policies = ", timeout: 5m, heartbeat: 2m, retries: 4, continue-on-error: true, exclusive: true, \
                     resources: { cpus: 1, gpus: 1, memory: 1GiB }";
     assert_eq!(plain, keys(policies));
+}
+
+#[test]
+fn a_job_that_is_skipped_after_a_tolerated_failure_is_a_failure_of_the_run() {
+    let recipe = "
+name: study
+steps:
+  train: { uses: mock, matrix: { end: [fail, done] }, continue-on-error: true }
+  summary: { uses: mock, needs: [train], with: { value: 2 } }
+";
+    let sandbox = Sandbox::with(recipe);
+    for _ in 0..2 {
+        let ended = sandbox.sweep(&["run", "recipe.yaml"]);
+        assert_eq!(ended.code, Some(5), "{}", ended.stderr);
+        assert!(ended.stderr.contains("1 job did not run, because a job that it needs failed"), "{}", ended.stderr);
+    }
+    // Alone, the failure is tolerated; so is it if the summary tolerates it, too.
+    assert_eq!(sandbox.sweep(&["run", "recipe.yaml", "--only", "train"]).code, Some(0));
+    sandbox.write("recipe.yaml", &recipe.replace("needs: [train],", "needs: [train], continue-on-error: true,"));
+    assert_eq!(sandbox.sweep(&["run", "recipe.yaml"]).code, Some(0));
 }

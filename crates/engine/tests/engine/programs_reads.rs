@@ -79,7 +79,7 @@ with open("a.jsonl", "w") as a, open("b.jsonl", "w") as b:
     assert_eq!(curve(&outcome, "eval.loss"), [(0, 3.0), (1, 2.0), (2, 1.0)]);
     assert_eq!(curve(&outcome, "rate"), [(1, 0.0), (2, 0.5), (3, 1.0)]);
     assert_eq!(outcome["metrics"]["best"]["value"], 1.0);
-    assert_eq!(outcome["metrics"]["time_ms"], serde_json::json!({ "value": 0.005, "unit": "s" }));
+    assert_eq!(outcome["metrics"]["time_ms"], serde_json::json!({ "value": 5.0, "unit": "ms" }));
     assert!(notes(&sandbox).contains("no object"), "{}", notes(&sandbox));
 }
 

@@ -162,11 +162,13 @@ tables:
     let more = "
 steps:
   a:
-    uses: mock
+    uses: command
     matrix: { variant: [0, 1, 2, 3] }
     seeds: { min: 2, max: 4, until: decided }
     exclusive: true
-    with: { value: 1 }
+    with:
+      run: echo value=$(( (SEED * 7 + VARIANT * 5) % 11 ))
+      env: { SEED: '${{ matrix.seed }}', VARIANT: '${{ matrix.variant }}' }
 tables: { pairs: { from: a, compare: { axis: variant, pairs: [[1, 0], [2, 3]], decide: true }, cells: [value] } }
 ";
     let sandbox = Sandbox::with(more);

@@ -199,3 +199,40 @@ claims: { c: { value: { metric: value, of: { step: a } }, expect: { at_least: 0 
     let verified = sandbox.sweep(&["verify", "part.tar"]);
     assert_eq!(verified.code, Some(0), "{}{}", verified.stdout, verified.stderr);
 }
+
+#[test]
+fn two_recipes_of_one_name_have_two_reports() {
+    let sandbox = Sandbox::new();
+    let study = |value: u32| {
+        format!(
+            "name: study\nsteps:\n  a: {{ uses: mock, with: {{ value: {value} }} }}\ntables: {{ t: {{ from: a, cells: [value] }} }}\n"
+        )
+    };
+    for (folder, value) in [("one", 1), ("two", 2)] {
+        sandbox.write(&format!("{folder}/study.yaml"), &study(value));
+    }
+    let run = |path: &str| {
+        let ended = sandbox.sweep(&["run", path]);
+        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+        ended.stderr
+    };
+    let reports = || -> Vec<String> {
+        let folders = crate::sandbox::list(&sandbox.path("results/reports")).into_iter();
+        let names = folders.filter(|path| path.join("tables").is_dir());
+        names.map(|path| path.file_name().unwrap().to_str().unwrap().to_owned()).collect()
+    };
+    let csv = |report: &str| sandbox.read(&format!("results/reports/{report}/tables/t.csv"));
+    for _ in 0..2 {
+        assert!(!run("one/study.yaml").contains("is also the name of"));
+        let said = run("two/study.yaml");
+        assert!(said.contains("`study` is also the name of ../one/study.yaml"), "{said}");
+        let found = reports();
+        let [first, second] = found.as_slice() else { panic!("two reports: {found:?}") };
+        assert!(first == "study" && second.starts_with("study."), "{found:?}");
+        assert!(csv(first).contains(",1,") && csv(second).contains(",2,"), "each has its own numbers");
+    }
+    // The name is free again, and a recipe that is read from elsewhere is the same file.
+    fs_err::remove_file(sandbox.path("one/study.yaml")).unwrap();
+    assert!(!run("two/../two/study.yaml").contains("is also the name of"));
+    assert!(csv("study").contains(",2,"));
+}

@@ -1,7 +1,10 @@
 //! Ways around the seal of a proposal: code that changes while a question is open, records that are made again, estimates and
 //! entries of somebody else, and a ledger that was cut.
 
-use std::{collections::BTreeMap, path::Path};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+};
 
 use rustix::process::Signal;
 use serde_json::Value;
@@ -56,7 +59,7 @@ fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
 fn a_program_that_is_changed_while_the_question_is_open_gets_no_verdict() {
     let sandbox = with_tool(TOOL);
     interrupt(&sandbox);
-    let before = ledger(&sandbox);
+    let mut before = ledger(&sandbox);
     // Whoever has seen the first sealed results writes a program for the others.
     sandbox.write("tool.sh", &TOOL.replace("+ GAIN", "+ GAIN * 3"));
     for _ in 0..2 {
@@ -65,7 +68,8 @@ fn a_program_that_is_changed_while_the_question_is_open_gets_no_verdict() {
         assert!(refused.stderr.contains("has changed since its level was granted"), "{}", refused.stderr);
         assert!(refused.stderr.contains("tool.sh"), "{}", refused.stderr);
     }
-    assert_eq!(ledger(&sandbox), before, "the question is still open");
+    before["questions"][0]["altered"] = 2.into();
+    assert_eq!(ledger(&sandbox), before, "the question is still open, and both attempts are counted");
     sandbox.write("tool.sh", TOOL);
     assert_eq!(answer(&sandbox, &[])["conclusion"]["verdict"], "accepted");
     verified(&sandbox);
@@ -230,4 +234,181 @@ fn the_report_of_the_recipe_is_left_alone() {
     for (path, content) in &before {
         assert!(after.get(path) == Some(content), "{path} has changed");
     }
+}
+
+/// Copies the results of a sandbox to another one.
+fn copy_results(from: &Sandbox, to: &Sandbox) {
+    for (path, content) in files(&from.path("results")) {
+        let inner = Path::new(&path).strip_prefix(from.path("")).unwrap().to_owned();
+        fs_err::create_dir_all(to.path("").join(&inner).parent().unwrap()).unwrap();
+        fs_err::write(to.path("").join(inner), content).unwrap();
+    }
+}
+
+/// A sandbox with a slow recipe, whose question is open with at least one sealed record.
+fn open(delta: &str) -> Sandbox {
+    let sandbox = Sandbox::with(&RECIPE.replace("pause: 0", "pause: 0.2"));
+    sandbox.write("delta.yaml", delta);
+    interrupt(&sandbox);
+    sandbox
+}
+
+/// The seeds of the sealed records.
+fn sealed_seeds(sandbox: &Sandbox) -> Vec<i64> {
+    let attempts = sandbox.read("results/store/ledger/000003.attempts");
+    let records = sandbox.records().into_iter();
+    let sealed = records.filter(|(_, record)| attempts.contains(record["key"].as_str().unwrap()));
+    let seeds: BTreeSet<i64> =
+        sealed.map(|(label, _)| label.rsplit("seed=").next().unwrap().parse().unwrap()).collect();
+    seeds.into_iter().collect()
+}
+
+#[test]
+fn sealed_seeds_are_not_left_out_by_naming_them_in_the_recipe() {
+    let sandbox = open(BETTER);
+    let grant = ledger(&sandbox)["questions"][0]["grant"].clone();
+    let seen = sealed_seeds(&sandbox);
+    assert!(!seen.is_empty());
+    let recipe = sandbox.read("recipe.yaml");
+    let listed = seen.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    sandbox.write("recipe.yaml", &recipe.replace("seeds: 3", &format!("matrix: {{ seed: [0, 1, 2, {listed}] }}")));
+    let ended = ask(&sandbox, &[]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert!(ended.stderr.contains("the seeds of the recipe changed since"), "{}", ended.stderr);
+    assert!(ended.stdout.contains("1 call differed from the question while it was open"), "{}", ended.stdout);
+    let found = ledger(&sandbox)["questions"][0].clone();
+    assert_eq!(found["grant"], grant);
+    let end = &found["conclusion"];
+    assert_eq!((&end["altered"], &end["search"]["seeds"]), (&1.into(), &serde_json::json!([0, 1, 2])));
+    let judged: Vec<i64> = serde_json::from_value(end["confirmed"]["seeds"].clone()).unwrap();
+    assert!(seen.iter().all(|seed| judged.contains(seed)), "{seen:?} {judged:?}");
+    let said = sandbox.sweep(&["ledger"]).stdout;
+    assert!(said.contains("question 3: 1 call differed"), "{said}");
+    verified(&sandbox);
+}
+
+#[test]
+fn another_least_effect_or_number_of_seeds_is_counted_while_a_question_is_open() {
+    let sandbox = open(BETTER);
+    let grant = ledger(&sandbox)["questions"][0]["grant"].clone();
+    let other = ASK.map(|word| if word == "400" { "1" } else { word });
+    let ended = sandbox.sweep(&[&other[..], &["--most", "1000"]].concat());
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let found = ledger(&sandbox)["questions"][0].clone();
+    assert_eq!((&found["grant"], &found["question"]["least"]), (&grant, &400.0.into()));
+    assert!(found["conclusion"]["altered"].as_u64() >= Some(1), "{found:#}");
+    verified(&sandbox);
+}
+
+/// What an earlier version did: the sealed seeds that were named in the recipe were drawn anew.
+#[test]
+fn a_verdict_without_a_sealed_seed_that_began_is_a_defect() {
+    let sandbox = with(BETTER);
+    assert_eq!(ask(&sandbox, &[]).code, Some(0));
+    let (list, latest) = ("results/store/ledger/000003.attempts", "results/store/ledger/000005.json");
+    let attempts = sandbox.read(list);
+    let first = attempts.lines().find(|line| line.contains("started")).unwrap();
+    let (before, rest) = first.split_once("\"job\":\"").unwrap();
+    let other = format!("{before}\"job\":\"{}{}\n", "0".repeat(64), &rest[64..]);
+    let changed = other + &attempts;
+    sandbox.write(list, &changed);
+    let digest = |text: &str| blake3::hash(text.as_bytes()).to_hex().to_string();
+    let entry = sandbox.read(latest).replace(&digest(&attempts), &digest(&changed));
+    sandbox.write(latest, &entry);
+    let ended = sandbox.sweep(&["ledger", "verify"]);
+    assert_eq!(ended.code, Some(1), "{}", ended.stdout);
+    assert!(ended.stdout.contains("1 sealed job that began are not in its bundle"), "{}", ended.stdout);
+}
+
+#[test]
+fn a_level_that_was_removed_from_the_ledger_is_not_granted_again() {
+    let sandbox = open(BETTER);
+    fs_err::remove_file(sandbox.path("results/store/ledger/000004.json")).unwrap();
+    let refused = ask(&sandbox, &["--most", "4"]);
+    assert_eq!(refused.code, Some(1), "{}", refused.stdout);
+    assert!(refused.stderr.contains("a later entry was removed"), "{}", refused.stderr);
+    let ended = sandbox.sweep(&["ledger", "verify"]);
+    assert_eq!(ended.code, Some(1), "{}", ended.stdout);
+    assert!(ended.stdout.contains("sealed jobs of a question without a level"), "{}", ended.stdout);
+}
+
+#[test]
+fn a_copy_of_the_store_does_not_foretell_sealed_results() {
+    let here = with(BETTER);
+    assert_eq!(ask(&here, &[]).code, Some(0));
+    let there = Sandbox::with(RECIPE);
+    copy_results(&here, &there);
+    let mut drawn = Vec::new();
+    for sandbox in [&here, &there] {
+        sandbox.write("delta.yaml", &BETTER.replace("1000", "2000"));
+        drawn.push(answer(sandbox, &[])["conclusion"]["confirmed"]["seeds"].clone());
+        verified(sandbox);
+    }
+    assert!(drawn[0].is_array() && drawn[0] != drawn[1], "{drawn:?}");
+}
+
+#[test]
+fn sealed_records_from_elsewhere_are_refused() {
+    let here = open(BETTER);
+    let there = Sandbox::with(&here.read("recipe.yaml"));
+    there.write("delta.yaml", BETTER);
+    copy_results(&here, &there);
+    assert_eq!(ask(&there, &[]).code, Some(0));
+    let own = here.records();
+    let there = there.path("results/store");
+    for record in list(&there).into_iter().filter(|path| path.is_dir()).flat_map(|path| list(&path)) {
+        let to = here.path("results/store").join(record.strip_prefix(&there).unwrap());
+        if record.join("record.json").is_file() && !to.exists() {
+            fs_err::create_dir_all(&to).unwrap();
+            fs_err::copy(record.join("record.json"), to.join("record.json")).unwrap();
+        }
+    }
+    let added: Vec<String> = here
+        .records()
+        .into_iter()
+        .filter(|(label, _)| !own.contains_key(label))
+        .map(|(_, record)| record["key"].as_str().unwrap().to_owned())
+        .collect();
+    assert!(!added.is_empty());
+    let refused = ask(&here, &[]);
+    assert_eq!(refused.code, Some(1), "{}", refused.stdout);
+    assert!(refused.stderr.contains("was made by no attempt at it"), "{}", refused.stderr);
+    for key in &added {
+        assert_eq!(here.sweep(&["cache", "rm", &key[..16], "--yes"]).code, Some(0));
+    }
+    let found = answer(&here, &[]);
+    assert_eq!((&found["conclusion"]["verdict"], &found["conclusion"]["altered"]), (&"accepted".into(), &1.into()));
+    verified(&here);
+}
+
+/// Points that are one job do not weigh more: a question is about jobs, and its mean cannot be changed by listing one twice.
+#[test]
+fn a_job_counts_once_however_many_points_mean_it() {
+    let recipe = |matrix: &str| {
+        RECIPE
+            .replace("seeds: 3", &format!("seeds: 3\n    matrix: {matrix}"))
+            .replace("+ GAIN", "+ GAIN + KIND * 50")
+            .replace("env: {", "env: { KIND: '${{ matrix.kind }}',")
+    };
+    let mut found = Vec::new();
+    for matrix in
+        ["{ kind: [0, 1] }", "{ kind: [0, 1], tracks: [code, declared], exclude: [{ kind: 1, tracks: declared }] }"]
+    {
+        let sandbox = Sandbox::with(&recipe(matrix));
+        sandbox.write("delta.yaml", BETTER);
+        found.push(answer(&sandbox, &[])["conclusion"]["search"].clone());
+    }
+    assert!(found[0].is_object() && found[0] == found[1], "{found:#?}");
+}
+
+#[test]
+fn a_change_without_effect_is_dropped_with_that_reason() {
+    let sandbox = Sandbox::with(
+        &RECIPE.replace("env: {", "env: { NOTE: '${{ params.note }}',").replace("params: {", "params: { note: a,"),
+    );
+    sandbox.write("delta.yaml", "extends: recipe.yaml\nparams: { note: b }\n");
+    let found = answer(&sandbox, &[]);
+    assert_eq!(found["conclusion"]["verdict"], "dropped", "{found:#}");
+    assert!(found["reason"].as_str().unwrap().contains("the change has no effect"), "{found:#}");
+    verified(&sandbox);
 }

@@ -84,10 +84,10 @@ name: adaptive
 params: { most: 3 }
 steps:
   a:
-    uses: mock
+    uses: command
     matrix: { variant: [0, 1] }
     seeds: { min: 2, max: '${{ params.most }}', until: decided }
-    with: { value: 1 }
+    with: { run: 'echo value=$(( (SWEEP_SEED + VARIANT) % 2 )).$SWEEP_SEED', env: { VARIANT: '${{ matrix.variant }}' } }
 tables:
   pairs: { from: a, compare: { axis: variant, pairs: [[1, 0]], decide: true }, cells: [value] }
 ",

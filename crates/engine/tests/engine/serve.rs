@@ -206,11 +206,9 @@ fn many_pages_of_an_ended_run_take_as_much_as_one() {
     assert_eq!(server.wait().code, Some(0));
 }
 
-#[test]
-fn whoever_never_finishes_a_request_is_cut_and_others_are_answered() {
-    let sandbox = study();
+/// A server that may have 64 files open, fewer than the connections that its clients make.
+fn with_few_files(sandbox: &Sandbox) -> (Running, u16) {
     let mut command = std::process::Command::new("sh");
-    // So few files that the half requests would take all of them.
     command.args(["-c", "ulimit -n 64; exec \"$0\" ui --port 0", env!("CARGO_BIN_EXE_sweep-engine")]);
     command.current_dir(sandbox.path(".")).env_remove("SWEEP_RESULTS").stdout(std::process::Stdio::piped());
     let mut child = command.spawn().unwrap();
@@ -218,6 +216,13 @@ fn whoever_never_finishes_a_request_is_cut_and_others_are_answered() {
     BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
     let port: u16 = line.trim().rsplit(':').next().unwrap().trim_end_matches('/').parse().unwrap();
     let server = Running::from(child);
+    (server, port)
+}
+
+#[test]
+fn whoever_never_finishes_a_request_is_cut_and_others_are_answered() {
+    let sandbox = study();
+    let (server, port) = with_few_files(&sandbox);
     let half: Vec<TcpStream> = (0..100)
         .map(|_| {
             let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
@@ -234,6 +239,38 @@ fn whoever_never_finishes_a_request_is_cut_and_others_are_answered() {
             .is_err_and(|error| matches!(error.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut));
         assert!(!late, "a half request is cut");
     }
+    server.signal(Signal::INT);
+    assert_eq!(server.code(), Some(0));
+}
+
+#[test]
+fn open_streams_of_one_client_keep_no_page_from_others() {
+    let sandbox = study();
+    let (server, port) = with_few_files(&sandbox);
+    let open: Vec<TcpStream> = (0..80)
+        .map(|_| {
+            let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+            stream.set_read_timeout(Some(Duration::from_mins(1))).unwrap();
+            stream.write_all(b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+            stream
+        })
+        .collect();
+    assert_eq!(code(&ask(port, "GET", "/", "localhost")), 200);
+    // A further one has the state, and asks again.
+    let further = ask(port, "GET", "/events", "localhost");
+    assert!(
+        code(&further) == 200 && further.contains("retry: 5000") && further.contains("\"recipe\":\"served\""),
+        "{further}"
+    );
+    // What is closed makes room.
+    drop(open);
+    crate::sandbox::until("a stream stays open", || {
+        let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+        stream.set_read_timeout(Some(Duration::from_mins(1))).unwrap();
+        stream.write_all(b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+        let mut lines = BufReader::new(&stream).lines().map_while(Result::ok);
+        lines.find(|line| line.starts_with("retry:") || line.starts_with("data:")).unwrap().starts_with("data:")
+    });
     server.signal(Signal::INT);
     assert_eq!(server.code(), Some(0));
 }

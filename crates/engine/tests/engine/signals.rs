@@ -1,4 +1,4 @@
-//! Ctrl-C, once and twice.
+//! Ctrl-C, once and twice, and a stop of the process.
 
 use rustix::process::Signal;
 
@@ -78,4 +78,54 @@ fn a_program_ends_with_its_worker_even_if_nobody_is_left_to_end_it() {
         status.is_empty() || status.contains(") Z ")
     });
     drop(engine);
+}
+
+/// Stops the engine, and whatever else, for longer than the limits of its jobs.
+fn stop_for_a_while(engine: &crate::sandbox::Running, others: &[u32]) {
+    let groups = || others.iter().filter_map(|pid| rustix::process::Pid::from_raw(i32::try_from(*pid).unwrap()));
+    engine.signal(Signal::STOP);
+    groups().for_each(|group| rustix::process::kill_process_group(group, Signal::STOP).unwrap());
+    std::thread::sleep(std::time::Duration::from_secs(5));
+    groups().for_each(|group| rustix::process::kill_process_group(group, Signal::CONT).unwrap());
+    engine.signal(Signal::CONT);
+}
+
+#[test]
+fn jobs_outlive_a_stop_of_the_engine_that_is_longer_than_their_limits() {
+    for stops_workers in [false, true] {
+        let sandbox = Sandbox::with(
+            "
+steps:
+  quiet:
+    uses: command
+    matrix: { seed: [1, 2, 3] }
+    with: { run: 'for i in 1 2 3 4 5 6; do sleep 1; echo loss=$i; done' }
+    heartbeat: 3s
+    resources: { cpus: 1 }
+  limited:
+    uses: command
+    with: { run: 'for i in 1 2 3 4 5 6 7 8; do sleep 0.5; done; echo loss=1' }
+    timeout: 8s
+    resources: { cpus: 1 }
+",
+        );
+        let engine = sandbox.start(&["run", "recipe.yaml"]);
+        until("jobs run", || sandbox.journal("started").len() >= 2);
+        let workers = if stops_workers { sandbox.workers() } else { Vec::new() };
+        stop_for_a_while(&engine, &workers);
+        let ended = engine.wait();
+        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+        assert!(sandbox.starts().values().all(|starts| *starts == 1), "{:?}", sandbox.starts());
+    }
+}
+
+#[test]
+fn a_job_that_hangs_is_found_after_a_stop_of_the_engine() {
+    let sandbox = Sandbox::with("steps: { a: { uses: mock, with: { end: hang }, heartbeat: 2s } }");
+    let engine = sandbox.start(&["run", "recipe.yaml"]);
+    until("the job runs", || !sandbox.workers().is_empty());
+    stop_for_a_while(&engine, &[]);
+    let ended = engine.wait();
+    assert_eq!(ended.code, Some(5), "{}", ended.stderr);
+    assert_eq!(sandbox.failure("a")["kind"], "stalled");
 }

@@ -208,7 +208,7 @@ fn the_plan_says_how_much_time_sharing_saves() {
     assert_eq!((&saving["alone"], &saving["shared"]), (&54.into(), &42.into()));
     let planned = sandbox.sweep(&["plan", "recipe.yaml"]).stdout;
     let lines =
-        "job: 3 variants × 2 seeds share 3 of 9 steps: 22 % fewer (42 steps instead of 54; 2 shared states of 1.50 KiB)
+        "job: 3 variants × 2 seeds share 3 of 9 steps: 22 % fewer (42 steps instead of 54; 2 shared states of 1.93 KiB)
      about 2 min 16 s of job time instead of 2 min 18 s, 1 % less, by 2 earlier jobs
 ";
     assert!(planned.contains(lines), "{planned}");

@@ -144,8 +144,8 @@ fn bars_fit_terminals_of_any_width_and_leave_them_as_they_were() {
         });
         let lines = terminal.lines();
         println!("{}", lines.join("\n"));
-        // A row for each job that has ended, one for the job that runs and one for the whole.
-        assert_eq!(lines.len(), 4, "{lines:#?}");
+        // A row for what runs at once, one for each job that has ended, one for the job that runs and one for the whole.
+        assert_eq!(lines.len(), 5, "{lines:#?}");
         // The result of the one is stored while the other runs, so that either may be first.
         let row = |beginning: &str| lines.iter().find(|line| line.starts_with(beginning)).unwrap();
         assert!(row("  ✓ quick ").ends_with(" s  value 0.00"), "{lines:#?}");

@@ -57,7 +57,7 @@ fn done_lines_are_one_row_each() {
         let rows = shown(&sandbox, columns, &["run", "recipe.yaml"]);
         let done = rows.iter().filter(|row| row.starts_with("  ✓ a ")).count();
         let other = rows.iter().filter(|row| row.starts_with("2 jobs: 2 done")).count();
-        assert_eq!((done, other, rows.len()), (2, 1, 3), "{columns}: {rows:#?}");
+        assert_eq!((done, other, rows.len()), (2, 1, 4), "{columns}: {rows:#?}");
         assert_eq!(rows.concat().contains("third-metric"), columns >= 120, "{columns}: {rows:#?}");
     }
 }
@@ -77,7 +77,7 @@ fn failed_lines_are_one_row_each() {
         let in_row =
             failed.iter().filter(|row| row.contains("the program ended with exit code 3  log: sweep logs ")).count();
         assert_eq!((below, in_row), if columns < 120 { (1, 0) } else { (0, 2) }, "{columns}: {rows:#?}");
-        assert_eq!(rows.len(), 3 + below, "{columns}: {rows:#?}");
+        assert_eq!(rows.len(), 4 + below, "{columns}: {rows:#?}");
     }
 }
 

@@ -105,6 +105,39 @@ fn a_run_beyond_the_budget_of_jobs_is_refused() {
     client.close();
 }
 
+/// A study of three jobs that fail and are tried again.
+const RETRIED: &str = "name: retried\nsteps:\n  a:\n    uses: mock\n    matrix: { seed: [0, 1, 2] }\n    \
+    with: { end: fail }\n    retries: 4\n";
+
+#[test]
+fn every_start_counts_and_none_is_beyond_the_budget() {
+    let project = Project::new();
+    project.write("retried.yaml", RETRIED);
+    let mut client = Client::start(&project, &["--allow-run", ".", "--max-jobs", "4"]);
+    client.call("run", json!({ "recipes": ["retried.yaml"], "wait_seconds": 0 }));
+    let end = client.wait();
+    assert_eq!((&end["state"], &end["stopped_by"]), (&json!("stopped"), &json!("jobs")), "{end:#}");
+    assert_eq!((&end["used"]["jobs"], &end["left"]["jobs"]), (&json!(4), &json!(0)), "{end:#}");
+    let run = project.path("results/runs").join(end["run"].as_str().unwrap());
+    let journal = crate::client::lines(&run.join("journal.jsonl"));
+    assert_eq!(journal.iter().filter(|line| !line["event"]["started"].is_null()).count(), 4);
+    assert!(
+        journal.iter().any(|line| line["event"]["notice"]["text"].as_str().is_some_and(|text| text.contains("budget")))
+    );
+    assert_eq!(client.refused("run", json!({ "recipes": ["study.yaml"] }))["kind"], "budget");
+    client.close();
+}
+
+#[test]
+fn a_call_waits_as_long_as_it_is_asked_to() {
+    let project = Project::new();
+    project.write("slow.yaml", "name: slow\nsteps: { a: { uses: mock, with: { seconds: 3 } } }\n");
+    let mut client = Client::start(&project, ALL);
+    let run = client.call("run", json!({ "recipes": ["slow.yaml"], "wait_seconds": 30 }));
+    assert_eq!(run["state"], "done", "{run:#}");
+    client.close();
+}
+
 #[test]
 fn a_run_stops_at_the_budget_of_time() {
     let project = Project::new();

@@ -68,3 +68,32 @@ fn a_proposal_needs_the_permissions_and_the_budget_of_a_run() {
     assert!(!project.path("results/ledger").exists());
     client.close();
 }
+
+/// The number of jobs that were started, over all runs.
+fn starts(project: &Project) -> usize {
+    let journals = project.runs().into_iter().map(|run| project.path("results/runs").join(run).join("journal.jsonl"));
+    let lines = journals.flat_map(|journal| crate::client::lines(&journal));
+    lines.filter(|line| !line["event"]["started"].is_null()).count()
+}
+
+#[test]
+fn a_proposal_starts_no_job_beyond_the_budget() {
+    let project = project();
+    let ask = json!({
+        "recipe": "recipe.yaml", "delta": "delta.yaml", "metric": "score", "better": "max", "least": 400, "wait_seconds": 60,
+    });
+    // The noise takes 5 jobs, and the search 6.
+    let mut client = Client::start(&project, &["--allow-run", ".", "--allow-programs", "--max-jobs", "10"]);
+    let error = client.refused("propose", ask.clone());
+    assert_eq!((&error["kind"], starts(&project)), (&json!("budget"), 0), "{error}");
+    assert!(error["message"].as_str().unwrap().contains("11 jobs could run"), "{error}");
+    client.close();
+    let mut client = Client::start(&project, &["--allow-run", ".", "--allow-programs", "--max-jobs", "12"]);
+    let error = client.refused("propose", ask.clone());
+    assert_eq!((&error["kind"], starts(&project)), (&json!("budget"), 12), "{error}");
+    client.close();
+    let mut client = Client::start(&project, &["--allow-run", ".", "--allow-programs"]);
+    let judged = client.call("propose", ask);
+    assert_eq!(judged["answer"]["conclusion"]["verdict"], "accepted", "{judged:#}");
+    client.close();
+}

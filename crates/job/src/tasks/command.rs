@@ -3,22 +3,28 @@
 mod flags;
 mod launch;
 mod metrics;
+mod number;
+mod pattern;
 mod reads;
+mod shell;
 
 use std::{collections::BTreeMap, path::Path};
 
 use crate::{
-    Conflict, Group, Inside, MetricInfo, Param, Scalar, TaskSpec, Value, Values, Variable,
+    Conflict, Group, Ignore, Inside, MetricInfo, Param, Scalar, TaskSpec, Value, Values, Variable,
     metric::metrics,
     params::{self, LONGEST, Path as Input, choice, params},
     task::Reach,
 };
 
 pub use self::{
-    flags::{Booleans, FLAGS, FlagStyle},
+    flags::{Booleans, FLAGS, FlagStyle, flag_arguments},
     launch::{Launch, complete_ranks, launched},
     metrics::{Collect, MetricsFrom},
-    reads::{STEP_NAMES, Texts, compile_pattern},
+    number::{Number, leading_number},
+    pattern::{Found, Pattern, Reading},
+    reads::{STEP_NAMES, Texts},
+    shell::Shell,
 };
 
 params! {
@@ -27,16 +33,22 @@ params! {
         /// The program and its arguments. A program name without `/` is searched on `PATH`. Write `./NAME` for an input
         /// or another file in the job's folder. The item `"${{ flags }}"` stands for the values of `params`.
         argv: Vec<Scalar> = Vec::new();
-        /// A script for `sh -eu -c`, instead of `argv`.
+        /// A script for a shell, instead of `argv`. It ends at the first command that fails, at an unset variable, and at a
+        /// pipeline of which any part fails.
         run: Option<String> = None;
+        /// The shell of `run`: `bash`, `zsh`, `ksh` and `mksh` are started with `-euo pipefail -c`, `sh` and `dash` with
+        /// `-eu -c`, so that only the last part of a pipeline can fail. A list has the program with its arguments before the
+        /// script: `[zsh, -c]`. By default `bash` runs scripts with a pipe (without a `bash`, a `sh` that knows `pipefail`),
+        /// and `sh`, which starts faster, all others.
+        shell: Option<Texts> = None;
         /// The program's own parameters: any values, which may be nested. The program finds them in the JSON file
         /// `SWEEP_PARAMS`, and in place of `"${{ flags }}"` in `argv`.
         params: BTreeMap<String, Value> = BTreeMap::new();
         /// Form of `"${{ flags }}"`: `--name value`, `--name=value`, or `name=value` as Hydra reads it. A value of an
         /// inner map has its path as name, `opt.lr`. `null` is left out, except for Hydra.
         flags: FlagStyle = FlagStyle::Dashes;
-        /// Form of `true` and `false` in `"${{ flags }}"`: `--name` or nothing, `--name` or `--no-name`, or
-        /// `--name true`. Hydra's form is always `name=true`.
+        /// Form of `true` and `false` in `"${{ flags }}"`: `--name` or nothing, `--name` or `--no-name`, `--name true`, or
+        /// `--name True` as Python writes it. Hydra's form is always `name=true`.
         booleans: Booleans = Booleans::Flag;
         /// Writes `-` for `_` in the names of flags.
         hyphens: bool = false;
@@ -46,16 +58,23 @@ params! {
         /// Files and folders that the program reads, including its code. Their content is part of the key. Each is
         /// linked into the job's folder under its file name (`../data/a.txt` becomes `a.txt`).
         inputs: Vec<Input> = Vec::new();
+        /// Files in the folders of `inputs` that are not part of the key, as patterns of `.gitignore`: `*.cache` is a name at
+        /// any depth, `/cache` a path from the input folder, `!NAME` counts again. Files of version control, of editors and of
+        /// caches are always ignored; see [ignored files](programs.md#ignored-files).
+        ignore: Vec<String> = Vec::new(), cosmetic true;
+        /// Copies inputs that are folders into the job's folder, instead of linking them, so that the program can write to
+        /// them. Ignored files are not copied.
+        copy: bool = false, cosmetic true;
         /// Files and folders that the program writes and that are kept. All other files in the job's folder are
-        /// removed.
+        /// removed, except for small logs, from which metrics can be taken later.
         outputs: Vec<Inside> = Vec::new();
         /// A JSON file that the program writes, with numbers as metrics. By default, metrics are read from lines
         /// `name=value` on standard output. A map instead of a path gives the value of each reported series that
         /// becomes its metric: `{ loss: min }`. With `min` and `max`, the metric `loss.step` is its step.
         metrics: Option<MetricsFrom> = None;
         /// Logs that the program writes without knowing of `sweep`, followed while it runs: `csv`, `jsonl` and
-        /// `tensorboard` name files and folders in the job's folder, `stdout` a regular expression with named groups.
-        /// Each may be a list.
+        /// `tensorboard` name files and folders in the job's folder, `stdout` a regular expression for lines of standard
+        /// output and standard error, with `{NAME}` for each number: `step {step} .*loss {loss}`. Each may be a list.
         reads: BTreeMap<String, Texts> = BTreeMap::new();
         /// Starts the program as several processes, with the variables that `torchrun` sets. With `torchrun` every process
         /// sees all GPUs of the job on its machine, with `processes` its own only. With `srun` and `mpirun`, Slurm or an MPI
@@ -94,6 +113,12 @@ choice! {
 
 /// The longest name of a file, in bytes.
 const LONGEST_NAME: usize = 255;
+
+/// The patterns of ignored files among the parameters of a task.
+pub fn ignored(values: &Values) -> Vec<String> {
+    let Some(Value::List(patterns)) = values.get("ignore") else { return Vec::new() };
+    patterns.iter().filter_map(Value::as_text).map(str::to_owned).collect()
+}
 
 /// The name of an input in the job's folder: the last component of its path.
 pub fn input_name(path: &Path) -> Option<&str> {
@@ -144,6 +169,12 @@ impl TaskSpec for Command {
         outputs.iter().filter_map(Value::as_text).map(str::to_owned).collect()
     }
 
+    fn raised(values: &Values) -> u32 {
+        let script = values.given("run").and_then(Value::as_text);
+        let is_default = matches!(values.given("shell"), None | Some(Value::Null));
+        u32::from(is_default && script.is_some_and(shell::may_pipe))
+    }
+
     fn reach(values: &Values) -> Option<Reach> {
         // Not as a whole: a plan asks for it for every job.
         let end = match values.given("until") {
@@ -179,7 +210,13 @@ impl TaskSpec for Command {
         command.check_environment(&mut conflicts);
         command.check_names(&mut conflicts);
         command.check_reads(&mut conflicts);
+        command.check_shell(&mut conflicts);
         command.check_launch(&mut conflicts);
+        if let Err(message) = Ignore::new(&command.ignore) {
+            let advice =
+                "write a name (`*.cache`), a path from the input folder (`/labels/cache`), or `!` and one of these";
+            conflicts.push(Conflict { params: vec!["ignore"], message, advice: advice.into() });
+        }
         conflicts
     }
 }
@@ -204,6 +241,12 @@ fn check_acts_from(values: &Values, conflicts: &mut Vec<Conflict>) {
 }
 
 impl Command {
+    /// The parameters that only read what a program has computed.
+    pub const MEASURING: [&'static str; 2] = ["metrics", "reads"];
+
+    /// The parameters that a program gets as arguments.
+    pub const ARGUMENTS: [&'static str; 5] = ["argv", "booleans", "flags", "hyphens", "params"];
+
     fn check_program(&self, conflicts: &mut Vec<Conflict>) {
         let (message, advice) = match (self.argv.first(), &self.run) {
             (None, None) => ("no program is given", "add `argv: [PROGRAM, ARGUMENT]`, or `run:` with a script"),

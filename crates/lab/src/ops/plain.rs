@@ -1,9 +1,23 @@
 //! The operations in Burn's operations: their definition, and the implementation for backends without kernels.
 
-use burn::tensor::{Distribution, Int, Tensor, activation, backend::Backend, module};
+use burn::tensor::{DType, Distribution, Int, Tensor, activation, backend::Backend, module};
 use sweep_job::tasks::Activation;
 
 use super::{AdamWState, AdamWStep, Mask, Ops, Parameter, autocast};
+
+/// Does `work` with `x` in single precision; the result has the format of `x`.
+///
+/// Squares, exponentials and sums of numbers in half precision overflow where their inputs do not: the square of 256 is
+/// more than the largest number. PyTorch's kernels for half precision compute in single precision, too.
+fn in_single<B: Backend, const D: usize>(
+    x: Tensor<B, D>,
+    work: impl FnOnce(Tensor<B, D>) -> Tensor<B, D>,
+) -> Tensor<B, D> {
+    match x.dtype() {
+        DType::F32 | DType::F64 => work(x),
+        format => work(x.cast(DType::F32)).cast(format),
+    }
+}
 
 /// See [`Ops::linear`].
 pub fn linear<B: Ops>(x: Tensor<B, 2>, weight: Tensor<B, 2>, bias: Tensor<B, 1>) -> Tensor<B, 2> {
@@ -25,23 +39,31 @@ pub fn linear_gelu<B: Ops>(
 
 /// See [`Ops::gelu`]. Burn's own is not used: on some backends it differentiates the approximation.
 pub fn gelu<B: Backend>(x: Tensor<B, 2>, kind: Activation) -> Tensor<B, 2> {
-    let doubled_cdf = match kind {
-        Activation::Gelu => (x.clone() * std::f64::consts::FRAC_1_SQRT_2).erf() + 1.0,
-        Activation::GeluNew => {
-            let scale = std::f64::consts::FRAC_2_SQRT_PI * std::f64::consts::FRAC_1_SQRT_2;
-            let inner = x.clone() * ((x.clone() * x.clone()) * (0.044_715 * scale) + scale);
-            inner.tanh() + 1.0
-        }
-    };
-    x * doubled_cdf * 0.5
+    in_single(x, |x| {
+        let doubled_cdf = match kind {
+            Activation::Gelu => (x.clone() * std::f64::consts::FRAC_1_SQRT_2).erf() + 1.0,
+            Activation::GeluNew => {
+                let scale = std::f64::consts::FRAC_2_SQRT_PI * std::f64::consts::FRAC_1_SQRT_2;
+                let inner = x.clone() * ((x.clone() * x.clone()) * (0.044_715 * scale) + scale);
+                inner.tanh() + 1.0
+            }
+        };
+        x * doubled_cdf * 0.5
+    })
 }
 
 /// See [`Ops::layer_norm`].
 pub fn layer_norm<B: Backend>(x: Tensor<B, 2>, gain: Tensor<B, 1>, bias: Tensor<B, 1>, epsilon: f64) -> Tensor<B, 2> {
-    let centered = x.clone() - x.mean_dim(1);
-    let variance = (centered.clone() * centered.clone()).mean_dim(1);
-    let deviation = (variance + epsilon).sqrt();
-    (centered / deviation) * gain.unsqueeze::<2>() + bias.unsqueeze::<2>()
+    let [gain, bias] = [gain, bias].map(|parameter| match x.dtype() {
+        DType::F32 | DType::F64 => parameter,
+        _ => parameter.cast(DType::F32),
+    });
+    in_single(x, |x| {
+        let centered = x.clone() - x.mean_dim(1);
+        let variance = (centered.clone() * centered.clone()).mean_dim(1);
+        let deviation = (variance + epsilon).sqrt();
+        (centered / deviation) * gain.unsqueeze::<2>() + bias.unsqueeze::<2>()
+    })
 }
 
 /// See [`Ops::causal_attention`].
@@ -65,9 +87,18 @@ pub fn causal_attention<B: Backend>(
     let scores = queries.matmul(keys.swap_dims(2, 3));
     // As one row per head, so that adding the mask repeats a row.
     let scores = scores.reshape([batch * heads, length * length]) + mask.clone();
-    let probabilities = activation::softmax(scores.reshape([batch * heads * length, length]), 1);
+    let probabilities = softmax(scores.reshape([batch * heads * length, length]));
     let probabilities = dropout(probabilities, dropout_p).reshape([batch, heads, length, length]);
     probabilities.matmul(values).swap_dims(1, 2).reshape([rows, d_model])
+}
+
+/// The softmax of each row of `logits`. In mixed precision it stays in the format of products: it subtracts the largest logit, so
+/// its exponentials are at most 1.
+fn softmax<B: Backend>(logits: Tensor<B, 2>) -> Tensor<B, 2> {
+    match autocast::format() {
+        None => in_single(logits, |logits| activation::softmax(logits, 1)),
+        Some(_) => activation::softmax(logits, 1),
+    }
 }
 
 /// Sets each number to 0 with probability `p` and scales the others, so that the mean stays.
@@ -109,7 +140,7 @@ pub fn softmax_rows<B: Backend>(logits: Tensor<B, 2>, mask: Option<&Tensor<B, 2>
         Some(mask) => logits + mask.clone(),
         None => logits,
     };
-    activation::softmax(logits.reshape([rows, columns]), 1)
+    softmax(logits.reshape([rows, columns]))
 }
 
 /// See [`Ops::largest`]. The largest is taken `k` times, because sorting leaves the device on some

@@ -406,6 +406,8 @@ pub struct LossScale {
 }
 
 impl LossScale {
+    /// The smallest number of half precision. Gradients that are not finite with a smaller factor never are.
+    const SMALLEST: f64 = 1.0 / 16_777_216.0;
     /// The first factor and the patience of PyTorch's `GradScaler`.
     const FIRST: Self = Self { factor: 65_536.0, good: 0, left_out: 0, patience: 2000 };
 
@@ -424,13 +426,17 @@ impl LossScale {
         self.factor
     }
 
-    /// The gradients without the factor; `None` if they are not finite, so that the step must be left out.
+    /// The gradients without the factor; `None` if they are not finite, so that the step must be left out. Fails if no factor
+    /// makes them finite.
     pub fn unscale<B: Ops>(&mut self, gradients: Gradients<B>) -> Result<Option<Gradients<B>>, LabError> {
         let factor = self.factor().recip();
         let scaled = |gradient: Tensor<B, 1>| gradient * factor;
         let gradients: Gradients<B> = gradients.into_iter().map(|gradient| gradient.map(scaled)).collect();
         let norm = crate::optim::global_norm(&gradients).map_or(Ok(0.0), number)?;
         if !norm.is_finite() {
+            if self.factor < Self::SMALLEST {
+                return Err(LabError::diverged("gradient", norm, "with every factor of the loss".into()));
+            }
             *self = Self { factor: self.factor / 2.0, good: 0, left_out: self.left_out + 1, ..*self };
             return Ok(None);
         }

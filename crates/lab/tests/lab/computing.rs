@@ -186,6 +186,63 @@ fn gradients_in_half_precision_are_scaled_back_and_an_overflow_leaves_a_step_out
     assert_eq!(scale.factor(), first / 4.0);
 }
 
+/// The network with all that writes to the residual stream times `k`, and its last normalization divided by it: LayerNorm
+/// removes the factor, so the function is the same.
+fn louder(network: Gpt<Train>, k: f32) -> Gpt<Train> {
+    let infos = sweep_lab::model::infos(&network);
+    sweep_lab::model::map_values::<Train, _>(network, &mut |index, value| {
+        let name = infos[index].name.as_str();
+        let writes = name.starts_with("wte") || name.starts_with("wpe") || name.contains(".c_proj.");
+        if writes {
+            value * k
+        } else if name.starts_with("ln_f.") {
+            value / k
+        } else {
+            value
+        }
+    })
+}
+
+/// Squares of centered activations above 255 are more than half precision can hold.
+#[test]
+fn large_activations_have_the_loss_and_the_gradients_of_single_precision() {
+    for k in [1.0, 3.0, 30.0, 300.0, 3_000.0] {
+        let network = louder(network("0"), k);
+        let (loss, expected) = gradients(&network, &with(Checkpointing::Off), 0.0);
+        for (precision, most) in [(Precision::F16, [1e-2, 3e-2]), (Precision::Bf16, [5e-2, 0.2])] {
+            let (found_loss, found) = gradients(&network, &Computing { precision, ..Computing::default() }, 0.0);
+            let worst = expected.iter().flatten().zip(found.iter().flatten());
+            let worst = worst.map(|(expected, found)| relative_error(found, expected)).fold(0.0, f64::max);
+            let error = (loss[0] - found_loss[0]).abs();
+            println!("{precision} {k}: loss {error:.1e}, gradients {worst:.1e}");
+            assert!(error < most[0], "{precision} {k}: {} instead of {}", found_loss[0], loss[0]);
+            assert!(worst < f64::from(most[1]), "{precision} {k}: gradients are off by {worst}");
+        }
+    }
+}
+
+/// In half precision a training that diverges ends as it does in single precision, and does not leave out all further steps.
+#[test]
+fn a_training_that_diverges_in_half_precision_ends_or_has_the_loss_of_its_weights() {
+    let wild = json!({"lr": 0.3, "iters": 80, "prune": "none", "precision": "f16"});
+    let base = json!({
+        "n_layer": 4, "n_head": 2, "d_model": 16, "block_size": 16, "batch_size": 4, "eval_batches": 2, "log_every": 1,
+        "dropout": 0, "warmup_iters": 2,
+    });
+    let dir = tempfile::tempdir().unwrap();
+    match run("train", merged(base, &wild), dir.path()) {
+        Err(failure) => {
+            assert!(failure.message.contains("is NaN") || failure.message.contains("infinite"), "{failure:?}")
+        }
+        Ok(outcome) => {
+            let of = |name: &str| outcome.metrics[name].value;
+            println!("skipped {}, train {}, held out {}", of("steps.skipped"), of("train_loss"), of("loss"));
+            assert!(of("steps.skipped") < 45.0);
+            assert!((of("train_loss") - of("loss")).abs() < 1.0);
+        }
+    }
+}
+
 #[test]
 fn what_is_not_measured_has_a_reason() {
     let outcome = small(&json!({"breakdown": true, "ceiling": true}));

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use sweep_job::{Backend, Value};
+use sweep_job::{Backend, Unit, Value};
 
 use super::{Lack, State, Verdict};
 use crate::{
@@ -13,7 +13,7 @@ use crate::{
     },
     format::{clean, count},
     plan::resolved,
-    recipe::{self, Bound, Comparison, Expectation, Names, Order, Rules, Selection},
+    recipe::{self, Bound, Comparison, Expectation, MetricTraits, Names, Order, Rules, Selection},
     stats::{Estimate, LEVEL, holm},
 };
 
@@ -32,9 +32,11 @@ impl<'a> Judge<'a> {
         verdict: &mut Verdict,
     ) -> Result<(), String> {
         let metric = comparison.metric.value.as_str();
-        let mut of = self.side(&comparison.of, metric, verdict)?;
         let question = self.question(comparison.of.step, metric, Vec::new(), false);
+        let expect = Self::in_its_unit(metric, question.traits.unit, expect)?;
+        let mut of = self.side(&comparison.of, metric, question.traits, verdict)?;
         let evidence = Evidence::of_mean(&mut of, &question).map_err(|silence| spoken(&silence, metric, &[&of]))?;
+        verdict.unit = said(metric, question.traits.unit);
         decide(&evidence, expect, &lacking(&[&of]), verdict)
     }
 
@@ -49,10 +51,13 @@ impl<'a> Judge<'a> {
         let metric = comparison.metric.value.as_str();
         let axes = [self.apart(comparison.of.step, &comparison.of.only), self.apart(to.step, &to.only)].concat();
         let question = self.question(comparison.of.step, metric, axes, ratio);
-        let mut of = self.side(&comparison.of, metric, verdict)?;
-        let mut to = self.side(to, metric, verdict)?;
+        let traits = question.traits;
+        let expect = if ratio { expect } else { Self::in_its_unit(metric, traits.unit, expect)? };
+        let mut of = self.side(&comparison.of, metric, traits, verdict)?;
+        let mut to = self.side(to, metric, traits, verdict)?;
         let evidence =
             Evidence::of_two(&mut of, &mut to, &question).map_err(|silence| spoken(&silence, metric, &[&of, &to]))?;
+        verdict.unit = if ratio { Unit::One } else { said(metric, traits.unit) };
         decide(&evidence, expect, &lacking(&[&of, &to]), verdict)
     }
 
@@ -70,7 +75,7 @@ impl<'a> Judge<'a> {
         let side = |value: &Value, verdict: &mut Verdict| {
             let mut wanted = resolved(&self.source.study.recipe, &order.only);
             wanted.push((&order.axis.value, vec![value.clone()]));
-            self.measured(order.step, &wanted, metric, verdict)
+            self.measured(order.step, &wanted, metric, question.traits, verdict)
         };
         let (mut steps, mut means, mut lacks) = (Vec::new(), Vec::new(), String::new());
         for two in values.windows(2) {
@@ -78,8 +83,8 @@ impl<'a> Judge<'a> {
             let evidence = Evidence::of_two(&mut later, &mut earlier, &question)
                 .map_err(|silence| spoken(&silence, metric, &[&earlier, &later]))?;
             if let Some(doubt) = evidence.doubt() {
-                verdict.open = true;
-                return Err(doubt.words());
+                verdict.open = doubt != Doubt::NoEffect;
+                return Err(doubt.words(&evidence));
             }
             if means.is_empty() {
                 means.push((earlier.mean(), &two[0]));
@@ -98,9 +103,22 @@ impl<'a> Judge<'a> {
     }
 
     fn question(&self, step: usize, metric: &str, apart: Vec<String>, ratio: bool) -> Question<'static> {
-        let recipe = &self.source.study.recipe;
-        let traits = recipe.traits(&recipe.steps[step], metric);
+        let traits = self.source.traits(step, metric);
         Question { traits, apart, repeats: None, ratio, unpaired: true, rules: self.rules }
+    }
+
+    /// The expected range in the unit of the metric.
+    fn in_its_unit(metric: &str, unit: Unit, expect: Expectation) -> Result<Expectation, String> {
+        expect.in_unit(unit).ok_or_else(|| {
+            let own = expect.unit.unwrap_or(Unit::One).key();
+            let metric = clean(metric);
+            match unit {
+                Unit::One => format!(
+                    "it expects a number of `{own}`, but `{metric}` is reported without a unit; declare it: `metrics: {{ {metric}: {{ unit: {own} }} }}`"
+                ),
+                unit => format!("it expects a number of `{own}`, but `{metric}` is reported in `{}`", unit.key()),
+            }
+        })
     }
 
     fn apart(&self, step: usize, selection: &Selection) -> Vec<String> {
@@ -108,8 +126,14 @@ impl<'a> Judge<'a> {
         apart(&self.source.study.recipe.steps[step], &named)
     }
 
-    fn side(&self, side: &recipe::Side, metric: &str, verdict: &mut Verdict) -> Result<Side<'a>, String> {
-        self.measured(side.step, &resolved(&self.source.study.recipe, &side.only), metric, verdict)
+    fn side(
+        &self,
+        side: &recipe::Side,
+        metric: &str,
+        traits: MetricTraits,
+        verdict: &mut Verdict,
+    ) -> Result<Side<'a>, String> {
+        self.measured(side.step, &resolved(&self.source.study.recipe, &side.only), metric, traits, verdict)
     }
 
     /// The measurements at the points that have these values. Their devices are noted, and must be those of the claim.
@@ -118,9 +142,10 @@ impl<'a> Judge<'a> {
         step: usize,
         wanted: &[(&str, Vec<Value>)],
         metric: &str,
+        traits: MetricTraits,
         verdict: &mut Verdict,
     ) -> Result<Side<'a>, String> {
-        let side = self.source.side(step, wanted, metric);
+        let side = self.source.side(step, wanted, metric, traits);
         // Includes jobs without the metric: a metric that a device cannot measure indicates the wrong device.
         for by in &side.ran {
             let (Some(backend), Some(device)) = (by.backend, &by.device) else { continue };
@@ -141,8 +166,9 @@ impl<'a> Judge<'a> {
 
 impl Doubt {
     /// The reason in words.
-    fn words(self) -> String {
+    fn words(self, evidence: &Evidence) -> String {
         match self {
+            Self::NoEffect => evidence.equal().unwrap_or_default(),
             Self::One => "one measurement says nothing about chance; give the step more seeds",
             Self::Equal => {
                 "all measurements are equal, so their spread is unknown; give the step more seeds, or declare the \
@@ -151,6 +177,11 @@ impl Doubt {
         }
         .to_owned()
     }
+}
+
+/// The unit that a verdict names: that of a metric that has no fixed base unit.
+fn said(metric: &str, unit: Unit) -> Unit {
+    if unit.is_fitted(metric) { Unit::One } else { unit }
 }
 
 /// Reason for missing evidence, in words.
@@ -170,16 +201,25 @@ fn spoken(silence: &Silence, metric: &str, sides: &[&Side<'_>]) -> String {
 /// The jobs without a result, in words.
 fn absent(metric: &str, sides: &[&Side<'_>]) -> String {
     let all = || sides.iter().flat_map(|side| &side.absent);
-    let unmeasured = all().filter(|(why, ..)| *why == Absence::NotMeasured).count();
-    let total = all().count();
-    let mut text = String::new();
+    let of = |kind: &Absence| all().filter(|(why, ..)| why == kind).count();
+    let (unmeasured, diverged) = (of(&Absence::NotMeasured), of(&Absence::Diverged));
+    let others = all().filter_map(|(why, ..)| if let Absence::OtherUnit(units) = why { Some(units) } else { None });
+    let others: Vec<&String> = others.collect();
+    let rest = all().count() - unmeasured - diverged - others.len();
+    let mut parts = Vec::new();
     if unmeasured > 0 {
-        text = format!("{} did not measure `{}`", count(unmeasured, "job"), clean(metric));
+        parts.push(format!("{} did not measure `{}`", count(unmeasured, "job"), clean(metric)));
     }
-    if total > unmeasured {
-        let separator = if text.is_empty() { "" } else { ", " };
-        let _ = write!(text, "{separator}{} without a result", count(total - unmeasured, "job"));
+    if diverged > 0 {
+        parts.push(format!("{} diverged: the newest `{}` is not finite", count(diverged, "job"), clean(metric)));
     }
+    if let Some(units) = others.first() {
+        parts.push(format!("{} in {units}", count(others.len(), "job")));
+    }
+    if rest > 0 {
+        parts.push(format!("{} without a result", count(rest, "job")));
+    }
+    let text = parts.join(", ");
     let failed = all().find_map(|(why, ..)| match why {
         Absence::Failed(message) => Some(format!(" (failed: {})", clean(message))),
         Absence::Stopped(because) => Some(format!(" ({})", clean(because))),
@@ -236,12 +276,15 @@ fn rank(steps: &[(String, Estimate, Option<Needed>)], found: &str, verdict: &mut
 fn decide(evidence: &Evidence, expect: Expectation, lacking: &str, verdict: &mut Verdict) -> Result<(), String> {
     let estimate = evidence.estimate();
     verdict.value = Some(estimate.value);
+    let unit = if verdict.unit.symbol().is_empty() { String::new() } else { format!(" {}", verdict.unit) };
     let number = |value: f64| Value::Float(rounded(value, estimate)).to_string();
-    let expected = expected(expect);
+    let expected = expected(expect) + &unit;
     let (Some(low), Some(high)) = (estimate.low, estimate.high) else {
-        verdict.open = true;
-        let why = evidence.doubt().map(Doubt::words).unwrap_or_default();
-        return Err(format!("{}, expected {expected}; {why}{lacking}", number(estimate.value)));
+        let doubt = evidence.doubt();
+        // Further seeds would be as equal.
+        verdict.open = doubt != Some(Doubt::NoEffect);
+        let why = doubt.map(|doubt| doubt.words(evidence)).unwrap_or_default();
+        return Err(format!("{}{unit}, expected {expected}; {why}{lacking}", number(estimate.value)));
     };
     verdict.interval = Some([low, high]);
     verdict.state = state(low, high, expect);
@@ -252,10 +295,10 @@ fn decide(evidence: &Evidence, expect: Expectation, lacking: &str, verdict: &mut
     };
     verdict.certain = evidence.is_certain();
     let interval = if low == high {
-        number(estimate.value)
+        number(estimate.value) + &unit
     } else {
         let looks = evidence.level.words().map(|looks| format!(", {looks},")).unwrap_or_default();
-        format!("{} (95 % CI{looks} {} to {})", number(estimate.value), number(low), number(high))
+        format!("{}{unit} (95 % CI{looks} {} to {})", number(estimate.value), number(low), number(high))
     };
     let doubt = if verdict.open {
         let bounds = expect.bounds().map(|(bound, _)| bound.value);
@@ -427,7 +470,7 @@ mod tests {
     #[test]
     fn an_interval_near_a_bound_is_a_tie_unless_it_is_on_one_side() {
         let bound = |value: f64| Some(Bound { value, strict: false, tie: Some([value - 0.2, value + 0.2]) });
-        let expect = Expectation { low: bound(1.0), high: bound(2.0), within: None };
+        let expect = Expectation { low: bound(1.0), high: bound(2.0), ..Expectation::default() };
         assert_eq!(state(0.9, 1.1, expect), State::Tied);
         assert_eq!(state(0.8, 1.2, expect), State::Tied);
         assert_eq!(state(1.9, 2.2, expect), State::Tied);

@@ -213,7 +213,7 @@ impl<'a> Finder<'a> {
     fn marks(&mut self, table: &'a Table, shown: &'a Metrics, metric: &'a str) {
         let step = shown.of.step;
         let recipe = &self.source.study.recipe;
-        let mut better = recipe.traits(&recipe.steps[step], metric).better;
+        let mut better = self.source.traits(step, metric).better;
         if let Some((_, said)) = shown.best.iter().find(|(name, _)| sweep_job::same_metric(&name.value, metric)) {
             better = *said;
         }
@@ -262,8 +262,7 @@ impl<'a> Finder<'a> {
     }
 
     fn question(&self, step: usize, metric: &str, apart: Vec<String>, ratio: bool, rules: Rules) -> Question<'a> {
-        let recipe = &self.source.study.recipe;
-        let traits = recipe.traits(&recipe.steps[step], metric);
+        let traits = self.source.traits(step, metric);
         Question { traits, apart, repeats: None, ratio, unpaired: true, rules }
     }
 

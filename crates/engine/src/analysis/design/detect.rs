@@ -1,8 +1,8 @@
 //! Differences to detect, as they are written on the command line.
 
 use sweep_job::{
-    Unit, same_metric,
-    units::{parse_bytes, parse_seconds},
+    Metric, Unit, same_metric,
+    units::{parse_bytes, parse_quantity, parse_seconds},
 };
 
 use super::DesignError;
@@ -19,7 +19,7 @@ pub struct Detect {
 /// The size of a difference.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Size {
-    /// In the metric's base unit.
+    /// In the metric's unit.
     Absolute(f64),
     /// As a fraction.
     Relative(f64),
@@ -47,17 +47,21 @@ impl Detect {
         let no_number = || DesignError::NoNumber { text: self.text(), accepted: accepted(unit) };
         let (size, value) = if let Some(percent) = text.strip_suffix('%') {
             let percent: f64 = percent.trim().parse().map_err(|_| no_number())?;
-            if unit == Unit::Fraction {
+            if unit.base() == Unit::Fraction {
                 return Err(DesignError::PercentOfFraction(self.text()));
             }
             (Size::Relative(percent / 100.0), percent)
         } else {
-            let with_unit = match unit {
-                Unit::Seconds => parse_seconds(text).ok(),
-                Unit::Bytes => parse_bytes(text).ok().map(|bytes| bytes as f64),
+            let written = parse_quantity(text).ok().and_then(|(value, own)| match own {
+                None => Some(value),
+                Some(own) => Metric { value, unit: own }.value_in(unit),
+            });
+            let long = || match unit.base() {
+                Unit::Seconds => Some(Unit::Seconds.convert(parse_seconds(text).ok()?, unit)),
+                Unit::Bytes => Some(Unit::Bytes.convert(parse_bytes(text).ok()? as f64, unit)),
                 _ => None,
             };
-            let value = text.parse().ok().or(with_unit).ok_or_else(no_number)?;
+            let value = written.or_else(long).ok_or_else(no_number)?;
             (Size::Absolute(value), value)
         };
         if value.is_nan() || value.is_infinite() {
@@ -78,6 +82,9 @@ impl Detect {
 /// Accepted differences of a metric with this unit.
 fn accepted(unit: Unit) -> &'static str {
     match unit {
+        multiple if multiple != multiple.base() => {
+            "a number in the metric's unit, a number with its unit such as `5 ms`, or a percentage such as `2%`"
+        }
         Unit::Seconds => "seconds, a span of time such as `5ms`, or a percentage such as `2%`",
         Unit::Bytes => "bytes, a size such as `10MiB`, or a percentage such as `2%`",
         Unit::Fraction => "a number from 0 to 1 such as `0.01`, which is one percentage point",

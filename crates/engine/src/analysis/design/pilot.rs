@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{decisions::Decision, seeds_of};
 use crate::{
     analysis::units::SEED,
+    format::quoted,
     plan::{JobId, Plan, Point, Study},
-    recipe::quoted,
 };
 
 /// Seeds of a pilot: with fewer, a standard deviation says little.

@@ -115,7 +115,7 @@ impl Spread {
             .form
             .sides()
             .into_iter()
-            .map(|points| source.side_of(points.iter().copied(), decision.metric))
+            .map(|points| source.side_of(points.iter().copied(), decision.metric, decision.question.traits))
             .collect();
         if decision.form.sides().iter().any(|points| points.is_empty()) {
             return Err(Silence::NoPoint);

@@ -5,7 +5,7 @@ use std::path::Path;
 use sweep_job::{Backend, Metric, Metrics, Unit};
 
 use super::*;
-use crate::{analysis::State, recipe::Draft, stats::Draws, store::Measured};
+use crate::{analysis::State, recipe::Draft, record::Remarks, stats::Draws, store::Measured};
 
 /// Standard deviation of a value around the effect of its seed.
 const NOISE: f64 = 0.7;
@@ -43,14 +43,15 @@ fn measured(plan: &Plan, seeds: usize, difference: f64, draws: &mut Draws) -> BT
             sweep: "a test".to_owned(),
             origin: None,
             under: None,
+            remarks: Remarks::default(),
         };
         found.insert(*job, measured);
     }
     found
 }
 
-/// The suggested seeds for a difference, from records of so many seeds that their standard deviation is nearly the true
-/// one.
+/// The suggested number of seeds for a difference. The records have enough seeds for a standard deviation close to the
+/// true one.
 fn suggested(difference: &str, draws: &mut Draws) -> usize {
     let plan = plan("900");
     let results = Results::of(measured(&plan, 900, 0.0, draws));

@@ -36,8 +36,8 @@ struct Output {
     next_level: f64,
     /// Digest of the newest entry.
     head: String,
-    /// The questions: number, time, question, level (`grant`), and verdict with its grounds (`conclusion`), each `null` while
-    /// there is none.
+    /// The questions: number, time, question, level (`grant`), calls that differed from it while it was open (`altered`), and
+    /// verdict with its grounds (`conclusion`), each `null` while there is none.
     questions: Vec<Value>,
     /// The cursor of the following questions.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -54,7 +54,7 @@ fn ledger(session: &Session, Input { accepted, page }: Input) -> Result<Output, 
     let cursor = page.cursor()?;
     let store = Store::open(&session.results).map_err(|error| fault(error.into()))?;
     let ledger = Ledger::read(&store).map_err(|error| fault(Error::from(ProposeError::from(error))))?;
-    let (questions, next) = cursor.take(questions(&ledger, accepted));
+    let (questions, next) = cursor.take(questions(&store, &ledger, accepted).map_err(fault)?);
     let (tests, accepted, head) = (ledger.tests(), ledger.discoveries(), ledger.head.clone());
     Ok(Output { rate: RATE, tests, accepted, next_level: ledger.next_level(), head, questions, next })
 }

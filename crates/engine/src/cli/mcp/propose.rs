@@ -40,7 +40,7 @@ struct Input {
     metric: String,
     /// The better direction of the metric.
     better: Better,
-    /// The least improvement that matters, above zero, in the base unit of the metric.
+    /// The least improvement that matters, above zero, in the unit of the metric.
     least: f64,
     /// The step that measures. Default: the only step with seeds.
     #[serde(default)]
@@ -112,8 +112,8 @@ fn propose(session: &Session, input: Input) -> Result<Output, Fault> {
         let answer = serde_json::to_value(known).map_err(|error| fault(Error::Key(error)))?;
         return Ok(Output { run: None, going_on: false, answer: Some(answer) });
     }
-    // A verdict takes a pair of jobs for each sealed seed; the supervisor counts what really starts.
-    let jobs = known.cost.open + 2 * known.pairs.unwrap_or(0);
+    // The number of sealed seeds follows from the noise. No more starts than the budget allows, however many they are.
+    let jobs = known.cost.open + known.cost.noise + known.cost.pair * known.pairs.unwrap_or(0);
     let number = session.start(Work::Command(command(&proposal, input.backend)), jobs)?;
     let account = || session.account(number).filter(|account| account.ended);
     let Some(account) = session.wait(wait, account) else {
@@ -122,6 +122,11 @@ fn propose(session: &Session, input: Input) -> Result<Output, Fault> {
     let output = session.output(number).map_err(Fault::io("cannot read the answer"))?;
     match serde_json::from_str(&output) {
         Ok(answer) => Ok(Output { run: Some(number), going_on: false, answer: Some(answer) }),
+        Err(_) if account.stopped_by.is_some() => {
+            let fault = Fault::new(FaultKind::Budget, "the budget was used up before the verdict");
+            Err(fault
+                .help("ask the user for a larger budget; the same call then goes on, with the same level and seeds"))
+        }
         Err(_) => {
             let failed = Fault::new(FaultKind::Failed, format!("the proposal has no verdict: {}", account.says));
             Err(failed.help("the same call goes on, with the same level and seeds"))

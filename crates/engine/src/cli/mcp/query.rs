@@ -54,7 +54,7 @@ struct Column {
 struct Output {
     /// The columns.
     columns: Vec<Column>,
-    /// The records: a value for each column, numbers in base units, `null` where a record has none.
+    /// The records: a value for each column, numbers in the units of the columns, `null` where a record has none.
     rows: Vec<Vec<serde_json::Value>>,
     /// Number of records that were asked.
     asked: usize,

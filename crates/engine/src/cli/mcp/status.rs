@@ -133,7 +133,7 @@ impl State {
             // Between the rounds of a search, and while the report is written.
             _ if snapshot.live || account.is_some_and(|account| !account.ended) => Self::Running,
             Some(summary) if summary.interrupted.is_some() => Self::Stopped,
-            Some(summary) if summary.failed > 0 || summary.broken.is_some() => Self::Failed,
+            Some(summary) if summary.failed + summary.blocked > 0 || summary.broken.is_some() => Self::Failed,
             Some(summary) if summary.detached => Self::Queued,
             Some(_) => Self::Done,
             None if snapshot.elsewhere => Self::Queued,

@@ -63,7 +63,7 @@ impl PlanTally {
 impl PlanArgs {
     /// The arguments of a plan whose states and reasons are wanted.
     pub(in crate::cli) fn of(recipe: RecipeArgs, only: OnlyArgs, design: DesignArgs) -> Self {
-        Self { recipe, only, list: false, why: false, design, format: PlanFormat::Table }
+        Self { recipe, only, list: false, jobs: None, why: false, design, format: PlanFormat::Table }
     }
 }
 

@@ -2,16 +2,16 @@
 
 use std::{collections::HashSet, mem::ManuallyDrop};
 
-use super::RunArgs;
+use super::{RunArgs, states::states};
 use crate::{
-    batches::{Mode, lost},
+    batches::{Mode, lost, twins},
     cli::Prepared,
     error::Error,
     format::say,
     plan::{JobId, ListId, Plan},
     record::Key,
     render::Page,
-    run::{Disposition, Summary},
+    run::{Disposition, Standing, Summary},
     store::{Stamp, Store},
 };
 
@@ -34,6 +34,8 @@ pub(super) struct Round {
     pub(super) ran: Vec<JobId>,
     /// The stamps of the jobs' records, if nothing had to run.
     pub(super) stamps: Option<Vec<Option<Stamp>>>,
+    /// True if jobs did not run because another one computes the same.
+    pub(super) has_twins: bool,
 }
 
 /// Decides what follows from no results, so that there is something to select and to run.
@@ -53,16 +55,36 @@ fn advance(prepared: &mut Prepared, store: &Store, lost: &HashSet<Key>) -> Resul
 }
 
 impl Past {
-    /// The jobs that are to run now: none that has failed before, and none that needs one of those.
-    pub(super) fn states(&self, plan: &Plan, mut states: Vec<Disposition>) -> Vec<Disposition> {
-        for (id, job) in plan.jobs().filter(|_| !self.lost.is_empty()) {
-            let lost = |list: &ListId| plan.list(*list).iter().any(|need| self.lost.contains(&plan.job(*need).key));
+    /// The jobs that are to run now: none that has failed before, and none that needs one of those. Of jobs that compute
+    /// the same, only the first runs `here`, and the others are measured from its record; returns true if there are any.
+    pub(super) fn states(
+        &self,
+        plan: &Plan,
+        store: &Store,
+        selected: &HashSet<JobId>,
+        standing: &Standing,
+        here: bool,
+    ) -> Result<(Vec<Disposition>, bool), Error> {
+        let mut states = states(plan, selected, &standing.cached);
+        Self::leave_out(plan, &mut states, |id| self.lost.contains(&plan.job(id).key));
+        let runs = plan.jobs().map(|(id, _)| id).filter(|id| here && states[id.index()] == Disposition::Yes);
+        let twins = twins(plan, store, runs).map_err(Error::io("cannot read the store"))?;
+        Self::leave_out(plan, &mut states, |id| twins.contains(&id));
+        Ok((states, !twins.is_empty()))
+    }
+
+    /// Leaves some jobs out, and those that need one of them.
+    fn leave_out(plan: &Plan, states: &mut [Disposition], is_out: impl Fn(JobId) -> bool) {
+        let mut out: HashSet<JobId> = HashSet::new();
+        for (id, _) in plan.jobs() {
+            let needs = |list: &ListId| plan.list(*list).iter().any(|need| out.contains(need));
             let state = &mut states[id.index()];
-            if *state != Disposition::Cached && (self.lost.contains(&job.key) || plan.lists_of(id).iter().any(lost)) {
+            let is_left = is_out(id) || (!out.is_empty() && plan.lists_of(id).iter().any(needs));
+            if is_left && *state != Disposition::Cached {
                 *state = Disposition::No;
+                out.insert(id);
             }
         }
-        states
     }
 
     /// The jobs of the next plan, if a batch is decided after a round; `None` if there is nothing more to run.
@@ -73,20 +95,26 @@ impl Past {
         store: &Store,
         round: &Round,
     ) -> Result<Option<HashSet<JobId>>, Error> {
-        let Round { summary, ran, .. } = round;
+        let Round { summary, ran, has_twins, .. } = round;
         let stopped = summary.interrupted.is_some() || summary.broken.is_some() || summary.detached;
         if stopped || summary.stopped > 0 || (args.fail_fast && summary.failed > 0) {
             return Ok(None);
         }
         let ran: HashSet<JobId> = ran.iter().copied().collect();
         let lost = lost(&prepared.plan, store, |id| ran.contains(&id), &self.lost);
+        let failed = Error::search(prepared.name.clone());
         let lost = lost.map_err(Error::search(prepared.name.clone()))?;
-        if !advance(prepared, store, &lost)? {
+        if *has_twins {
+            prepared.batches.measure(&prepared.plan, store).map_err(failed)?;
+            prepared.batches.measured().say();
+        }
+        // The others run if the first has failed.
+        if !advance(prepared, store, &lost)? && !has_twins {
             return Ok(None);
         }
         self.lost = lost;
         self.rounds += 1;
-        self.failed += summary.failed;
+        self.failed += summary.failed + summary.blocked;
         Ok(Some(prepared.plan.selection()?))
     }
 }

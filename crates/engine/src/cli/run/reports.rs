@@ -6,9 +6,10 @@ use crate::{
     analysis::{Results, State},
     cli::print,
     error::Error,
-    format::say,
+    format::{count, say},
     plan::Plan,
     render::{Format, Page, Report, overview},
+    run::Summary,
     store::{Stamp, Store},
 };
 
@@ -54,6 +55,9 @@ pub(super) fn report(
         if ended && !report.is_empty() {
             refuted |= report.verdicts.iter().any(|verdict| verdict.state == State::Refuted);
             print(&format!("\n{}", report.render(Format::Term)))?;
+            if let Some(why) = report.why_apart() {
+                say(format_args!("note: {why}"));
+            }
             if let Some(folder) = folder {
                 say(format_args!("report: {}", folder.join("index.html").display()));
             }
@@ -69,4 +73,17 @@ pub(super) fn report(
         say(format_args!("note: nothing had to run, and no report is written here: {error}"));
     }
     Ok(refuted)
+}
+
+/// The number of jobs whose lack of a result is a failure of the run; says so if the recipe tolerates the failures behind it.
+pub(super) fn lost(summary: &Summary) -> usize {
+    if let Summary { failed: 0, interrupted: None, blocked: blocked @ 1.., .. } = summary {
+        let need = if *blocked == 1 { "it needs" } else { "they need" };
+        say(format_args!(
+            "{} did not run, because a job that {need} failed; `continue-on-error` tolerates the failure itself, but not what \
+             is missing after it, unless the step that needs it has `continue-on-error`, too",
+            count(*blocked, "job")
+        ));
+    }
+    summary.failed + summary.blocked
 }

@@ -5,10 +5,10 @@ use std::collections::{BTreeSet, HashSet};
 use sweep_job::{Backend, Unit};
 
 use crate::{
-    format::{count, quantity, say},
+    format::{clean, count, quantity, say},
     plan::{JobId, Plan},
     recipe::{GpuCount, GpuMemory},
-    run::{Disposition, slots::Limits},
+    run::{AtOnce, Disposition, History, slots::Limits},
     store::Store,
 };
 
@@ -65,5 +65,13 @@ pub(super) fn warn_of_scarcity(plan: &Plan, states: &[Disposition], limits: &Lim
         if said.insert(job.label.step.as_str()) {
             say(format_args!("note: {} wants {wants}, and gets that", job.label.step));
         }
+    }
+}
+
+/// Says how many jobs run at once, and why.
+pub(super) fn say_at_once(plan: &Plan, states: &[Disposition], limits: &Limits, history: &History) {
+    let open = plan.jobs().map(|(id, _)| id).filter(|id| states[id.index()] == Disposition::Yes);
+    for jobs in AtOnce::of(plan, &open.collect::<Vec<_>>(), limits, &history.gpus) {
+        say(format_args!("{}", clean(&jobs.to_string())));
     }
 }

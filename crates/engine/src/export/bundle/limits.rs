@@ -13,7 +13,7 @@ const MOST_FILES: usize = 1_000_000;
 const MOST_BYTES: u64 = 8 << 30;
 /// Bytes of a record, and of every other file.
 const LARGEST_RECORD: u64 = 64 << 20;
-const LARGEST_FILE: u64 = 512 << 20;
+pub(super) const LARGEST_FILE: u64 = 512 << 20;
 /// Bytes of memory that the recipe may mean beside [`FACTOR`] times the bundle's size: an honest bundle lists all jobs.
 const BASE: u64 = 64 << 20;
 const FACTOR: u64 = 64;

@@ -1,16 +1,18 @@
-//! A study as one archive that others can check: the recipe as it was read, the keys of its jobs, their records, where
-//! they ran, and the report.
+//! A study as one archive that others can check: the recipe as it was read, the files that its jobs read, the keys of its jobs, their
+//! records, where they ran, and the report.
 //!
 //! [`write()`] makes it. [`unpack`] and [`Opened::verify`] trust nothing in it: the recipe is planned again, every key
 //! is computed from its identity, and every table, figure and verdict from the records.
 
 mod limits;
+mod places;
 mod rerun;
 mod verify;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     io::{self, Read, Write},
+    os::unix::fs::PermissionsExt,
     path::{Component, Path, PathBuf},
 };
 
@@ -19,6 +21,7 @@ use serde::{Deserialize, Serialize};
 use sweep_job::Backend;
 use tar::{Builder, EntryType, Header};
 
+use self::places::{AllNeeded, Needed, Places};
 pub use self::{
     rerun::{Command, Compared, Rerun, commands, sample},
     verify::{Opened, Verified},
@@ -26,17 +29,19 @@ pub use self::{
 use crate::{
     batches::sampler_files,
     host::archive::{self, Item, Unreadable},
-    plan::{Plan, normal},
+    plan::{Plan, hidden, normal},
     recipe::{Request, Step},
     record::{Key, Record},
     run::RunFolder,
     store::{Origin, Store, StoreError},
 };
 
-/// Version of the form. 1: first; 2: a scale.
-const FORMAT: u32 = 2;
-/// The version of a form without a scale, which earlier programs read, too.
-const WITHOUT_SCALE: u32 = 1;
+/// Version of the form. 1: first; 2: a scale; 3: the files that jobs read, without paths of the machine that made it.
+const FORMAT: u32 = 3;
+/// The first version in which paths are relative to the recipe.
+const RELATIVE: u32 = 3;
+/// The folder of the recipes and of the files that jobs read.
+const SOURCES: &str = "sources";
 /// The folder in the archive.
 const TOP: &str = "sweep-bundle";
 /// The file that says what else there is.
@@ -56,10 +61,23 @@ pub struct Contents {
     request: Asked,
     /// Backend of the jobs that need a device.
     pub backend: Backend,
-    /// The folder that `sources` stands for.
+    /// The folder that `sources` stands for; in forms before [`RELATIVE`].
+    #[serde(default, skip_serializing_if = "is_empty")]
     root: PathBuf,
-    /// The digests of input files, by their paths.
+    /// Folders above the recipes' in `sources`.
+    #[serde(default)]
+    above: usize,
+    /// The digests of input files, by their paths from the recipes' folder; before [`RELATIVE`] by absolute paths.
     inputs: BTreeMap<PathBuf, String>,
+    /// The same paths, by the digests of absolute ones, which a recipe may name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    absolute: BTreeMap<String, PathBuf>,
+    /// The digests of further files that jobs were observed to read, by their paths from the recipes' folder.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    read: BTreeMap<PathBuf, String>,
+    /// Those of the files that jobs read that are not in the bundle, with their sizes.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub left_out: BTreeMap<PathBuf, u64>,
     /// Digests of the code that jobs were observed to read, by the jobs' base keys.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     code: BTreeMap<Key, String>,
@@ -69,6 +87,10 @@ pub struct Contents {
     pub environment: BTreeMap<String, BTreeSet<String>>,
     /// Every other file in the archive.
     files: BTreeMap<String, Sum>,
+}
+
+fn is_empty(path: &Path) -> bool {
+    path.as_os_str().is_empty()
 }
 
 /// Files and changes that mean the study.
@@ -155,22 +177,34 @@ fn decisions(plan: &Plan, store: &Store) -> Result<Vec<(Key, Vec<u8>)>, BundleEr
     Ok(found)
 }
 
-/// Writes a bundle of a study, whose report is up to date. The same results make the same bundle.
-pub fn write(plan: &Plan, request: &Request<'_>, store: &Store, to: impl Write) -> Result<Contents, BundleError> {
-    let mut out = Writer { archive: Builder::new(to), files: BTreeMap::new() };
+/// Bytes of the files that jobs read, which a bundle has at most unless its author says otherwise.
+pub const MOST_INPUT: u64 = 64 << 20;
+
+/// Writes a bundle of a study, whose report is up to date. The same results make the same bundle. It has the files that jobs read, as
+/// long as they have at most `most` bytes together, and no path of this machine but those that the recipe itself names.
+pub fn write(
+    plan: &Plan,
+    request: &Request<'_>,
+    store: &Store,
+    most: u64,
+    to: impl Write,
+) -> Result<Contents, BundleError> {
     let sources: Vec<(PathBuf, &str)> = plan.sources().files().map(|(path, text)| (normal(path), text)).collect();
     let root = common_folder(sources.iter().map(|(path, _)| path.as_path()));
-    let place = |path: &Path| path.strip_prefix(&root).map(Path::to_owned).unwrap_or_default();
+    let needed = AllNeeded::of(plan, &root);
+    let places = Places::new(&root, &needed, store.results());
+    let mut out = Writer { archive: Builder::new(to), files: BTreeMap::new(), places: &places };
     for (path, text) in &sources {
-        out.add(&format!("sources/{}", place(path).display()), text.as_bytes())?;
-    }
-    for (path, text) in sampler_files(plan) {
-        let path = normal(&path);
-        let inner = path.strip_prefix(&root).ok().filter(|_| !sources.iter().any(|(source, _)| *source == path));
-        if let Some(inner) = inner {
-            out.add(&format!("sources/{}", inner.display()), &text)?;
+        if let Some((_, name)) = places.source(path) {
+            out.add(&name, text.as_bytes())?;
         }
     }
+    for (path, text) in sampler_files(plan) {
+        if let Some((_, name)) = places.source(&normal(&path)) {
+            out.add(&name, &text)?;
+        }
+    }
+    let left_out = out.needed(&needed, most)?;
     let mut jobs: Vec<BundledJob> = Vec::new();
     let mut environment: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for (_, job) in plan.jobs() {
@@ -179,7 +213,7 @@ pub fn write(plan: &Plan, request: &Request<'_>, store: &Store, to: impl Write) 
         let came = origin.as_ref().map(ToString::to_string);
         jobs.push(BundledJob { label: job.label.to_string(), key: job.key, done: record.is_some(), origin });
         let Some(record) = record else { continue };
-        out.add(&format!("records/{}.json", job.key), &record.to_text()?)?;
+        out.add(&format!("records/{}.json", job.key), &without_paths(&record, &places)?.to_text()?)?;
         for (what, value) in facts(&record).into_iter().chain(came.map(|came| ("from", came))) {
             environment.entry(what.to_owned()).or_default().insert(value);
         }
@@ -194,23 +228,27 @@ pub fn write(plan: &Plan, request: &Request<'_>, store: &Store, to: impl Write) 
         out.add(&format!("{DECISIONS}/{key}.json"), &text)?;
     }
     for study in &plan.studies {
-        let folder = &study.recipe.report;
-        out.folder(&store.results().join("reports").join(folder), &Path::new("reports").join(folder))?;
+        let (folder, plain) = (&study.recipe.report, study.recipe.plain_report());
+        out.folder(&store.results().join("reports").join(folder), &Path::new("reports").join(plain))?;
     }
     let asked = Asked {
-        paths: request.paths.iter().map(|path| place(&normal(path))).collect(),
+        paths: request.paths.iter().map(|path| places::relative(&normal(path), &root)).collect(),
         set: request.set.to_vec(),
         axes: request.axes.to_vec(),
         scale: request.scale.map(str::to_owned),
     };
     let contents = Contents {
-        format: if request.scale.is_some() { FORMAT } else { WITHOUT_SCALE },
+        format: FORMAT,
         sweep: env!("CARGO_PKG_VERSION").to_owned(),
         recipes: plan.studies.iter().map(|study| study.recipe.name.clone()).collect(),
         request: asked,
         backend: plan.jobs().find_map(|(_, job)| job.identity.backend).unwrap_or(Backend::Cpu),
-        root,
-        inputs: plan.inputs().into_iter().map(|(path, digest)| (normal(&path), digest)).collect(),
+        root: PathBuf::new(),
+        above: places.above,
+        absolute: needed.inputs.iter().map(|input| (hidden(&input.path), input.place.clone())).collect(),
+        inputs: by_place(needed.inputs),
+        read: by_place(needed.code),
+        left_out,
         code: plan.code()?,
         jobs,
         environment,
@@ -221,6 +259,20 @@ pub fn write(plan: &Plan, request: &Request<'_>, store: &Store, to: impl Write) 
     out.add(CONTENTS, &text)?;
     out.archive.into_inner()?.flush()?;
     Ok(contents)
+}
+
+/// The digests of files by their places.
+fn by_place(needed: Vec<Needed>) -> BTreeMap<PathBuf, String> {
+    needed.into_iter().map(|Needed { place, digest, .. }| (place, digest)).collect()
+}
+
+/// A record without paths of this machine. Its identity, of which the key is made, has those that the recipe names.
+fn without_paths(record: &Record, places: &Places) -> Result<Record, serde_json::Error> {
+    let mut value = serde_json::to_value(record)?;
+    if let Some(parts) = value.as_object_mut() {
+        parts.iter_mut().filter(|(name, _)| *name != "identity").for_each(|(_, part)| places.without_paths_in(part));
+    }
+    serde_json::from_value(value)
 }
 
 /// Circumstances of a record.
@@ -237,21 +289,67 @@ fn facts(record: &Record) -> Vec<(&'static str, String)> {
 }
 
 /// Writes an archive and remembers what is in it.
-struct Writer<W: Write> {
+struct Writer<'a, W: Write> {
     archive: Builder<W>,
     files: BTreeMap<String, Sum>,
+    places: &'a Places,
 }
 
-impl<W: Write> Writer<W> {
+impl<W: Write> Writer<'_, W> {
     fn add(&mut self, name: &str, content: &[u8]) -> io::Result<()> {
+        self.add_with_mode(name, content, 0o644)
+    }
+
+    /// Adds a file, unless it is there already.
+    fn add_with_mode(&mut self, name: &str, content: &[u8], mode: u32) -> io::Result<()> {
+        if self.files.contains_key(name) {
+            return Ok(());
+        }
         let mut header = Header::new_gnu();
         header.set_entry_type(EntryType::Regular);
         header.set_size(content.len() as u64);
-        header.set_mode(0o644);
+        header.set_mode(mode);
         header.set_mtime(0);
         self.archive.append_data(&mut header, format!("{TOP}/{name}"), content)?;
         self.files.insert(name.to_owned(), Sum::of(content));
         Ok(())
+    }
+
+    /// Adds what jobs read, of at most `most` bytes together, and returns what is left out.
+    fn needed(&mut self, needed: &AllNeeded, most: u64) -> io::Result<BTreeMap<PathBuf, u64>> {
+        let mut left_out = BTreeMap::new();
+        let mut all = 0;
+        for Needed { path, place, .. } in needed.iter() {
+            let files = places::files(path).unwrap_or_default();
+            let sizes: Vec<u64> = files.iter().filter_map(|(path, _)| Some(fs::metadata(path).ok()?.len())).collect();
+            let bytes: u64 = sizes.iter().sum();
+            // One that has gone since it was planned is left out, too.
+            let fits =
+                u64::saturating_add(all, bytes) <= most && !sizes.iter().any(|size| *size > limits::LARGEST_FILE);
+            if !fits || files.is_empty() || sizes.len() < files.len() {
+                left_out.insert(place.clone(), bytes);
+                continue;
+            }
+            all += bytes;
+            for (path, inner) in files {
+                let is_executable = fs::metadata(&path)?.permissions().mode() & 0o100 != 0;
+                let place = if inner.as_os_str().is_empty() { place.clone() } else { place.join(inner) };
+                self.add_with_mode(
+                    &self.places.name(&place),
+                    &fs::read(&path)?,
+                    if is_executable { 0o755 } else { 0o644 },
+                )?;
+            }
+        }
+        Ok(left_out)
+    }
+
+    /// Adds a file without paths of this machine, if it is a text.
+    fn add_without_paths(&mut self, name: &str, content: Vec<u8>) -> io::Result<()> {
+        match String::from_utf8(content) {
+            Ok(text) => self.add(name, self.places.without_paths(&text).as_bytes()),
+            Err(error) => self.add(name, error.as_bytes()),
+        }
     }
 
     /// Adds the files below a folder, in the order of their names.
@@ -264,7 +362,7 @@ impl<W: Write> Writer<W> {
             if path.is_dir() {
                 self.folder(&path, &to.join(name))?;
             } else {
-                self.add(&to.join(name).display().to_string(), &fs::read(&path)?)?;
+                self.add_without_paths(&to.join(name).display().to_string(), fs::read(&path)?)?;
             }
         }
         Ok(())
@@ -277,7 +375,7 @@ impl<W: Write> Writer<W> {
             let said = run.events().unwrap_or_default();
             if said.iter().any(|line| line.key.is_some_and(|key| open.contains(&key))) {
                 for name in ["plan.json", "journal.jsonl"] {
-                    self.add(&format!("runs/{}/{name}", run.name()), &fs::read(run.path().join(name))?)?;
+                    self.add_without_paths(&format!("runs/{}/{name}", run.name()), fs::read(run.path().join(name))?)?;
                 }
             }
         }
@@ -307,7 +405,11 @@ pub fn unpack(from: impl Read, into: &Path) -> Result<Opened, BundleError> {
             fs::create_dir_all(parent)?;
         }
         let mut file = fs::OpenOptions::new().create_new(true).write(true).open(&target)?;
+        let is_executable = entry.header().mode().is_ok_and(|mode| mode & 0o100 != 0);
         io::copy(entry, &mut file)?;
+        if is_executable {
+            file.set_permissions(PermissionsExt::from_mode(0o755))?;
+        }
         Ok(())
     })?;
     if read.files == 0 {

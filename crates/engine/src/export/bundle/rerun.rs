@@ -1,15 +1,17 @@
 //! A random sample of a bundle's jobs, run again.
 
-use std::collections::{BTreeMap, HashMap};
+use std::{
+    collections::{BTreeMap, HashMap},
+    io,
+};
 
 use sweep_job::{Metric, TaskSpec as _, Unit, Value, Values, tasks};
 
 use super::Opened;
 use crate::{
-    format::clean,
+    format::{clean, quoted},
     plan::{Digests, JobId, Plan},
-    recipe::quoted,
-    record::{Record, without_keys},
+    record::{Record, is_about_machine, without_keys},
     store::Store,
 };
 
@@ -51,7 +53,7 @@ pub fn sample(plan: &Plan, store: &Store, n: usize, seed: u64) -> Vec<JobId> {
 }
 
 impl Rerun {
-    /// Prepares jobs of a bundle's plan. Their input files must be where they were when the bundle was made.
+    /// Prepares jobs of a bundle's plan. Their input files must be in the bundle, or supplied.
     pub fn new(opened: &Opened, plan: &Plan, wanted: &[JobId]) -> Self {
         let mut digests = Digests::default();
         let mut left = Vec::new();
@@ -59,12 +61,16 @@ impl Rerun {
         // What a job reads, or one that it needs, must be here.
         wanted.retain(|id| {
             let missing = plan.with_needs([*id]).into_iter().find_map(|need| {
-                let inputs = plan.inputs_of(need).into_iter();
-                inputs.map(|(path, digest)| (opened.original(&path), digest)).find_map(|(path, digest)| {
-                    match digests.of(&path) {
+                let (inputs, ignored) = (plan.inputs_of(need).into_iter(), plan.ignored_by(need));
+                inputs.map(|(path, digest)| (opened.present(&path), digest)).find_map(|(path, digest)| {
+                    let shown = opened.shown(&path);
+                    match digests.of_input(&path, &ignored) {
                         Ok(found) if found == digest => None,
-                        Ok(_) => Some(format!("{} has changed", path.display())),
-                        Err(error) => Some(format!("{} cannot be read: {error}", path.display())),
+                        Ok(_) => Some(format!("the input {shown} has changed")),
+                        Err(error) if error.kind() == io::ErrorKind::NotFound => Some(format!(
+                            "the input {shown} is not in the bundle; `--inputs DIR` takes it from a folder"
+                        )),
+                        Err(error) => Some(format!("the input {shown} cannot be read: {error}")),
                     }
                 })
             });
@@ -75,9 +81,9 @@ impl Rerun {
         let places: BTreeMap<usize, usize> = jobs.iter().enumerate().map(|(place, id)| (id.index(), place)).collect();
         let part = plan.part(&jobs, |id, values| {
             for (path, _) in plan.inputs_of(id) {
-                let original = opened.original(&path);
+                let present = opened.present(&path);
                 for value in values.values_mut() {
-                    replace(value, &path.display().to_string(), &original);
+                    replace(value, &path.display().to_string(), &present);
                 }
             }
         });
@@ -147,20 +153,7 @@ fn replace(value: &mut Value, path: &str, by: &std::path::Path) {
 /// True if a metric depends on the machine: times, rates, sizes, fractions and ratios of them, and the number of allocations, which
 /// depends on the turns that threads take.
 fn depends_on_machine(name: &str, unit: Unit) -> bool {
-    const ABOUT: [&str; 11] = [
-        "time",
-        "throughput",
-        "memory",
-        "allocations",
-        "compute",
-        "bandwidth",
-        "peak",
-        "utilization",
-        "steps",
-        "ratio",
-        "share",
-    ];
-    unit.is_timing() || unit == Unit::Bytes || name.split('.').next().is_some_and(|first| ABOUT.contains(&first))
+    unit.is_timing() || unit.base() == Unit::Bytes || is_about_machine(name)
 }
 
 impl Compared {

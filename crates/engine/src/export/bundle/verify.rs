@@ -8,11 +8,11 @@ use std::{
 
 use fs_err as fs;
 
-use super::{BundleError, Contents, Sum};
+use super::{BundleError, Contents, Sum, places};
 use crate::{
     analysis::Results,
     batches::{Batches, SearchError},
-    plan::{Digests, Manifests, Plan, Room, normal},
+    plan::{Digests, Manifests, Plan, Room, hidden, normal},
     recipe::{Draft, RecipeError, Request},
     record::Record,
     render::{Page, Report},
@@ -56,7 +56,7 @@ impl Opened {
     /// Reads the recipe.
     pub fn draft(&self) -> Result<Draft, RecipeError> {
         let request = &self.contents.request;
-        let paths: Vec<PathBuf> = request.paths.iter().map(|path| self.sources().join(path)).collect();
+        let paths: Vec<PathBuf> = request.paths.iter().map(|path| self.root().join(path)).collect();
         let scale = request.scale.as_deref();
         Draft::load(&Request { paths: &paths, set: &request.set, axes: &request.axes, scale, only: &[] })
     }
@@ -95,20 +95,66 @@ impl Opened {
         Ok(())
     }
 
-    /// The digests of the input files, which are not in the bundle.
+    /// The digests of the input files as they were when the bundle was made.
     fn digests(&self) -> Digests {
-        let Contents { inputs, root, code, .. } = &self.contents;
-        let digests = Digests::locked(inputs.clone(), self.sources(), root.clone());
+        let Contents { inputs, root, code, absolute, .. } = &self.contents;
+        let digests = if self.is_relative() {
+            let here = inputs.iter().map(|(place, digest)| (self.place(place), digest.clone())).collect();
+            let of = |place: &PathBuf| inputs.get(place).cloned();
+            let hidden = absolute.iter().filter_map(|(path, place)| Some((path.clone(), of(place)?))).collect();
+            Digests::locked(here, self.root(), self.root()).with_hidden(hidden)
+        } else {
+            Digests::locked(inputs.clone(), self.root(), root.clone())
+        };
         digests.with_manifests(Manifests::locked(code.clone()))
     }
 
-    /// Path of an input file of the recipe when the bundle was made.
-    pub(super) fn original(&self, path: &Path) -> PathBuf {
-        path.strip_prefix(self.sources()).map_or_else(|_| normal(path), |inner| normal(&self.contents.root.join(inner)))
+    /// True if the paths in the bundle are relative to the recipe.
+    fn is_relative(&self) -> bool {
+        self.contents.format >= super::RELATIVE
     }
 
-    fn sources(&self) -> PathBuf {
-        self.folder.join("sources")
+    /// The path at which an input file of the recipe is read now. An earlier form of bundles has no input files: there it is the
+    /// one on the machine that made it.
+    pub(super) fn present(&self, path: &Path) -> PathBuf {
+        let Contents { root, absolute, .. } = &self.contents;
+        match path.strip_prefix(self.root()) {
+            Ok(inner) if !self.is_relative() => normal(&root.join(inner)),
+            Ok(_) => normal(path),
+            Err(_) => {
+                let carried = absolute.get(&hidden(path)).map(|place| self.place(place));
+                carried.filter(|carried| carried.exists()).unwrap_or_else(|| normal(path))
+            }
+        }
+    }
+
+    /// The path of an input file as the bundle's author would write it.
+    pub(super) fn shown(&self, path: &Path) -> String {
+        let is_own = path.starts_with(&self.folder);
+        let place = if is_own { places::relative(path, &self.root()) } else { path.to_owned() };
+        place.display().to_string()
+    }
+
+    /// Takes the files that the bundle does not have from a folder.
+    pub fn supply(&self, folder: &Path) -> io::Result<()> {
+        let Contents { inputs, read, .. } = &self.contents;
+        places::supply(inputs.iter().chain(read), |place| self.place(place), folder)
+    }
+
+    /// Files that jobs were observed to read, and that are neither in the bundle nor supplied.
+    pub fn without_code(&self) -> Vec<String> {
+        let missing = self.contents.read.keys().filter(|place| !self.place(place).exists());
+        missing.map(|place| place.display().to_string()).collect()
+    }
+
+    /// The path here of a file at a place from the folder of the recipes.
+    fn place(&self, place: &Path) -> PathBuf {
+        self.folder.join(places::name(self.contents.above, place))
+    }
+
+    /// The folder of the recipes.
+    fn root(&self) -> PathBuf {
+        self.folder.join(places::name(self.contents.above, Path::new("")))
     }
 
     /// The bundle's results, laid out as those of a run.

@@ -24,10 +24,9 @@ use super::{
     lower::{Lower, PLAIN, Sweep},
     node::{Node, NodeKind},
     problem::{Collector, Problem, Problems},
-    quoted,
     source::{Sources, Span, Spanned},
 };
-use crate::format::masked;
+use crate::format::{masked, quoted};
 
 /// Maximum size of a recipe file, in bytes.
 const LARGEST_FILE: u64 = 32 << 20;
@@ -153,6 +152,7 @@ impl Loader {
                 (step.matrix.narrowed, step.matrix.added) = (own(&narrowed), own(&added));
             }
             recipe.report = report.unwrap_or_else(|| PathBuf::from(&recipe.name));
+            recipe.file = path;
             recipes.push((recipe, name));
         }
         apart(&mut recipes);
@@ -352,7 +352,7 @@ fn in_a_name(flags: &[String]) -> String {
 }
 
 /// The folder of a report with an addition to its first part.
-fn with_suffix(report: &Path, suffix: &str) -> PathBuf {
+pub(super) fn with_suffix(report: &Path, suffix: &str) -> PathBuf {
     let mut parts = report.iter();
     let first = parts.next().map(|first| first.to_string_lossy().into_owned()).unwrap_or_default();
     let mut changed = PathBuf::from(format!("{first}{suffix}"));

@@ -203,8 +203,8 @@ pub(super) fn entry<'n>(node: &'n mut Node, key: &str) -> Option<&'n mut Node> {
     }
 }
 
-/// One `--set name=value` or `--axis name=a,b`. The value is YAML; that of an axis may leave out the brackets of a
-/// list.
+/// One `--set name=value` or `--axis name=a,b`. The value is one of [`Node::typed`]; that of an axis may leave out the
+/// brackets of a list.
 fn typed(
     flag: &str,
     assignment: &str,
@@ -224,7 +224,7 @@ fn typed(
     let brackets = list && !text.trim_start().starts_with(['[', '{']);
     let text = if brackets { format!("[{text}]") } else { text.to_owned() };
     let scalar = sources.add(format!("{flag} {assignment}"), text);
-    let mut node = Node::parse(sources, scalar, problems)?;
+    let mut node = Node::typed(sources, scalar, problems)?;
     // From here on, the place of the value is that in the command-line argument.
     move_to(&mut node, whole, name.len() + 1, usize::from(brackets));
     Some((Spanned::new(name.to_owned(), whole.part(0, name.len())), node))

@@ -9,7 +9,7 @@ mod shapes;
 use serde_json::{Map, Value, json};
 
 pub(super) use self::shapes::{
-    Custom, Flag, Number, Shape, Size, Text, Texts, TimeSpan, Whole, Within, Word, Words, meaning,
+    Amount, Custom, Flag, Number, Quantity, Shape, Size, Text, Texts, TimeSpan, Whole, Within, Word, Words, meaning,
 };
 use super::{
     lower::Lower,

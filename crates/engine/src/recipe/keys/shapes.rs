@@ -4,8 +4,8 @@ use std::{marker::PhantomData, ops::RangeInclusive, time::Duration};
 
 use serde_json::{Value as Json, json};
 use sweep_job::{
-    Value,
-    units::{UnitError, parse_bytes, parse_seconds},
+    Unit, Value,
+    units::{UnitError, parse_bytes, parse_quantity, parse_seconds},
 };
 
 use super::Mapping;
@@ -13,7 +13,7 @@ use crate::recipe::{
     lower::Lower,
     node::{Node, NodeKind},
     problem::suggest,
-    schema::{SIZE, SPAN_OF_TIME, reference, whole},
+    schema::{QUANTITY, SIZE, SPAN_OF_TIME, reference, whole},
     source::Spanned,
 };
 
@@ -67,6 +67,17 @@ pub(in crate::recipe) struct Whole {
 /// A number.
 #[derive(Default)]
 pub(in crate::recipe) struct Number;
+
+/// A number, which may have a unit.
+#[derive(Default)]
+pub(in crate::recipe) struct Quantity;
+
+/// A number with the unit that is written behind it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(in crate::recipe) struct Amount {
+    pub(in crate::recipe) value: f64,
+    pub(in crate::recipe) unit: Option<Unit>,
+}
 
 /// A span of time with its unit.
 pub(in crate::recipe) struct TimeSpan {
@@ -254,6 +265,46 @@ impl Shape for Number {
 
     fn accepts(&self) -> String {
         "a number".to_owned()
+    }
+}
+
+impl Shape for Quantity {
+    type Value = Amount;
+
+    fn read(&self, lower: &mut Lower<'_>, node: &Node, key: &str) -> Option<Amount> {
+        let parsed = match &node.kind {
+            NodeKind::Scalar(value @ (Value::Int(_) | Value::Float(_))) => {
+                return value.as_f64().map(|value| Amount { value, unit: None });
+            }
+            NodeKind::Scalar(Value::Text(text)) => parse_quantity(text),
+            _ => Err(UnitError::NoNumber),
+        };
+        match parsed {
+            Ok((value, unit)) => return Some(Amount { value, unit }),
+            Err(UnitError::Unknown(symbol)) => {
+                let message = format!("`{key}` has the unknown unit `{}`", symbol.escape_debug());
+                let help = format!("write one of {}", Unit::known());
+                lower.problem(node.span, message, "not a unit", help);
+            }
+            Err(_) => {
+                let message = format!("`{key}` must be a number, found {}", node.describe());
+                let help = "write a number, for example `1.02`, or one with its unit, for example `5 ms`";
+                lower.problem(node.span, message, "not a number", help);
+            }
+        }
+        None
+    }
+
+    fn schema(&self) -> Json {
+        json!({
+            "type": ["number", "string"],
+            "pattern": whole(QUANTITY),
+            "patternErrorMessage": "Expected a number, or a number with its unit, such as `5 ms`.",
+        })
+    }
+
+    fn accepts(&self) -> String {
+        "a number, or one with its unit: `5 ms`".to_owned()
     }
 }
 

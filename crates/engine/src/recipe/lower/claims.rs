@@ -5,7 +5,7 @@ use sweep_job::Backend;
 
 use super::{Lower, find};
 use super::{
-    expect::{EXPECTS, Expectation, USAGE, expect},
+    expect::{About, EXPECTS, Expectation, USAGE, expect},
     least::{self, Least},
     metrics::{CONDITIONS, MetricRule, Missing, Rules, traits_of},
 };
@@ -315,7 +315,13 @@ impl Lower<'_> {
             }
             Statement::Order(self.order(&statement.value, context)?)
         } else {
-            let Some(expect) = keys.expect.node().map(|node| self.expectation(node, kind)) else {
+            let comparison = self.comparison(&statement.value, kind, context);
+            let traits = comparison.as_ref().map(|comparison| {
+                let metric = comparison.metric.value.as_str();
+                (metric, traits_of(context.rules, &context.steps[comparison.of.step], metric))
+            });
+            let about = About { kind, metric: traits };
+            let Some(expect) = keys.expect.node().map(|node| self.expectation(node, about)) else {
                 let help = format!("add `expect`: {USAGE}");
                 let message = format!("claim `{}` expects nothing", name.value);
                 if self.is_missing(&entry.value, "expect", &keys.expect) {
@@ -323,7 +329,7 @@ impl Lower<'_> {
                 }
                 return None;
             };
-            let comparison = self.comparison(&statement.value, kind, context)?;
+            let comparison = comparison?;
             match *kind {
                 "value" => Statement::Value(comparison, expect?),
                 "ratio" => Statement::Ratio(comparison, expect?),

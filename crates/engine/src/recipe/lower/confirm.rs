@@ -85,7 +85,8 @@ impl Lower<'_> {
                 axes.filter(|axis| axis.value != "seed" && !rung(&axis.value)).collect()
             }
         };
-        let decided = Dimension::Suggested(Suggested { axes: searched });
+        let floats = step.matrix.suggested().map(|suggested| suggested.floats.clone()).unwrap_or_default();
+        let decided = Dimension::Suggested(Suggested { axes: searched, floats });
         if search.suggest.is_some() {
             let other = |dimension: &Dimension| match dimension {
                 Dimension::Suggested(_) => false,

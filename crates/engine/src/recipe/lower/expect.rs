@@ -2,9 +2,14 @@
 
 use serde_json::{Value as Json, json};
 
-use super::Lower;
+use sweep_job::Unit;
+
+use super::{
+    Lower,
+    metrics::{MetricTraits, UnitOf, words},
+};
 use crate::recipe::{
-    keys::{Given, Mapping as _, Number, mapping},
+    keys::{Amount, Given, Mapping as _, Quantity, mapping},
     node::Node,
     node::NodeKind,
 };
@@ -18,9 +23,30 @@ pub struct Expectation {
     pub high: Option<Bound>,
     /// The margin around no difference that the bounds stand for, if they were given so.
     pub within: Option<f64>,
+    /// The unit of these numbers, if that of the metric is known only from what jobs report; else they are in that of the
+    /// metric.
+    pub unit: Option<Unit>,
+}
+
+/// The metric and the kind of claim that numbers are about.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct About<'a> {
+    /// `value`, `ratio` or `difference`.
+    pub(super) kind: &'a str,
+    /// Its name and its properties, if they are known.
+    pub(super) metric: Option<(&'a str, MetricTraits)>,
 }
 
 impl Expectation {
+    /// The same range in the unit of its metric; `None` if that measures something else.
+    pub(crate) fn in_unit(self, metric: Unit) -> Option<Self> {
+        let Some(own) = self.unit else { return Some(self) };
+        let same = |value: f64| own.convert(value, metric);
+        let bound = |bound: Bound| Bound { value: same(bound.value), tie: bound.tie.map(|tie| tie.map(same)), ..bound };
+        let (low, high) = (self.low.map(bound), self.high.map(bound));
+        own.is_like(metric).then(|| Self { low, high, within: self.within.map(same), unit: None })
+    }
+
     /// The bounds, each with true for the lower one.
     pub(crate) fn bounds(self) -> impl Iterator<Item = (Bound, bool)> {
         [(self.low, true), (self.high, false)].into_iter().filter_map(|(bound, low)| Some((bound?, low)))
@@ -47,25 +73,28 @@ mapping! {
     /// The keys of a claim's `expect`.
     struct ExpectKeys = "expect" {
         /// The lower bound, inclusive.
-        at_least: Number,
+        ///
+        /// A bound without a unit is in the unit in which the metric is shown: that of a `command`'s metric is the one that
+        /// its author reports, and metrics of other tasks have base units.
+        at_least: Quantity,
         /// The upper bound, inclusive.
-        at_most: Number,
+        at_most: Quantity,
         /// The lower bound, exclusive: an exact tie refutes the claim.
-        more_than: Number,
+        more_than: Quantity,
         /// The upper bound, exclusive: an exact tie refutes the claim.
-        less_than: Number,
+        less_than: Quantity,
         /// The largest difference in either direction that counts as none, for a claim of equivalence. Only with
         /// `difference` and `ratio`.
         ///
         /// For a difference, the bounds are −`within` and `within`. For a ratio they are 1/(1 + `within`) and
         /// 1 + `within`, so `0.02` means two percent.
-        within: Number,
+        within: Quantity,
         /// The largest distance from a bound that does not matter. If the interval contains the bound and lies within this
         /// distance of it, the claim is tied.
         ///
         /// For a ratio, `0.02` means two percent: from bound/(1 + `negligible`) to bound · (1 + `negligible`). Otherwise it is
         /// in the unit of the metric. Seeds with `until: decided` end with a tie, too.
-        negligible: Number,
+        negligible: Quantity,
     }
 }
 
@@ -88,9 +117,21 @@ pub(super) const EXPECTS: &str = "`{ at_least, at_most, more_than, less_than, wi
 pub(super) const USAGE: &str =
     "write `{ at_most: X }`, `{ at_least: X }` or both; `less_than` and `more_than` exclude the bound";
 
+/// The values of the keys of `expect`, in one unit.
+struct Numbers {
+    at_least: Option<f64>,
+    at_most: Option<f64>,
+    more_than: Option<f64>,
+    less_than: Option<f64>,
+    within: Option<f64>,
+    negligible: Option<f64>,
+    unit: Option<Unit>,
+}
+
 impl Lower<'_> {
-    /// Reads `{ at_least: 0.9 }` for a claim of this kind.
-    pub(super) fn expectation(&mut self, node: &Node, kind: &str) -> Option<Expectation> {
+    /// Reads `{ at_least: 0.9 }` for a claim.
+    pub(super) fn expectation(&mut self, node: &Node, about: About<'_>) -> Option<Expectation> {
+        let kind = about.kind;
         let keys = ExpectKeys::read(self, node, "`expect`")?;
         let low = [(&keys.at_least, false), (&keys.more_than, true)];
         let high = [(&keys.at_most, false), (&keys.less_than, true)];
@@ -107,8 +148,9 @@ impl Lower<'_> {
                 self.problem(entry.key.span, message, "within what?", help);
                 return None;
             }
-            let expected = self.within(&keys.within, kind)?;
-            return self.tied(expected, &keys.negligible, kind);
+            let numbers = self.amounts(&keys, about)?;
+            let expected = self.within(&keys.within, numbers.within?, kind)?;
+            return self.tied(Expectation { unit: numbers.unit, ..expected }, &keys.negligible, &numbers, kind);
         }
         for side in [&low, &high] {
             if let [(first, _), (second, _)] = side
@@ -132,12 +174,19 @@ impl Lower<'_> {
             }
             return None;
         }
+        let numbers = self.amounts(&keys, about)?;
+        let expected = self.range(node, &numbers)?;
+        self.tied(expected, &keys.negligible, &numbers, kind)
+    }
+
+    /// The range between two bounds, of which one may be missing.
+    fn range(&mut self, node: &Node, numbers: &Numbers) -> Option<Expectation> {
         let bound = |(value, strict): (f64, bool)| Bound { value, strict, tie: None };
         let find =
             |side: [(Option<f64>, bool); 2]| side.into_iter().find_map(|(value, strict)| Some(bound((value?, strict))));
         let (low, high) = (
-            find([(keys.at_least.value, false), (keys.more_than.value, true)]),
-            find([(keys.at_most.value, false), (keys.less_than.value, true)]),
+            find([(numbers.at_least, false), (numbers.more_than, true)]),
+            find([(numbers.at_most, false), (numbers.less_than, true)]),
         );
         if let (Some(low), Some(high)) = (low, high)
             && (low.value > high.value || (low.value == high.value && (low.strict || high.strict)))
@@ -152,19 +201,79 @@ impl Lower<'_> {
             self.problem(node.span, message, "cannot hold", help);
             return None;
         }
-        if low.is_none() && high.is_none() {
+        (low.is_some() || high.is_some()).then_some(Expectation { low, high, within: None, unit: numbers.unit })
+    }
+
+    /// The values of all keys in one unit: in that of the metric if it is known, else in the first one that is written.
+    fn amounts(&mut self, keys: &ExpectKeys<'_>, about: About<'_>) -> Option<Numbers> {
+        let all = [&keys.at_least, &keys.at_most, &keys.more_than, &keys.less_than, &keys.within, &keys.negligible];
+        let known = about.metric.filter(|(_, traits)| traits.unit_of != UnitOf::Reports).map(|(_, traits)| traits.unit);
+        let written = || all.iter().filter_map(|given| given.value.as_ref()?.unit);
+        let unit = known.or_else(|| written().next());
+        let mut values = [None; 6];
+        for (given, place) in all.into_iter().zip(&mut values) {
+            *place = self.in_unit(given, unit, known.is_none() && written().next().is_some(), about);
+        }
+        // A mistake in a value has been reported.
+        if all.iter().zip(&values).any(|(given, value)| given.value.is_some() && value.is_none()) {
             return None;
         }
-        self.tied(Expectation { low, high, ..Expectation::default() }, &keys.negligible, kind)
+        let [at_least, at_most, more_than, less_than, within, negligible] = values;
+        let unit = unit.filter(|_| known.is_none());
+        Some(Numbers { at_least, at_most, more_than, less_than, within, negligible, unit })
+    }
+
+    /// A number in a unit. `explicit` is true if other numbers beside it have a unit that the metric does not say.
+    fn in_unit(
+        &mut self,
+        given: &Given<'_, Amount>,
+        unit: Option<Unit>,
+        explicit: bool,
+        about: About<'_>,
+    ) -> Option<f64> {
+        let (Amount { value, unit: own }, span) = (given.value?, given.span()?);
+        let (message, label, help) = match (own, unit) {
+            (None, _) if !explicit => return Some(value),
+            (None, _) => (
+                "a number without a unit, beside one that has a unit".to_owned(),
+                "in which unit?",
+                "write the unit of each of them".to_owned(),
+            ),
+            (Some(own), _) if about.kind == "ratio" => (
+                format!("a ratio is a pure number, and `{}` is a unit", own.key()),
+                "no unit here",
+                "remove the unit".to_owned(),
+            ),
+            (Some(own), Some(unit)) if own.is_like(unit) => return Some(own.convert(value, unit)),
+            (Some(own), unit) => {
+                let metric = about.metric.map_or("the metric", |(name, _)| name);
+                let unit = unit.unwrap_or(Unit::One);
+                let help = if unit == Unit::One { "remove the unit" } else { "write a unit of the same kind" };
+                (
+                    format!("`{metric}` is measured in {}, and no `{}` is", words(unit), own.key()),
+                    "a unit of something else",
+                    help.to_owned(),
+                )
+            }
+        };
+        self.problem(span, message, label, help);
+        None
     }
 
     /// Adds the numbers around each bound whose distance from it is negligible.
-    fn tied(&mut self, mut expected: Expectation, given: &Given<'_, f64>, kind: &str) -> Option<Expectation> {
+    fn tied(
+        &mut self,
+        mut expected: Expectation,
+        given: &Given<'_, Amount>,
+        numbers: &Numbers,
+        kind: &str,
+    ) -> Option<Expectation> {
         if !given.is_there() {
             return Some(expected);
         }
         let help = "write the largest distance from the bound that does not matter, for example `negligible: 0.02`";
-        let distance = self.positive(given, "negligible", "no distance", help)?;
+        let distance = Given { entry: given.entry, value: numbers.negligible };
+        let distance = self.positive(&distance, "negligible", "no distance", help)?;
         for bound in [&mut expected.low, &mut expected.high].into_iter().flatten() {
             let value = bound.value;
             bound.tie = Some(match kind {
@@ -175,12 +284,13 @@ impl Lower<'_> {
         Some(expected)
     }
 
-    fn within(&mut self, given: &Given<'_, f64>, kind: &str) -> Option<Expectation> {
+    fn within(&mut self, given: &Given<'_, Amount>, margin: f64, kind: &str) -> Option<Expectation> {
         let help = "write the largest difference that counts as none, for example `within: 0.02`";
-        let margin = self.positive(given, "within", "no margin", help)?;
+        let given = Given { entry: given.entry, value: Some(margin) };
+        let margin = self.positive(&given, "within", "no margin", help)?;
         let (low, high) = if kind == "ratio" { (1.0 / (1.0 + margin), 1.0 + margin) } else { (-margin, margin) };
         let bound = |value| Some(Bound { value, strict: false, tie: None });
-        Some(Expectation { low: bound(low), high: bound(high), within: Some(margin) })
+        Some(Expectation { low: bound(low), high: bound(high), within: Some(margin), unit: None })
     }
 }
 

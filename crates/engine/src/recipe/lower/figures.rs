@@ -76,7 +76,7 @@ mapping! {
         xscale: Word<bool> = Word(SCALES),
         /// The scale of the y-axis, for kinds with numbers on it. Default: `linear`.
         yscale: Word<bool> = Word(SCALES),
-        /// The ends of the x-axis, in base units; `null` where the data decide. What lies beyond is not drawn.
+        /// The ends of the x-axis, in the unit of the metric; `null` where the data decide. What lies beyond is not drawn.
         xlim: Limits,
         /// The ends of the y-axis, likewise.
         ylim: Limits,

@@ -2,7 +2,7 @@
 //! the conditions of times.
 
 use serde_json::{Value as Json, json};
-use sweep_job::{Precision, Unit, same_metric};
+use sweep_job::{Metric, Precision, Unit, same_metric};
 
 use super::{Lower, Step};
 use crate::{
@@ -25,19 +25,51 @@ pub struct MetricRule {
     pub better: Option<Option<Better>>,
     /// Its precision.
     pub precision: Option<Precision>,
+    /// The unit in which it is shown.
+    pub unit: Option<Unit>,
 }
 
 /// Properties of a metric of a step, declared by its task or by the recipe.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct MetricTraits {
-    /// The base unit.
+    /// The unit of its values.
     pub unit: Unit,
+    /// The declaration from which the unit follows.
+    pub unit_of: UnitOf,
     /// The better direction, if one is.
     pub better: Option<Better>,
     /// The precision of its values.
     pub precision: Precision,
     /// True if it depends on what else the machine does: times, rates and utilizations.
     pub depends_on_load: bool,
+}
+
+/// Origin of a metric's unit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UnitOf {
+    /// The recipe.
+    Recipe,
+    /// The task that declares the metric, or the metric's name.
+    Metric,
+    /// What the jobs have reported; a pure number before that.
+    Reports,
+}
+
+impl MetricTraits {
+    /// A measurement in the metric's unit; `None` if it measures something else.
+    pub(crate) fn value(self, name: &str, metric: Metric) -> Option<f64> {
+        match self.unit_of {
+            UnitOf::Recipe => metric.value_as(name, self.unit),
+            // A task has not always declared the unit that it declares now.
+            UnitOf::Metric => metric.value_in(self.unit).or((metric.unit == Unit::One).then_some(metric.value)),
+            UnitOf::Reports => metric.value_in(self.unit),
+        }
+    }
+
+    /// True for a time or a rate that differs from run to run.
+    pub(crate) fn is_timing(self) -> bool {
+        self.unit.is_timing() && self.precision != Precision::Deterministic
+    }
 }
 
 /// Rules of a table or a claim.
@@ -89,6 +121,11 @@ mapping! {
         /// True if a job always measures the same value. Equal values are certain then. Default: `true` for counts and
         /// for metrics that a task declares as deterministic, else `false`.
         deterministic: Flag,
+        /// The unit of the metric. Default: the one that its name or its task says, or else the one in which it is reported.
+        ///
+        /// Tables, figures and exports with this recipe show the metric in this unit, and numbers about it that have no unit
+        /// of their own are in it. A number that is reported without a unit is in this unit.
+        unit: Word<Unit> = Word(Unit::WRITTEN),
     }
 }
 
@@ -110,6 +147,15 @@ impl Lower<'_> {
                 self.problem(name.span, format!("no step measures `{}`", name.value), "unknown metric", help);
             }
             let Some(keys) = MetricKeys::read(self, &entry.value, "a metric") else { continue };
+            let unit = keys.unit.value;
+            let tasks = steps.iter().filter_map(|step| step.task.metric(&name.value));
+            if let (Some(unit), Some(span)) = (unit, keys.unit.span())
+                && let Some(declared) = tasks.map(|metric| metric.unit).find(|declared| !declared.is_like(unit))
+            {
+                let message =
+                    format!("`{}` is measured in {}, which no `{}` is", name.value, words(declared), unit.key());
+                self.problem(span, message, "a unit of something else", "write a unit of the same kind, or remove it");
+            }
             let help = "write the smallest difference between two values, for example `0.01`";
             let resolution = self.positive(&keys.resolution, "resolution", "not a resolution", help);
             if let (Some(span), Some(true)) = (keys.resolution.span(), keys.deterministic.value) {
@@ -122,7 +168,7 @@ impl Lower<'_> {
                 (None, Some(false)) => Some(Precision::Measured),
                 (None, None) => None,
             };
-            rules.push(MetricRule { name: name.clone(), better: keys.better.value, precision });
+            rules.push(MetricRule { name: name.clone(), better: keys.better.value, precision, unit });
         }
         rules
     }
@@ -142,26 +188,50 @@ impl Lower<'_> {
     }
 }
 
+/// A unit in words, for a message.
+pub(super) fn words(unit: Unit) -> String {
+    match unit {
+        Unit::One => "plain numbers".to_owned(),
+        unit => format!("`{}`", unit.key()),
+    }
+}
+
 /// The properties of a metric of a step.
 pub(super) fn traits_of(rules: &[MetricRule], step: &Step, metric: &str) -> MetricTraits {
+    traits_in(rules, step, metric, None)
+}
+
+/// The same for a metric that jobs have reported in a unit.
+fn traits_in(rules: &[MetricRule], step: &Step, metric: &str, reported: Option<Unit>) -> MetricTraits {
     let declared = step.task.metric(metric);
-    let unit = declared.map_or(Unit::One, |metric| metric.unit);
     let rule = rules.iter().find(|rule| same_metric(&rule.name.value, metric));
-    MetricTraits {
+    let said = declared.map(|metric| metric.unit).or_else(|| Unit::implied(metric));
+    let (unit, unit_of) = match (rule.and_then(|rule| rule.unit), said) {
+        (Some(unit), _) => (unit, UnitOf::Recipe),
+        (None, Some(unit)) => (unit, UnitOf::Metric),
+        (None, None) => (reported.unwrap_or(Unit::One), UnitOf::Reports),
+    };
+    // The resolution of a declared metric is in its own unit.
+    let precision = declared.map(|metric| metric.precision.scaled(metric.unit.convert(1.0, unit)));
+    let traits = MetricTraits {
         unit,
+        unit_of,
         better: rule.and_then(|rule| rule.better).unwrap_or_else(|| Better::of(unit)),
-        precision: rule
-            .and_then(|rule| rule.precision)
-            .or_else(|| declared.map(|metric| metric.precision))
-            .unwrap_or(Precision::Measured),
-        depends_on_load: unit.is_timing() || metric.starts_with("utilization."),
-    }
+        precision: rule.and_then(|rule| rule.precision).or(precision).unwrap_or(Precision::Measured),
+        depends_on_load: false,
+    };
+    MetricTraits { depends_on_load: traits.is_timing() || metric.starts_with("utilization."), ..traits }
 }
 
 impl Recipe {
     /// The properties of a metric of a step.
     pub fn traits(&self, step: &Step, metric: &str) -> MetricTraits {
         traits_of(&self.rules, step, metric)
+    }
+
+    /// The same, of a metric that jobs have reported in a unit.
+    pub(crate) fn traits_in(&self, step: &Step, metric: &str, reported: Option<Unit>) -> MetricTraits {
+        traits_in(&self.rules, step, metric, reported)
     }
 
     /// The better direction of a metric of a step, if one is known. A search that decides by a metric without one prefers

@@ -40,7 +40,7 @@ pub use self::{
     expect::{Bound, Expectation},
     figures::Figure,
     least::Least,
-    metrics::{MetricRule, MetricTraits, Missing, Rules},
+    metrics::{MetricRule, MetricTraits, Missing, Rules, UnitOf},
     recipe::Citation,
     resources::{GpuCount, GpuMemory, Resources},
     search::{Racing, Rungs, Search},

@@ -17,9 +17,9 @@ pub struct Resources {
     /// Machines; the rest is of each of them. Default: one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nodes: Option<usize>,
-    /// Processor cores. Default: all of them.
+    /// Processor cores. Default: one for a program, all of them for other tasks.
     pub cpus: Option<usize>,
-    /// GPUs. Default: one for a job that computes on GPUs.
+    /// GPUs. Default: one for a job that computes on GPUs, and for a program where there are any.
     pub gpus: Option<GpuCount>,
     /// Memory on each of its GPUs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -192,13 +192,18 @@ mapping! {
         /// More than 1 needs `launch` and an executor that gives several nodes, such as Slurm. All other resources are those of
         /// each node. See [several nodes](programs.md#several-nodes).
         nodes: Whole = Whole { range: 1..=1024, of: "nodes" },
-        /// The number of CPU cores that a job uses. Default: all cores.
+        /// The number of CPU cores that a job uses. Default: 1 for a program, or 1 for each of its processes; all cores
+        /// for other tasks.
         ///
-        /// The default of a job on a GPU is its share of the cores.
+        /// A program whose times are measured has all cores by default, and a job on a GPU its share of the cores. A
+        /// program that computes with several threads needs as many cores: `cpus: 8`.
         cpus: Whole = Whole { range: 1..=4096, of: "cores" },
-        /// The number of GPUs that are reserved for a job. Default: 1 for a job that computes on GPUs.
+        /// The number of GPUs that are reserved for a job. Default: 1 for a job that computes on GPUs, and, if the
+        /// machine has GPUs, for each process of a program without `cpus`.
         ///
-        /// A job that computes on the CPU gets no GPU. The process of a job sees only its own GPUs
+        /// A job that computes on the CPU gets no GPU. A program whose times are measured has none reserved by default,
+        /// and sees all. With `gpus: 0` none is reserved, either.
+        /// The process of a job sees only its own GPUs
         /// (`CUDA_VISIBLE_DEVICES`). A number below 1 is a part of one GPU: other jobs may use the rest of it, see
         /// [shares of a GPU](#shares-of-a-gpu).
         gpus: Devices,

@@ -129,7 +129,8 @@ mapping! {
         retries: Whole = Whole { range: 0..=100, of: "retries" },
         /// Tolerates failures: a failed job neither stops the run nor changes its exit code. Default: `false`.
         ///
-        /// Jobs that need the failed job are skipped nevertheless.
+        /// Jobs that need the failed job are skipped nevertheless, and the exit code is 5 then, unless their own step tolerates
+        /// failures, too.
         tolerated = "continue-on-error": Flag,
     }
 }

@@ -15,6 +15,7 @@ use crate::{
         keys::{Custom, Given, Mapping as _, Text, Word, mapping},
         node::{Entry, Node, NodeKind},
         problem::suggest,
+        reads_alike,
         schema::{named, reference},
         source::{Span, Spanned},
     },
@@ -314,6 +315,11 @@ impl Lower<'_> {
                 self.problem(template.span, message, "again", "remove one of them");
                 return None;
             }
+            if values.iter().any(|known| known.to_string() == value.value.to_string()) {
+                let (message, help) = reads_alike(name, &value.value);
+                self.problem(template.span, message, "reads alike", help);
+                return None;
+            }
             values.push(value.value);
         }
         Some(Domain::Choice { values })
@@ -339,7 +345,9 @@ impl Lower<'_> {
         }
         // First: points of one configuration are neighbors.
         let axes = suggest.axes.clone();
-        step.matrix.dimensions.insert(0, Dimension::Suggested(Suggested { axes }));
+        let floats = suggest.space.axes.iter().filter(|axis| matches!(axis.domain, Domain::Float { .. }));
+        let floats = floats.map(|axis| axis.name.clone()).collect();
+        step.matrix.dimensions.insert(0, Dimension::Suggested(Suggested { axes, floats }));
     }
 
     /// Checks that a search with rungs averages over all axes besides its own, so that a configuration stops as a whole.

@@ -2,8 +2,8 @@
 
 use serde_json::{Value as Json, json};
 use sweep_job::{
-    Task, Unit, Value, same_metric,
-    units::{parse_bytes, parse_seconds},
+    Metric, Task, Unit, Value, same_metric,
+    units::{parse_bytes, parse_quantity, parse_seconds},
 };
 
 use super::{
@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     recipe::{
-        Claim, Names, Selection, Statement, Step,
+        Claim, Selection, Statement, Step,
         keys::{Custom, Given, Mapping as _, Text, Texts, Within, Word, mapping, meaning},
         node::{Entry, Node, NodeKind},
         problem::suggest,
@@ -85,7 +85,7 @@ pub struct Metrics {
 pub struct PaperRow {
     /// The points.
     pub only: Selection,
-    /// Metric and value, in base units.
+    /// Metric and value, in the metric's unit.
     pub metrics: Vec<(Spanned<String>, f64)>,
 }
 
@@ -322,7 +322,7 @@ impl Lower<'_> {
         let beside = [("rows` or `columns", axis), ("best", best), ("paper", paper), ("compare", compared)];
         self.check_kind(beside, keys.missing.span(), [keys.effects.span(), keys.aggregate.span()]);
         let best = keys.best.node().map_or_else(Vec::new, |node| self.best(node, &cells));
-        let paper = keys.paper.node().map_or_else(Vec::new, |node| self.paper(node, step, &cells, params));
+        let paper = keys.paper.node().map_or_else(Vec::new, |node| self.paper(node, step, &cells, context));
         for (key, given, is_empty) in [("best", &keys.best, best.is_empty()), ("paper", &keys.paper, paper.is_empty())]
         {
             if let (Some(node), false, true) = (given.node(), is_empty, compare.is_some()) {
@@ -395,7 +395,13 @@ impl Lower<'_> {
     }
 
     /// Reads `[{ prune: none, loss: 3.1 }, …]`: the axes select points, the metrics are the paper's values there.
-    fn paper(&mut self, node: &Node, step: &Step, cells: &[Spanned<String>], params: &Names) -> Vec<PaperRow> {
+    fn paper(
+        &mut self,
+        node: &Node,
+        step: &Step,
+        cells: &[Spanned<String>],
+        Context { rules, params, .. }: &Context<'_>,
+    ) -> Vec<PaperRow> {
         let NodeKind::List(items) = &node.kind else {
             let help = "write a list: `[{ axis: value, metric: number }, …]`";
             self.problem(node.span, format!("`paper` must be a list, found {}", node.describe()), "not a list", help);
@@ -411,7 +417,7 @@ impl Lower<'_> {
             let mut values = Vec::new();
             for entry in metrics {
                 self.check_cell(&entry.key, cells, "`paper`");
-                let unit = step.task.metric(&entry.key.value).map_or(Unit::One, |metric| metric.unit);
+                let unit = traits_of(rules, step, &entry.key.value).unit;
                 values.extend(self.measured(&entry.value, unit).map(|value| (entry.key, value)));
             }
             if values.is_empty() {
@@ -423,31 +429,31 @@ impl Lower<'_> {
         rows
     }
 
-    /// Reads a number in base units, or with a unit if the metric is a time or a size.
+    /// Reads a number in the metric's unit, or with a unit of its own.
     fn measured(&mut self, node: &Node, unit: Unit) -> Option<f64> {
         let value = match &node.kind {
             NodeKind::Scalar(value @ (Value::Int(_) | Value::Float(_))) => value.as_f64(),
-            NodeKind::Scalar(Value::Text(text)) => match unit {
-                Unit::Bytes => parse_bytes(text).ok().map(|bytes| bytes as f64),
-                Unit::Seconds => parse_seconds(text).ok(),
-                _ => None,
-            },
+            NodeKind::Scalar(Value::Text(text)) => {
+                let written = parse_quantity(text).ok().and_then(|(value, own)| Some(Metric { value, unit: own? }));
+                written.and_then(|written| written.value_in(unit)).or_else(|| match unit.base() {
+                    Unit::Bytes => Some(Unit::Bytes.convert(parse_bytes(text).ok()? as f64, unit)),
+                    Unit::Seconds => Some(Unit::Seconds.convert(parse_seconds(text).ok()?, unit)),
+                    _ => None,
+                })
+            }
             _ => None,
         };
         if value.is_none() {
             let help = match unit {
                 Unit::Bytes => "write bytes, or a size with its unit, such as `4.3GiB`",
                 Unit::Seconds => "write seconds, or a span of time with its unit, such as `250ms`",
+                multiple if multiple != multiple.base() => {
+                    "write a number in the unit of the metric, or one with its unit"
+                }
                 Unit::Fraction => "write a number from 0 to 1",
                 Unit::FlopsPerSecond => "write operations a second, such as `4.9e13`",
                 Unit::BytesPerSecond => "write bytes a second, such as `4.8e12`",
-                Unit::Nats
-                | Unit::One
-                | Unit::TokensPerSecond
-                | Unit::SequencesPerSecond
-                | Unit::StepsPerSecond
-                | Unit::PerSecond
-                | Unit::Count => "write a number",
+                _ => "write a number",
             };
             self.problem(node.span, format!("not a measured value: {}", node.describe()), "not a number", help);
         }

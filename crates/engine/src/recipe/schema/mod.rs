@@ -16,7 +16,9 @@ use sweep_job::{Task, TaskInfo};
 pub(crate) use self::params::number;
 use self::params::{any, with, with_name};
 use self::shapes::value;
-pub(super) use self::shapes::{NAME, Reach, SIZE, SPAN_OF_TIME, described, named, one_expression, reference, whole};
+pub(super) use self::shapes::{
+    NAME, QUANTITY, Reach, SIZE, SPAN_OF_TIME, described, named, one_expression, reference, whole,
+};
 use super::{
     keys::{Declaration, Mapping as _},
     lower::{self, ClaimKeys, DrawForms, RecipeKeys, SpaceForms, StepKeys, SweepKeys, TableKeys},

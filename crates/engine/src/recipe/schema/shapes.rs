@@ -8,6 +8,9 @@ pub(in crate::recipe) const NAME: &str = "[A-Za-z_][A-Za-z0-9_-]{0,199}";
 pub(in crate::recipe) const SPAN_OF_TIME: &str = r"\s*(?:[0-9]+(?:\.[0-9]+)?\s*(?:ms|s|min|m|h|d)\s*)+";
 /// Pattern of the texts that [`sweep_job::units::parse_bytes`] accepts.
 pub(in crate::recipe) const SIZE: &str = r"\s*[0-9]+(?:\.[0-9]+)?\s*(?:[kKMGT]?B|[KMGT]iB)\s*";
+/// Pattern of a number that may have a unit.
+pub(in crate::recipe) const QUANTITY: &str =
+    r"\s*[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?\s*(?:%|[A-Za-zµμ1][A-Za-z]*(?:/s)?|/s)?\s*";
 /// Pattern of the start of an expression.
 pub(in crate::recipe) const EXPRESSION: &str = r"\$\{\{";
 

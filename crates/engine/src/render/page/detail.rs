@@ -10,7 +10,7 @@ use serde::Serialize;
 use sweep_job::{Curve, Name, Value};
 
 use crate::{
-    format::{clean, clean_lines, duration, quantity},
+    format::{clean, clean_lines, duration, measured},
     record::{Record, without_keys},
 };
 
@@ -77,12 +77,13 @@ impl Detail {
     pub(crate) fn record(mut self, record: &Record) -> Self {
         let provenance = &record.provenance;
         let outcome = &record.outcome;
-        let metric = |(name, metric): (&String, &sweep_job::Metric)| {
-            (clean(name).into_owned(), quantity(metric.value, metric.unit))
-        };
+        let metric =
+            |(name, metric): (&String, &sweep_job::Metric)| (clean(name).into_owned(), measured(name, *metric));
         self.metrics.extend(outcome.metrics.iter().map(metric));
         let fact = |(name, fact): (&String, &String)| (clean(name).into_owned(), clean(fact).into_owned());
         self.facts.extend(outcome.facts.iter().map(fact));
+        let notice = |text: &String| ("notice".to_owned(), clean(text).into_owned());
+        self.facts.extend(provenance.notices.iter().map(notice));
         self.facts.extend(outcome.artifacts.iter().map(|(name, path)| {
             let (name, path) = (clean(name), clean(path));
             (format!("artifact {name}"), format!("files/{path}"))

@@ -98,6 +98,7 @@ pub(crate) struct Columns(Vec<Column>);
 #[derive(Debug, Clone, PartialEq)]
 struct Column {
     metric: String,
+    unit: Unit,
     scale: Scale,
     heading: String,
 }
@@ -232,12 +233,16 @@ impl Columns {
             own.take(3).for_each(|(name, metric)| add(name, metric));
         }
         found.truncate(MOST_COLUMNS);
+        // Two names that people would read alike are as they are.
+        let read: Vec<String> = found.iter().map(|(metric, ..)| readable(metric)).collect();
+        let is_alone = |name: &String| read.iter().filter(|other| *other == name).count() == 1;
         let column = |(metric, unit, most): (String, Unit, f64)| {
-            let scale = Scale::of(most, unit);
-            let unit = if scale.suffix.is_empty() { unit.symbol() } else { scale.suffix };
-            let name = clean(&readable(&metric)).into_owned();
-            let heading = if unit.is_empty() { name } else { format!("{name} ({unit})") };
-            Column { metric, scale, heading }
+            let scale = Scale::of_metric(&metric, most, unit);
+            let symbol = if scale.suffix.is_empty() { unit.symbol() } else { scale.suffix };
+            let name = readable(&metric);
+            let name = clean(if is_alone(&name) { &name } else { &metric }).into_owned();
+            let heading = if symbol.is_empty() { name } else { format!("{name} ({symbol})") };
+            Column { metric, unit, scale, heading }
         };
         Self(found.into_iter().map(column).collect())
     }
@@ -249,7 +254,8 @@ impl Columns {
 
     /// Values of a job, up to its last one.
     pub(crate) fn cells(&self, metrics: &Metrics) -> Vec<String> {
-        let shown = |column: &Column| Some(column.scale.show(metrics.get(&column.metric)?.value));
+        let value = |column: &Column| metrics.get(&column.metric)?.value_in(column.unit);
+        let shown = |column: &Column| Some(column.scale.show(value(column)?));
         let mut cells: Vec<String> = self.0.iter().map(|column| shown(column).unwrap_or_default()).collect();
         let used = cells.iter().rposition(|cell| !cell.is_empty()).map_or(0, |last| last + 1);
         cells.truncate(used);

@@ -2,7 +2,7 @@
 
 use std::{
     io,
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::mpsc::{Receiver, RecvTimeoutError},
     time::{Duration, Instant},
 };
@@ -14,6 +14,7 @@ use tracing::{field, info_span, warn};
 
 use super::{BatchId, BatchJob, CancelScope, Cluster, Options, QueuedJob, Refusal};
 use crate::{
+    format::quoted_path,
     host::log,
     plan::{JobId, Plan},
     record::Key,
@@ -42,7 +43,7 @@ pub(super) struct Launch {
 impl Launch {
     /// The script that runs this program with these arguments. Nothing in it is anybody's text but for paths.
     pub(super) fn script(&self, arguments: &str) -> String {
-        let [program, folder, results] = [&self.program, &self.folder, &self.results].map(|path| quoted(path));
+        let [program, folder, results] = [&self.program, &self.folder, &self.results].map(|path| quoted_path(path));
         // A batch system may run the job elsewhere if the folder is missing, which would go unnoticed.
         format!("#!/bin/sh\ncd {folder} || exit 78\nexec {program} --results {results} {arguments}\n")
     }
@@ -63,11 +64,6 @@ impl Launch {
 /// The name of the folder for a batch system's outputs.
 fn folder_name(system: &str) -> String {
     system.to_lowercase().chars().map(|char| if char.is_alphanumeric() { char } else { '-' }).collect()
-}
-
-/// A path for a shell.
-fn quoted(path: &Path) -> String {
-    format!("'{}'", path.display().to_string().replace('\'', r"'\''"))
 }
 
 /// The state that both ways through a batch system share.
@@ -184,6 +180,8 @@ impl<'a, 'o> ClusterSession<'a, 'o> {
 
     pub(super) fn skipped(&mut self, job: usize, because: Option<usize>) {
         self.summary.skipped += 1;
+        let tolerated = self.plan.job(JobId::new(job)).policy.tolerated;
+        self.summary.blocked += usize::from(because.is_some() && !tolerated);
         self.tell(&RunEvent::Skipped { job, because });
     }
 
@@ -305,15 +303,5 @@ impl<'a, 'o> ClusterSession<'a, 'o> {
             self.next_poll = Instant::now();
             self.tell(&RunEvent::Stopping { ending: true, running, deadline: None });
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn paths_cannot_leave_their_quotes() {
-        assert_eq!(quoted(Path::new("/a b/it's; rm")), r"'/a b/it'\''s; rm'");
     }
 }

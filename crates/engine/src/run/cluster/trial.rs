@@ -16,7 +16,12 @@ use super::{
     session::Launch,
 };
 use crate::{
-    host::{clock, finding::Finding, machine},
+    host::{
+        clock,
+        finding::Finding,
+        machine,
+        replaced::{Outlives, Readers, replace},
+    },
     record::Key,
 };
 
@@ -68,9 +73,7 @@ pub fn write_note(results: &Path, name: &str) -> io::Result<()> {
         python: on_path("python3"),
     };
     let path = folder(results).join(format!("{name}.json"));
-    let aside = path.with_extension("new");
-    fs::write(&aside, serde_json::to_vec(&note)?)?;
-    fs::rename(aside, path)
+    replace(&path, &serde_json::to_vec(&note)?, Readers::All, Outlives::Process)
 }
 
 /// True if a program is on the PATH.

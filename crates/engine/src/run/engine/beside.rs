@@ -2,32 +2,37 @@
 //! and the transfer of the result to the store.
 
 use std::{
-    collections::BTreeMap,
-    io,
+    collections::{BTreeMap, HashSet},
+    fs::File,
+    io::{self, Read as _},
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::{Arc, Mutex, PoisonError},
+    path::{Path, PathBuf},
+    sync::{Arc, PoisonError},
     time::{Duration, Instant},
 };
 
+use signal_hook::consts::SIGTERM;
 use sweep_job::{Failure, Outcome, Values};
 
-use super::{Run, io_failure};
+use super::{Retry, Run, io_failure};
 use crate::{
     host::{
         self,
         system::Load,
         threads::{self, refused},
     },
-    plan::{Digests, JobId},
-    record::{Provenance, RECORD_FORMAT, Record, Started},
+    plan::JobId,
+    record::{LogPart, Provenance, Record, Started, text_path},
     run::{
         RunEvent,
         attempt::{Attempt, GRACE},
         local::Input,
-        reads::{Changed, Reads},
+        reads::{Changed, Check, Reads},
         scheduler::Event,
         slots::Lease,
+        starts,
         states::{self, Stateful},
+        writes::real,
     },
     store::{Pending, StoreError},
 };
@@ -43,6 +48,9 @@ pub(in crate::run) struct Prepared {
     pending: Pending,
 }
 
+/// A record that was stored, and notes about its job.
+pub(in crate::run) type Stored = (Box<Record>, Vec<String>);
+
 /// Reason for a missing result in the store.
 #[derive(Debug)]
 pub(in crate::run) enum NotStored {
@@ -50,17 +58,6 @@ pub(in crate::run) enum NotStored {
     Changed(Changed),
     /// The store says no.
     Store(StoreError),
-}
-
-/// Checks that a job's inputs and its code are unchanged.
-fn checked(reads: &Reads, digests: &Mutex<Digests>) -> Result<(), Changed> {
-    checked_inputs(reads, digests)?;
-    reads.check_code(&mut digests.lock().unwrap_or_else(PoisonError::into_inner))
-}
-
-/// Checks that a job's inputs are unchanged.
-fn checked_inputs(reads: &Reads, digests: &Mutex<Digests>) -> Result<(), Changed> {
-    reads.check(&mut digests.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
 /// Runs a function in a separate thread, and reports the result to the loop even if it panics.
@@ -85,9 +82,10 @@ impl Run<'_, '_> {
             return self.begin(job, prepared, reads);
         }
         let (sender, digests, store) = (self.sender.clone(), Arc::clone(&self.digests), self.store.clone());
-        let own = Arc::clone(&reads);
+        let (own, writes) = (Arc::clone(&reads), Arc::clone(&self.writes));
         let work = move || {
-            checked(&own, &digests)?;
+            own.check(&Check { digests: &digests, writes: &writes, job, written: None })?;
+            own.check_code(&mut digests.lock().unwrap_or_else(PoisonError::into_inner))?;
             Ok(stateful.and_then(|job| job.begin(&store, &scratch, &digests)))
         };
         let say = move |found: Result<Result<Option<Started>, Changed>, io::Error>| {
@@ -131,6 +129,10 @@ impl Run<'_, '_> {
     }
 
     fn begin(&mut self, job: usize, prepared: Prepared, reads: Arc<Reads>) -> Vec<Event> {
+        if !starts::take() {
+            drop(prepared);
+            return self.out_of_starts(job);
+        }
         let Prepared { lease, values, pending } = prepared;
         let (cpus, gpus) = (lease.cpus, lease.gpus.clone());
         match self.spawn(job, lease, values, pending, reads) {
@@ -143,6 +145,24 @@ impl Run<'_, '_> {
         }
     }
 
+    /// As many jobs have started as may: no other one does, and the run ends with those that run.
+    fn out_of_starts(&mut self, job: usize) -> Vec<Event> {
+        if self.summary.interrupted.is_none() {
+            let text = "as many jobs have started as the budget allows, retries included; no other one starts";
+            self.tell(&RunEvent::Notice { text: text.to_owned(), warning: true });
+            self.summary.interrupted = Some(SIGTERM);
+        }
+        let refused = match self.retrying.remove(&job) {
+            Some(Retry { seconds, failure, .. }) => {
+                self.report_failure(job, seconds, failure);
+                Event::Failed(job)
+            }
+            None => self.give_up(job),
+        };
+        // Carried out from the end.
+        vec![Event::Stop, refused]
+    }
+
     fn not_started(&mut self, job: usize, error: io::Error) -> Vec<Event> {
         let (crowded, error) = (error.kind() == io::ErrorKind::WouldBlock, refused(error));
         let failure = io_failure(format!("the worker could not be started: {error}"));
@@ -152,25 +172,20 @@ impl Run<'_, '_> {
         self.store_failed(job, &StoreError::from(error), 0.0, failure)
     }
 
-    pub(super) fn commit(
-        &mut self,
-        job: usize,
-        mut attempt: Attempt,
-        outcome: Outcome,
-        end: (f64, Load),
-    ) -> Vec<Event> {
+    pub(super) fn commit(&mut self, job: usize, attempt: Attempt, outcome: Outcome, end: (f64, Load)) -> Vec<Event> {
         let (seconds, after) = end;
         let planned = self.plan.job(JobId::new(job));
         let surroundings = self.surroundings.get().map(Arc::clone);
         let conditions = surroundings.as_ref().map(|all| Box::new(all.of(planned, &attempt, after, self.options)));
         let mut record = Record {
-            format: RECORD_FORMAT,
+            format: Record::format_of(&outcome),
             key: planned.key,
             identity: planned.identity.clone(),
             label: planned.label.to_string(),
             params: attempt.values,
             outcome,
             files: BTreeMap::new(),
+            read: None,
             provenance: Provenance {
                 sweep: env!("CARGO_PKG_VERSION").to_owned(),
                 started: attempt.started,
@@ -181,43 +196,53 @@ impl Run<'_, '_> {
                 conditions,
                 continued: states::started(&attempt.pending.scratch()),
                 milestones: attempt.milestones,
+                log: None,
+                measured: None,
+                notices: attempt.notices,
             },
         };
         // One that was asked to end may still do so.
-        if attempt.asked.is_none() && attempt.ending.is_none() && self.idle.keep(attempt.worker) {
-            attempt.pending.settle();
+        if attempt.asked.is_none() && attempt.ending.is_none() {
+            self.idle.keep(attempt.worker);
         }
-        let (pending, begun, reads) = (attempt.pending, attempt.begun, attempt.reads);
+        let (pending, begun, reads, writing) = (attempt.pending, attempt.begun, attempt.reads, attempt.writing);
         let (stateful, own) = (Stateful::of(self.plan, JobId::new(job)), self.store.clone());
-        let observed = attempt.observed;
+        let is_program = planned.task.name == "command";
+        let (observed, log, log_from) = (attempt.observed, attempt.log, attempt.log_from);
         self.tell(&RunEvent::Storing { job });
-        let (sender, digests) = (self.sender.clone(), Arc::clone(&self.digests));
+        let (sender, digests, writes) = (self.sender.clone(), Arc::clone(&self.digests), Arc::clone(&self.writes));
         let store = move || {
+            let written = observed.iter().flat_map(|observed| &observed.written);
+            let written: HashSet<PathBuf> = written.map(|path| real(&text_path(path))).collect();
+            // First, so that no two jobs wait for each other.
+            writing.end(&written);
+            let mut notes = Vec::new();
             if !reads.is_empty() {
-                checked_inputs(&reads, &digests).map_err(|changed| NotStored::Changed(changed.while_it_ran()))?;
+                let check = Check { digests: &digests, writes: &writes, job, written: Some(written) };
+                notes = reads.check(&check).map_err(|changed| NotStored::Changed(changed.while_it_ran()))?;
             }
             if let (Some(all), Some(conditions)) = (surroundings, &mut record.provenance.conditions) {
                 all.add_program(conditions, &record.params, &pending.dir());
             }
-            let mut read = None;
+            // Without it, nothing is taken from the log again.
+            if is_program {
+                record.provenance.log = log_part(&log, log_from).ok();
+            }
             if let Some(observed) = observed {
                 let digests = &mut digests.lock().unwrap_or_else(PoisonError::into_inner);
                 let tool = observed.tool;
                 let set =
                     reads.observed(observed, digests).map_err(|changed| NotStored::Changed(changed.while_it_ran()))?;
-                // A first run that reads nothing needs no manifest.
-                if let Some(tool) = tool.filter(|_| !set.is_empty() || !reads.is_empty()) {
-                    pending.add_manifest(&record.identity, tool, &set).map_err(NotStored::Store)?;
-                    read = Some(set.id());
-                }
+                pending.add_manifest(&record.identity, tool, &set).map_err(NotStored::Store)?;
+                record.read = Some(set.id());
             }
             // Before the record, with which the scratch folder goes.
             if let Some(stateful) = stateful {
-                stateful.keep(&own, record.key, &pending.scratch(), read);
+                stateful.keep(&own, record.key, &pending.scratch(), record.read.clone());
             }
-            pending.commit(record).map(Box::new).map_err(NotStored::Store)
+            pending.commit(record).map(|record| (Box::new(record), notes)).map_err(NotStored::Store)
         };
-        let say = move |stored: Result<Result<Box<Record>, NotStored>, io::Error>| {
+        let say = move |stored: Result<Result<Stored, NotStored>, io::Error>| {
             let stored = stored.unwrap_or_else(|error| Err(NotStored::Store(error.into())));
             let _ = sender.send(Input::Stored(job, begun, stored));
         };
@@ -235,14 +260,17 @@ impl Run<'_, '_> {
     }
 
     /// A result is in the store, or cannot be.
-    pub(super) fn stored(&mut self, job: usize, begun: Instant, stored: Result<Box<Record>, NotStored>) -> Vec<Event> {
+    pub(super) fn stored(&mut self, job: usize, begun: Instant, stored: Result<Stored, NotStored>) -> Vec<Event> {
         // It may have been given up meanwhile.
         if !self.storing.remove(&job) {
             return Vec::new();
         }
         let seconds = begun.elapsed().as_secs_f64();
         match stored {
-            Ok(record) => {
+            Ok((record, notes)) => {
+                for text in notes {
+                    self.tell(&RunEvent::Note { job, text });
+                }
                 self.summary.done += 1;
                 self.ended.push((JobId::new(job), true));
                 self.learn(&record);
@@ -288,4 +316,18 @@ impl Run<'_, '_> {
         let until = Instant::now() + to.max(GRACE);
         self.patience = Some(self.patience.map_or(until, |before| before.min(until)));
     }
+}
+
+/// The part of its log that a job has written, from the beginning of its last attempt.
+fn log_part(path: &Path, from: u64) -> io::Result<LogPart> {
+    /// A longer log has no digest: it would take too long.
+    const LONGEST: u64 = 256 << 20;
+    let file = File::open(path)?;
+    let bytes = file.metadata()?.len();
+    let mut hasher = blake3::Hasher::new();
+    if bytes <= LONGEST {
+        hasher.update_reader(file.take(bytes))?;
+    }
+    let blake3 = (bytes <= LONGEST).then(|| hasher.finalize().to_hex().to_string());
+    Ok(LogPart { from, bytes, blake3 })
 }

@@ -3,7 +3,7 @@
 use std::{
     io,
     sync::{Arc, PoisonError},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use fs_err as fs;
@@ -75,12 +75,12 @@ impl Run<'_, '_> {
 
     /// True if the record of a job is not that of its present code.
     fn has_other_code(&self, job: usize) -> bool {
-        let planned = self.plan.job(JobId::new(job));
-        if planned.code.is_none() || planned.identity.code.is_some() {
+        if self.plan.job(JobId::new(job)).code.is_none() {
             // The list of manifests need not be read.
             return false;
         }
         let mut digests = self.digests.lock().unwrap_or_else(PoisonError::into_inner);
+        digests.forget();
         self.plan.has_other_code(JobId::new(job), &mut self.store.manifests(), &mut digests)
     }
 
@@ -120,7 +120,7 @@ impl Run<'_, '_> {
             info_span!(target: host::log::SPAWN, "spawn", job = planned.label.to_string(), attempt, pid = field::Empty);
         let _spawning = span.enter();
         // A worker for programs leaves nothing of them behind. Heartbeats and launchers are those of one job.
-        let stays = planned.task.name == "command" && planned.policy.heartbeat.is_none() && launched(&values).is_none();
+        let stays = planned.is_program() && planned.policy.heartbeat.is_none() && launched(&values).is_none();
         let spec = sweep_job::Job {
             protocol: PROTOCOL,
             task: planned.task.name.to_owned(),
@@ -134,6 +134,7 @@ impl Run<'_, '_> {
             project: planned.code.as_ref().map(|code| code.project.clone()),
             nodes: planned.resources.nodes(),
             log: stays.then(|| std::path::absolute(&log)).transpose()?,
+            used: (*planned.used).clone(),
         };
         let names: Vec<&str> =
             lease.gpus.iter().filter_map(|gpu| self.options.gpus.get(*gpu)).map(String::as_str).collect();
@@ -146,20 +147,30 @@ impl Run<'_, '_> {
         let scratch = Scratch::new(&spec.scratch);
         // Of an attempt whose engine was killed.
         scratch.clear();
-        let worker = self.idle.start(&Start { id: job, job: &spec, log: &log, gpus, env }, &self.sender)?;
+        let log_from = fs::metadata(&log).map_or(0, |log| log.len());
+        let start = Start { id: job, job: &spec, log: &log, gpus, env };
+        if !self.idle.has_one_for(&start) {
+            self.warn_of_settings();
+        }
+        let writing = self.writes.begin(job, reads.folders(), pending.report_of_reads());
+        let worker = self.idle.start(&start, &self.sender)?;
         span.record("pid", worker.id());
         self.attempts.insert(job, attempt);
         let of_job = Attempt {
             worker,
             values,
+            writing,
             pending,
             reads,
             lease,
             log,
+            log_from,
             started,
             begun,
+            forgiven: Duration::ZERO,
             outcome: None,
             observed: None,
+            notices: Vec::new(),
             scratch,
             unwanted: false,
             asked: None,

@@ -3,12 +3,11 @@
 
 use std::{
     path::{Path, PathBuf},
-    process::Command,
     time::Instant,
 };
 
 use crate::{
-    host::{Answer, ask},
+    host::{Answer, ask, git},
     record::GitState,
 };
 
@@ -55,26 +54,14 @@ fn untracked(folder: &Path, files: &[PathBuf], until: Instant) -> Option<bool> {
     let files = files.iter().filter_map(|file| std::path::absolute(file).ok());
     // Files elsewhere have a repository of their own, or none.
     let own: Vec<PathBuf> = files.filter(|file| file.starts_with(folder)).collect();
-    let answer = ask(git(folder).args(["ls-files", "-z", "--"]).args(&own), 1 << 20, until)?;
+    let answer = ask(git(folder).args(["--literal-pathspecs", "ls-files", "-z", "--"]).args(&own), 1 << 20, until)?;
     let tracked = answer.text.split(|byte| *byte == 0).filter(|name| !name.is_empty()).count();
     Some(tracked < own.len())
 }
 
-/// `git` in a folder. It changes nothing, asks nothing, and starts no program that a repository names.
-fn git(folder: &Path) -> Command {
-    let mut git = Command::new("git");
-    git.arg("-C").arg(folder).args(["--no-pager", "--literal-pathspecs", "-c", "core.fsmonitor=false"]);
-    // Git's own, if this process was started by a hook, are about another folder.
-    for name in ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX"] {
-        git.env_remove(name);
-    }
-    git.env("GIT_OPTIONAL_LOCKS", "0").env("GIT_TERMINAL_PROMPT", "0").env("LC_ALL", "C");
-    git
-}
-
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use std::{process::Command, time::Duration};
 
     use super::*;
 

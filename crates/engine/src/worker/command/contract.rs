@@ -1,13 +1,18 @@
 //! The files of the contract with a program, in the folder `.sweep` of the job's scratch folder, and their variables.
 
 use std::{
-    io,
+    collections::BTreeMap,
+    io::{self, Write as _},
     path::{Path, PathBuf},
     process,
+    sync::Arc,
 };
 
 use fs_err as fs;
-use sweep_job::{Job, tasks::Command};
+use sweep_job::{
+    Job,
+    tasks::{Command, MetricsFrom},
+};
 
 use super::{
     reads::{self, Patterns},
@@ -34,14 +39,19 @@ impl Contract {
         let (state_file, report) = (folder.join("state.json"), folder.join(REPORT));
         let state = State::load(&state_file, &report);
         state.keep(&state_file)?;
-        fs::write(&report, "")?;
-        fs::write(folder.join(PARAMS), serde_json::to_vec(&command.params)?)?;
+        replace(&report, b"")?;
+        replace(&folder.join(PARAMS), &serde_json::to_vec(&command.params)?)?;
         Ok(Self { folder, earlier: state })
     }
 
     /// The report file.
     fn report(&self) -> PathBuf {
         self.folder.join(REPORT)
+    }
+
+    /// The file with the program's parameters.
+    pub(super) fn params(&self) -> PathBuf {
+        self.folder.join(PARAMS)
     }
 
     /// The file in which what was read outlives an attempt.
@@ -58,23 +68,36 @@ impl Contract {
             series.return_to(step);
         }
         let follower = Box::new(ReportFile::new(self.report()));
-        let (others, patterns) = reads::sources(command, &job.dir, &mut self.earlier);
+        let (others, patterns) = reads::sources(command, |place| job.dir.join(place), &mut self.earlier);
         let mut sources = vec![Source { name: report::REPORT.to_owned(), follower, series }];
         sources.extend(others);
+        let named = command.metrics.as_ref().and_then(MetricsFrom::series).into_iter().flat_map(BTreeMap::keys);
+        let needed = Arc::new(job.used.iter().chain(named).cloned().collect());
+        for source in &mut sources {
+            source.series.need(&needed);
+        }
         (sources, patterns, keeper)
     }
 
     /// Sets the variables of the contract.
     pub(super) fn describe(&self, command: &Command, program: &mut process::Command) {
-        let path = |name: &str| -> PathBuf { Path::new(&self.folder).join(name) };
         program.env("SWEEP_CONTRACT", VERSION);
-        program.env("SWEEP_PARAMS", path(PARAMS));
+        program.env("SWEEP_PARAMS", self.params());
         program.env("SWEEP_REPORT", self.report());
         match command.until {
             Some(step) => program.env("SWEEP_UNTIL", step.to_string()),
             None => program.env_remove("SWEEP_UNTIL"),
         };
     }
+}
+
+/// Puts a new file here. The one of an earlier attempt may still be open in a process that has outlived it.
+fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    fs::OpenOptions::new().write(true).create_new(true).open(path)?.write_all(content)
 }
 
 /// Removes what an attempt without a result leaves and a later one does not need. Without a file of the program to go on

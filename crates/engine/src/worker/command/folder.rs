@@ -3,12 +3,12 @@
 use std::{
     fs::Permissions,
     io,
-    os::unix::fs::PermissionsExt as _,
+    os::unix::fs::{MetadataExt as _, PermissionsExt as _},
     path::{Path, PathBuf},
 };
 
 use fs_err as fs;
-use sweep_job::{Failure, FailureKind};
+use sweep_job::{Failure, FailureKind, Ignore};
 
 /// A job's folder.
 pub(super) struct Folder {
@@ -29,6 +29,12 @@ impl Folder {
     /// Makes an input available.
     pub(super) fn link(&self, input: &Path, name: &str) -> io::Result<()> {
         fs::os::unix::fs::symlink(input, self.path.join(name))
+    }
+
+    /// Copies an input, without what is ignored in it and without the results folder. Links are followed, as they are for digests.
+    pub(super) fn copy(&self, input: &Path, name: &str, ignore: &Ignore, results: &Path) -> io::Result<()> {
+        let mut copy = Copy { ignore, results: fs::canonicalize(results)?, around: Vec::new() };
+        copy.all(input, &self.path.join(name), Path::new(""))
     }
 
     /// Checks that the program has written an output, and that nothing in it depends on files that are not kept.
@@ -84,6 +90,47 @@ impl Folder {
     }
 }
 
+/// A copy of an input.
+struct Copy<'a> {
+    ignore: &'a Ignore,
+    results: PathBuf,
+    /// Device and inode of the folders above the entry that is being copied.
+    around: Vec<(u64, u64)>,
+}
+
+impl Copy<'_> {
+    fn all(&mut self, from: &Path, to: &Path, inner: &Path) -> io::Result<()> {
+        let metadata = fs::metadata(from)?;
+        if metadata.is_file() {
+            fs::copy(from, to)?;
+            let mode = metadata.permissions().mode();
+            // The program may write to its own copy.
+            return if mode & OWN_FILE == 0 {
+                fs::set_permissions(to, Permissions::from_mode(mode | OWN_FILE))
+            } else {
+                Ok(())
+            };
+        }
+        let place = (metadata.dev(), metadata.ino());
+        if self.around.contains(&place) {
+            return Err(io::Error::other(format!("{} is a link to a folder that contains it", from.display())));
+        }
+        self.around.push(place);
+        fs::create_dir(to)?;
+        for entry in fs::read_dir(from)? {
+            let name = entry?.file_name();
+            let (from, inner) = (from.join(&name), inner.join(&name));
+            let is_folder = from.is_dir();
+            let is_results = is_folder && fs::canonicalize(&from)? == self.results;
+            if !is_results && !self.ignore.is_ignored(&inner.to_string_lossy(), is_folder) {
+                self.all(&from, &to.join(&name), &inner)?;
+            }
+        }
+        self.around.pop();
+        Ok(())
+    }
+}
+
 /// Error of an output that cannot be kept.
 enum Unfit {
     Refused(Failure),
@@ -102,6 +149,8 @@ fn refuse(message: String) -> Failure {
 
 /// Permissions of a folder that let its owner change it.
 const OWN: u32 = 0o700;
+/// Permission of a file that lets its owner change it.
+const OWN_FILE: u32 = 0o200;
 
 /// Removes what is in a folder and neither kept nor on the way to what is.
 fn tidy(folder: &Path, kept: &[PathBuf]) -> io::Result<()> {

@@ -28,7 +28,8 @@ use tracing::info;
 
 use super::{
     launcher::{Failed, Launcher},
-    words::{Word, understand},
+    lines::Lines,
+    words::{Word, plain, understand},
 };
 use crate::host::{log, threads};
 
@@ -51,6 +52,13 @@ struct End {
     at: Instant,
 }
 
+/// One of a program's two outputs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Output {
+    Out,
+    Err,
+}
+
 /// Events from the threads that follow the program.
 enum Event {
     /// It said something that means something.
@@ -63,8 +71,6 @@ enum Event {
     Ended(End),
 }
 
-/// Longest line that is parsed; of a longer one, the beginning.
-const LONGEST_LINE: usize = 4096;
 /// Longest complaint that is quoted, in characters.
 const LONGEST_COMPLAINT: usize = 300;
 /// Shortest interval at which output counts as activity.
@@ -166,12 +172,12 @@ enum Writer {
 }
 
 /// Runs a program to its end, as one process, as several ranks, or by a launcher that starts them; `on_word` also hears `None`, when the program has written
-/// something, and `on_line` every line of standard output of the first rank. An error means that it could not be started.
+/// something, and `on_line` every line of the first rank, without codes for terminals, and if it is cut. An error means that it could not be started.
 pub(super) fn run(
     programs: Vec<Command>,
     launcher: Option<&Launcher>,
     observer: Option<&Hook>,
-    on_line: impl Fn(&[u8]) + Clone + Send + 'static,
+    on_line: impl Fn(Output, &[u8], bool) + Clone + Send + 'static,
     on_word: &mut dyn FnMut(Option<Word>),
 ) -> io::Result<Ended> {
     let begun = Instant::now();
@@ -207,9 +213,11 @@ pub(super) fn run(
         end_rest();
         let _ = sender.send(Event::Ended(end));
     })?;
-    let mut ended = None;
+    let mut ended: Option<End> = None;
     while open > 0 || ended.is_none() {
-        let patience = if ended.is_none() { Duration::MAX } else { PATIENCE };
+        // Another process may hold an output open, and write to it for as long as it likes.
+        let until = ended.as_ref().map(|end| end.at + PATIENCE);
+        let patience = until.map_or(Duration::MAX, |until| until.saturating_duration_since(Instant::now()));
         match receiver.recv_timeout(patience) {
             Ok(Event::Word(word)) => on_word(Some(word)),
             Ok(Event::Output) => on_word(None),
@@ -238,16 +246,16 @@ fn follow_outputs(
     writer: &Writer,
     sender: &SyncSender<Event>,
     complaints: &Complaints,
-    on_line: impl Fn(&[u8]) + Send + 'static,
+    on_line: impl Fn(Output, &[u8], bool) + Clone + Send + 'static,
 ) -> io::Result<usize> {
     let mut open = 0;
     if let Some(stdout) = child.stdout.take() {
-        let words = sender.clone();
-        let on_line = move |rank: Option<usize>, line: &[u8]| {
+        let (words, heard) = (sender.clone(), on_line.clone());
+        let on_line = move |rank: Option<usize>, line: &[u8], is_cut: bool| {
             if rank != Some(0) {
                 return;
             }
-            on_line(line);
+            heard(Output::Out, line, is_cut);
             if let Some(word) = understand(line) {
                 let _ = words.send(Event::Word(word));
             }
@@ -258,7 +266,10 @@ fn follow_outputs(
     if let Some(stderr) = child.stderr.take() {
         let complaints = Arc::clone(complaints);
         let launcher = if let Writer::All(launcher) = writer { Some(launcher.clone()) } else { None };
-        let on_line = move |rank: Option<usize>, line: &[u8]| {
+        let on_line = move |rank: Option<usize>, line: &[u8], is_cut: bool| {
+            if rank == Some(0) {
+                on_line(Output::Err, line, is_cut);
+            }
             let text = String::from_utf8_lossy(line);
             // What ends a step of Slurm speaks in the name of a process.
             if text.trim().is_empty() || (launcher.is_some() && text.starts_with("slurmstepd")) {
@@ -294,22 +305,47 @@ fn follow_worker(program: &mut Command) {
     }
 }
 
+/// An output on its way to the log. It is written in whole lines, so that a line of standard output has nothing of standard
+/// error in it: metrics may be taken from the log again.
+#[derive(Default)]
+struct WholeLines(Vec<u8>);
+
+impl WholeLines {
+    fn write(&mut self, bytes: &[u8]) {
+        /// A longer line is written in parts.
+        const LONGEST: usize = 1 << 16;
+        let end = bytes.iter().rposition(|byte| matches!(byte, b'\n' | b'\r')).map_or(0, |last| last + 1);
+        self.0.extend_from_slice(&bytes[..end]);
+        if end > 0 || self.0.len() > LONGEST {
+            self.flush();
+        }
+        self.0.extend_from_slice(&bytes[end..]);
+    }
+
+    fn flush(&mut self) {
+        // A log that is full is no reason to stop the program.
+        let _ = io::stderr().write_all(&self.0);
+        self.0.clear();
+    }
+}
+
 /// Copies an output to the log, as it is, and passes on its lines with the rank that wrote them. Lines of one of several
 /// ranks are written whole, with the rank before them.
 fn listen(
     mut output: impl Read + Send + 'static,
     writer: Writer,
     closed: SyncSender<Event>,
-    mut on_line: impl FnMut(Option<usize>, &[u8]) + Send + 'static,
+    mut on_line: impl FnMut(Option<usize>, &[u8], bool) + Send + 'static,
 ) -> io::Result<()> {
     let follow = move || {
         let mut buffer = vec![0; 1 << 16];
-        let mut line = Vec::new();
         let mut reported = Instant::now();
         let is_alone = matches!(writer, Writer::Alone);
-        let mut on_line = |line: &[u8]| {
+        let mut log = WholeLines::default();
+        let mut lines = Lines::new(is_alone);
+        let mut on_line = |line: &[u8], is_cut: bool| {
             let (rank, line) = match &writer {
-                Writer::Alone => return on_line(Some(0), line),
+                Writer::Alone => return on_line(Some(0), &plain(line), is_cut),
                 Writer::Rank(rank) => (Some(*rank), Cow::Borrowed(line)),
                 Writer::All(launcher) => {
                     launcher.labeled(line).map_or((None, Cow::Borrowed(line)), |(rank, rest)| (Some(rank), rest))
@@ -317,7 +353,7 @@ fn listen(
             };
             let prefix = rank.map_or_else(String::new, |rank| format!("[{rank}] "));
             let _ = io::stderr().write_all(&[prefix.as_bytes(), &line, b"\n"].concat());
-            on_line(rank, &line);
+            on_line(rank, &plain(&line), is_cut);
         };
         loop {
             let count = match output.read(&mut buffer) {
@@ -327,27 +363,16 @@ fn listen(
                 Err(_) => break,
             };
             if is_alone {
-                // A log that is full is no reason to stop the program.
-                let _ = io::stderr().write_all(&buffer[..count]);
+                log.write(&buffer[..count]);
             }
             if reported.elapsed() >= ACTIVITY_INTERVAL {
                 reported = Instant::now();
                 let _ = closed.try_send(Event::Output);
             }
-            for byte in &buffer[..count] {
-                match byte {
-                    b'\n' | b'\r' => {
-                        on_line(&line);
-                        line.clear();
-                    }
-                    _ if line.len() < LONGEST_LINE => line.push(*byte),
-                    _ => {}
-                }
-            }
+            lines.feed(&buffer[..count], &mut on_line);
         }
-        if is_alone || !line.is_empty() {
-            on_line(&line);
-        }
+        log.flush();
+        lines.end(&mut on_line);
         let _ = closed.send(Event::Closed);
     };
     threads::start(follow).map(drop)

@@ -18,32 +18,31 @@ use sweep_job::{
     Failure, FailureKind, FileStamp, Job, Observed, ObservedFile, Report, Tool,
     tasks::{Command, Tracks},
 };
-use sweep_observer::{Hook, Seen};
+use sweep_observer::{Hook, Options, Seen};
 
-use self::{
-    audit::Audit,
-    kernel::{Kernel, Places},
-};
-use super::launcher::Launcher;
+use self::{audit::Audit, kernel::Kernel};
+use super::{launcher::Launcher, results_of};
 use crate::{
     format::count,
+    plan::content_digest,
     record::{path_text, text_path},
 };
 
 /// Most files that a manifest has; of more, only those with code.
 const MOST_FILES: usize = 20_000;
-/// Most other paths that a manifest has.
+/// Maximum number of other paths that a manifest has.
 const MOST_FACTS: usize = 20_000;
-/// So many files are listed in a message.
+/// Maximum number of files that a message lists.
 const LISTED: usize = 10;
 
 /// The observation of a program.
 pub(super) struct Tracking<'a> {
     command: &'a Command,
-    /// The project's folder; without one, only writes are observed.
-    project: Option<PathBuf>,
+    project: PathBuf,
     /// Folders whose files are not observed: results, and the job's own.
     skipped: Vec<PathBuf>,
+    /// Inputs without links, in which the program's writes are observed.
+    inputs: Vec<PathBuf>,
     audit: Audit,
     /// The kernel's observation, or the reason for which there is none.
     kernel: Result<Kernel, String>,
@@ -74,6 +73,8 @@ struct Found {
     modules: BTreeSet<(PathBuf, String)>,
     written: BTreeSet<PathBuf>,
     made: BTreeSet<PathBuf>,
+    /// Files that the program read after it had written them.
+    rewritten: BTreeSet<PathBuf>,
 }
 
 impl<'a> Tracking<'a> {
@@ -90,53 +91,43 @@ impl<'a> Tracking<'a> {
         })?;
         let Some(tracking) = tracking else { return Ok(None) };
         if let (true, Err(reason)) = (tracking.is_strict(), &tracking.kernel) {
-            let message = format!(
-                "`tracks: strict` needs the observation of all files that the program reads, and there is none here: \
-                 {reason}; run the job where there is, or use `tracks: code`"
-            );
-            return Err(Failure { kind: FailureKind::Input, message });
+            return Err(unknown(reason, "run the job where the kernel reports them, or use"));
         }
         for program in programs {
-            if tracking.kernel.is_ok() {
-                program.env(kernel::OBSERVED, "1");
-            }
-            if let Some(project) = &tracking.project {
-                tracking.audit.prepare(program, project, &tracking.skipped, tracking.kernel.is_ok());
-            }
+            let is_aid = tracking.kernel.is_ok();
+            tracking.audit.prepare(program, &tracking.project, &tracking.skipped, &tracking.inputs, is_aid);
         }
         Ok(Some(tracking))
     }
 
     fn begin(command: &'a Command, job: &Job, launcher: Option<&Launcher>) -> io::Result<Option<Self>> {
-        let is_declared = command.tracks == Some(Tracks::Declared);
+        let project = job.project.as_deref().filter(|_| command.tracks != Some(Tracks::Declared));
         // Another machine need not have it.
-        let project = job.project.as_deref().filter(|_| !is_declared).and_then(|path| fs::canonicalize(path).ok());
-        if project.is_none() && (!is_declared || command.inputs.is_empty()) {
-            return Ok(None);
-        }
-        // The job's folder is `results/store/staging/KEY/files`.
-        let results = job.dir.ancestors().nth(4).filter(|results| results.parent().is_some()).unwrap_or(&job.dir);
-        let mut skipped = Vec::new();
-        for folder in [results, job.dir.as_path(), job.scratch.as_path()] {
-            let real = fs::canonicalize(folder)?;
-            // Results in the project's folder itself are not told from the project.
-            let has_project = project.as_ref().is_some_and(|project| project.starts_with(&real));
-            skipped.extend((!has_project).then_some(real));
-        }
-        let staging = job.dir.parent().unwrap_or(&job.dir);
-        let audit = Audit::begin(staging)?;
-        let own = [fs::canonicalize(staging)?, fs::canonicalize(&job.scratch)?];
-        let results = fs::canonicalize(results)?;
-        let results = skipped.contains(&results).then_some(results.as_path());
-        let places = Places { project: project.as_deref(), results, own: &own, skipped: &skipped };
+        let Some(project) = project.and_then(|project| fs::canonicalize(project).ok()) else { return Ok(None) };
+        let results = fs::canonicalize(results_of(job))?;
+        let staging = fs::canonicalize(job.dir.parent().unwrap_or(&job.dir))?;
+        let audit = Audit::begin(&staging)?;
+        // Results in the project's folder itself are not told from the project.
+        let is_apart = |folder: &PathBuf| !project.starts_with(folder);
+        let own: Vec<PathBuf> = [staging, fs::canonicalize(&job.scratch)?].into_iter().filter(is_apart).collect();
+        let store = Some(results).filter(is_apart);
+        let skipped: Vec<PathBuf> = store.iter().chain(&own).cloned().collect();
+        let inputs: Vec<PathBuf> = command.inputs.iter().filter_map(|input| fs::canonicalize(&input.0).ok()).collect();
         let kernel = if launcher.is_some_and(|launcher| !launcher.is_local()) {
             Err("a launcher starts its processes on other machines".to_owned())
         } else {
-            Kernel::begin(command, &places)
+            Kernel::begin(Options {
+                project: project.clone(),
+                // The store has artifacts, which a job may change.
+                inputs: inputs.iter().cloned().chain(store).collect(),
+                skipped: skipped.clone(),
+                own,
+                digest: content_digest,
+            })
         };
         let kernel =
             kernel.map(|kernel| if command.tracks == Some(Tracks::Strict) { kernel.required() } else { kernel });
-        Ok(Some(Self { command, project, skipped, audit, kernel, begun: SystemTime::now() }))
+        Ok(Some(Self { command, project, skipped, inputs, audit, kernel, begun: SystemTime::now() }))
     }
 
     /// The hook that puts a program under the kernel's observation.
@@ -144,21 +135,24 @@ impl<'a> Tracking<'a> {
         self.kernel.as_ref().ok().map(Kernel::hook)
     }
 
-    fn is_strict(&self) -> bool {
-        self.command.tracks == Some(Tracks::Strict)
+    /// A reason for which the program may have failed under observation.
+    pub(super) fn hint(self) -> Option<String> {
+        unprivileged(&self.kernel.ok()?.end().ok()?)
     }
 
     /// Reports what the program has read. Must be called before the job's folder is cleared.
     pub(super) fn end(mut self, folder: &Path, report: &mut dyn Report) -> Result<(), Failure> {
         let kernel = std::mem::replace(&mut self.kernel, Err(String::new()));
-        let found = match kernel {
+        let mut found = match kernel {
             Ok(kernel) => {
                 let seen = kernel.end()?;
                 self.of_kernel(seen, report)?
             }
-            Err(reason) => self.of_python(&reason, report)?,
+            Err(reason) => match self.of_python(&reason, report)? {
+                Some(found) => found,
+                None => return Ok(()),
+            },
         };
-        let Some(mut found) = found else { return Ok(()) };
         if let Some(depfile) = &self.command.depfile {
             found.tool = Tool::Depfile;
             let listed = depfile::read(&folder.join(&depfile.0)).map_err(|reason| Failure {
@@ -173,20 +167,15 @@ impl<'a> Tracking<'a> {
     }
 
     /// Reports of the kernel, with what Python adds to them.
-    fn of_kernel(&self, seen: Seen, report: &mut dyn Report) -> Result<Option<Found>, Failure> {
-        if let Some(first) = seen.privileged.first().filter(|_| !rustix::process::geteuid().is_root()) {
-            let first = first.display();
-            report.note(&format!(
-                "`{first}` runs without the rights of its owner, because it is observed; with `SWEEP_OBSERVE: off` in `env` \
-                 it has them"
-            ));
+    fn of_kernel(&self, seen: Seen, report: &mut dyn Report) -> Result<Found, Failure> {
+        if let Some(hint) = unprivileged(&seen) {
+            report.note(&hint);
         }
         let reasons: Vec<&str> = seen.blind.iter().map(|blind| blind.reason()).collect();
-        if self.project.is_some() && !reasons.is_empty() {
+        if !reasons.is_empty() {
             let reasons = reasons.join(", and ");
             if self.is_strict() {
-                let message = format!("the files that the program read are not known: {reasons}; use `tracks: code`");
-                return Err(Failure { kind: FailureKind::Input, message });
+                return Err(unknown(&reasons, "use"));
             }
             report.note(&format!("not observed: some files that the program reads, because {reasons}"));
         }
@@ -203,7 +192,7 @@ impl<'a> Tracking<'a> {
         let (facts, listed) = kernel::facts(&seen, &python);
         let text = |module: &std::ffi::OsString| module.to_str().map(str::to_owned);
         let modules = seen.modules.iter().filter_map(|(folder, module)| Some((folder.clone(), text(module)?)));
-        Ok(Some(Found {
+        Ok(Found {
             tool: Tool::Kernel,
             files: kernel::files(&seen.files, &python),
             facts,
@@ -211,49 +200,56 @@ impl<'a> Tracking<'a> {
             modules: modules.collect(),
             written: seen.written,
             made: seen.made,
-        }))
+            rewritten: seen.rewritten,
+        })
     }
 
     /// Reports of Python alone.
     fn of_python(&self, reason: &str, report: &mut dyn Report) -> Result<Option<Found>, Failure> {
         let mut seen = self.audit.read().map_err(unusable)?;
         let is_alone = self.command.depfile.is_none();
-        if self.project.is_some() && is_alone {
-            let others = if seen.begun {
+        if is_alone {
+            let others = if seen.begun > 0 {
                 "the files that other programs than Python read"
             } else {
                 "the files that the program reads"
             };
             report.note(&format!("not observed: {others}, because {reason}; add them to `inputs`"));
         }
-        if !seen.begun && is_alone {
+        if seen.begun == 0 && is_alone {
             return Ok(None);
         }
+        // Files that were opened for writing, too, and have their content still, as `np.memmap` does by default.
+        seen.written.retain(|path| !seen.read.get(path).is_some_and(|noted| noted.is_unchanged(path)));
+        let mut rewritten = BTreeSet::new();
         for path in &seen.written {
-            if seen.read.remove(path).is_some_and(|read| !read.was_written_first) {
-                let shown = path_text(self.place(path));
-                report.note(&format!("`{shown}` is not tracked: the program reads it and writes it"));
+            let Some(read) = seen.read.remove(path) else { continue };
+            if read.was_written_first {
+                rewritten.insert(path.clone());
+            } else {
+                let place = path_text(self.place(path));
+                report.note(&format!("`{place}` is not tracked: the program reads it and writes it"));
             }
         }
         let (facts, listed, made) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
         let audit::Seen { read: files, packages: modules, written, .. } = seen;
-        Ok(Some(Found { tool: Tool::Audit, files, facts, listed, modules, written, made }))
+        Ok(Some(Found { tool: Tool::Audit, files, facts, listed, modules, written, made, rewritten }))
     }
 
     /// The report on what was found.
     fn observed(&self, found: Found, report: &mut dyn Report) -> Result<Observed, Failure> {
         let texts = |paths: BTreeSet<PathBuf>| paths.iter().map(|path| path_text(path)).collect();
-        let Found { tool, files, facts, listed, modules, written, made } = found;
-        let inputs: Vec<PathBuf> =
-            self.command.inputs.iter().filter_map(|input| fs::canonicalize(&input.0).ok()).collect();
-        let is_input = |path: &Path| inputs.iter().any(|input| path.starts_with(input));
-        let files = self.files(files, &written, &is_input, report);
+        let Found { tool, files, facts, listed, modules, written, made, rewritten } = found;
+        let files = self.files(files, &written, report);
         let place = |path: &Path| path_text(self.place(path));
-        let mut facts: BTreeMap<String, String> =
-            facts.into_iter().filter(|(path, _)| !is_input(path)).map(|(path, fact)| (place(&path), fact)).collect();
+        let mut facts: BTreeMap<String, String> = facts
+            .into_iter()
+            .filter(|(path, _)| !self.is_input(path))
+            .map(|(path, fact)| (place(&path), fact))
+            .collect();
         let listed: BTreeMap<String, BTreeSet<String>> = listed
             .into_iter()
-            .filter(|(path, _)| !is_input(path))
+            .filter(|(path, _)| !self.is_input(path))
             .map(|(path, names)| (place(&path), names.iter().map(|name| path_text(name)).collect()))
             .collect();
         if self.is_strict() && !(files.is_empty() && listed.is_empty()) {
@@ -266,9 +262,10 @@ impl<'a> Tracking<'a> {
             ));
             facts.clear();
         }
-        let tool = self.project.is_some().then_some(tool);
-        let packages = if tool.is_some() { audit::packages(&modules) } else { BTreeMap::new() };
-        Ok(Observed { tool, files, facts, listed, packages, written: texts(written), made: texts(made) })
+        let packages = audit::packages(&modules);
+        let rewritten = rewritten.iter().map(|path| place(path)).collect();
+        let (written, made) = (texts(written), texts(made));
+        Ok(Observed { tool, files, facts, listed, packages, written, made, rewritten })
     }
 
     /// Adds the files of a list of dependencies.
@@ -302,14 +299,13 @@ impl<'a> Tracking<'a> {
         &self,
         read: BTreeMap<PathBuf, Noted>,
         written: &BTreeSet<PathBuf>,
-        is_input: &dyn Fn(&Path) -> bool,
         report: &mut dyn Report,
     ) -> BTreeMap<String, ObservedFile> {
         let too_many = read.len() > MOST_FILES;
         let mut gone = Vec::new();
         let mut files = BTreeMap::new();
         for (path, Noted { read, .. }) in read {
-            if is_input(&path) {
+            if self.is_input(&path) {
                 continue;
             }
             if too_many && path.extension().is_none_or(|end| end != "py" && end != "so") {
@@ -320,8 +316,7 @@ impl<'a> Tracking<'a> {
                 gone.push(text);
                 continue;
             }
-            let by = read.by.as_deref().zip(self.project.as_deref());
-            let by = by.and_then(|(by, project)| by.strip_prefix(project).ok()).map(path_text);
+            let by = read.by.as_deref().and_then(|by| by.strip_prefix(&self.project).ok()).map(path_text);
             files.insert(text, ObservedFile { stamp: read.stamp, digest: read.digest, by });
         }
         if too_many {
@@ -340,8 +335,33 @@ impl<'a> Tracking<'a> {
 
     /// A path from the project's folder, or as it is.
     fn place<'p>(&self, path: &'p Path) -> &'p Path {
-        self.project.as_ref().and_then(|project| path.strip_prefix(project).ok()).unwrap_or(path)
+        path.strip_prefix(&self.project).unwrap_or(path)
     }
+
+    fn is_input(&self, path: &Path) -> bool {
+        self.inputs.iter().any(|input| path.starts_with(input))
+    }
+
+    fn is_strict(&self) -> bool {
+        self.command.tracks == Some(Tracks::Strict)
+    }
+}
+
+/// The program without the rights that it has otherwise, in words.
+fn unprivileged(seen: &Seen) -> Option<String> {
+    let first = seen.privileged.first().filter(|_| !rustix::process::geteuid().is_root())?.display();
+    Some(format!(
+        "`{first}` runs without the rights of its owner, because it is observed; with `tracks: declared` it has them"
+    ))
+}
+
+/// The failure of a job that declares all files that it reads, of which some are not known.
+fn unknown(reason: &str, remedy: &str) -> Failure {
+    let message = format!(
+        "`tracks: strict` needs to know all files that the program reads, and they are not observed: {reason}; {remedy} `tracks: \
+         code` or `tracks: declared`"
+    );
+    Failure { kind: FailureKind::Input, message }
 }
 
 fn unusable(error: io::Error) -> Failure {

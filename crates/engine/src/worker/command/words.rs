@@ -1,21 +1,64 @@
 //! The meaning of a program's lines and of its metrics file.
 
-use std::{collections::BTreeMap, fs::File, io::Read as _, path::Path};
+use std::{borrow::Cow, collections::BTreeMap, fs::File, io::Read as _, path::Path};
 
-use serde_json::Value;
-use sweep_job::Progress;
+use serde_json::{Map, Value};
+use sweep_job::{
+    Metric, Progress, Unit,
+    tasks::{Number, leading_number},
+};
+
+use super::report::{number, parse};
 
 /// A line that means something.
 #[derive(Debug, PartialEq)]
 pub(super) enum Word {
-    /// `name=value`.
-    Metric(String, f64),
+    /// `name=value`, with the unit if it is written.
+    Metric(String, f64, Option<&'static str>),
+    /// The same with a value that looks like a number and is none: the name and the text.
+    NoNumber(String, String),
     /// `progress 3/10`.
     Progress(Progress),
 }
 
 /// A metrics file is never larger.
 const LARGEST_FILE: u64 = 16 << 20;
+
+/// Removes the codes for terminals from a line: colors, movements of the cursor, titles of windows.
+pub(super) fn plain(line: &[u8]) -> Cow<'_, [u8]> {
+    const ESCAPE: u8 = 0x1b;
+    if !line.contains(&ESCAPE) {
+        return Cow::Borrowed(line);
+    }
+    let mut out = Vec::with_capacity(line.len());
+    let mut bytes = line.iter().copied();
+    while let Some(byte) = bytes.next() {
+        if byte != ESCAPE {
+            out.push(byte);
+            continue;
+        }
+        match bytes.next() {
+            // Parameters, and then a final byte.
+            Some(b'[') => {
+                bytes.by_ref().find(|byte| (0x40..=0x7e).contains(byte));
+            }
+            // A text up to a bell or `ESC \\`.
+            Some(b']' | b'P' | b'_' | b'^' | b'X') => {
+                while let Some(byte) = bytes.next() {
+                    if byte == 7 || (byte == ESCAPE && bytes.next().is_some()) {
+                        break;
+                    }
+                }
+            }
+            // A set of characters has one more byte.
+            Some(b'(' | b')' | b'*' | b'+') => {
+                bytes.next();
+            }
+            _ => {}
+        }
+    }
+    Cow::Owned(out)
+}
 
 /// Meaning of a line of standard output; mostly none.
 pub(super) fn understand(line: &[u8]) -> Option<Word> {
@@ -26,20 +69,48 @@ pub(super) fn understand(line: &[u8]) -> Option<Word> {
         return (done <= total).then(|| Word::Progress(Progress { done, total, ..Progress::default() }));
     }
     let (name, value) = line.split_once('=')?;
-    let name = name.trim_end();
+    let (name, value) = (name.trim_end(), value.trim_start());
     is_metric(name).then_some(())?;
-    Some(Word::Metric(name.to_owned(), value.trim_start().parse().ok()?))
+    let name = name.to_owned();
+    if let Some(Number { value, unit }) = Number::parse(value) {
+        return Some(Word::Metric(name, value, unit));
+    }
+    let (number, rest) = leading_number(value)?;
+    if let Some(unit) = symbol(rest.trim_start()) {
+        return Some(Word::Metric(name, number, Some(unit)));
+    }
+    looks_like_number(value).then(|| Word::NoNumber(name, value.to_owned()))
 }
 
+/// True for a name without space that begins with a letter.
 fn is_metric(name: &str) -> bool {
     let mut chars = name.chars();
-    chars.next().is_some_and(|first| first.is_ascii_alphabetic() || first == '_')
-        && chars.all(|char| char.is_ascii_alphanumeric() || "_-./".contains(char))
+    chars.next().is_some_and(|first| first.is_alphabetic() || first == '_')
+        && chars.all(|char| char.is_alphanumeric() || "_-./@#:%+".contains(char))
 }
 
-/// The numbers in a JSON file; those of inner objects by their path: `memory.peak`. Everything else in it is not for us.
-/// The error is a phrase about the file.
-pub(super) fn read_json(path: &Path) -> Result<BTreeMap<String, f64>, String> {
+/// True for a text that its author is likely to take for a number, `0,5` or `1 000`, and for several values in a line.
+/// Dates, times of the day, names and sizes of pictures are none.
+pub(super) fn looks_like_number(text: &str) -> bool {
+    let is_written_otherwise = |char: char| char.is_ascii_digit() || ".,'’_ \u{a0}\u{202f}%".contains(char);
+    let unsigned = text.trim_start_matches(['+', '-', '\u{2212}']);
+    let first = text.split([' ', ',', ';', '\t']).next().unwrap_or_default();
+    unsigned.chars().all(is_written_otherwise)
+        || (first.len() < text.len() && leading_number(first).is_some_and(|(_, rest)| rest.is_empty()))
+}
+
+/// The numbers in a JSON file, and the values that could have been meant as numbers.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Numbers {
+    /// The numbers, also those that are not finite; those of inner objects by their path: `memory.peak`. An object such as
+    /// `{"value": 1.5, "unit": "ms"}` is one number.
+    pub(super) found: BTreeMap<String, Metric>,
+    /// The names of the others, each with the text of its value.
+    pub(super) others: Vec<(String, String)>,
+}
+
+/// The numbers in a JSON file. Everything else in it is not for us. The error is a phrase about the file.
+pub(super) fn read_json(path: &Path) -> Result<Numbers, String> {
     let unreadable = |error: std::io::Error| match error.kind() {
         std::io::ErrorKind::NotFound => "was not written".to_owned(),
         _ => format!("cannot be read: {error}"),
@@ -53,25 +124,64 @@ pub(super) fn read_json(path: &Path) -> Result<BTreeMap<String, f64>, String> {
     if text.len() as u64 > LARGEST_FILE {
         return Err(format!("is larger than {} MiB", LARGEST_FILE >> 20));
     }
-    let value: Value =
-        serde_json::from_slice(&text).map_err(|error| format!("is not JSON (which has no NaN): {error}"))?;
+    let value = parse(&text).map_err(|error| format!("is not JSON: {error}"))?;
     let Value::Object(entries) = value else { return Err("must contain an object: `{\"loss\": 2.31}`".into()) };
-    let mut found = BTreeMap::new();
-    gather("", &entries, &mut found);
-    Ok(found)
+    let mut numbers = Numbers::default();
+    gather("", &entries, &mut numbers);
+    Ok(numbers)
 }
 
-fn gather(prefix: &str, entries: &serde_json::Map<String, Value>, found: &mut BTreeMap<String, f64>) {
+/// True for a text that is a number, or looks like one.
+fn is_quoted(text: &str) -> bool {
+    Number::parse(text).is_some() || (text.contains(|char: char| char.is_ascii_digit()) && looks_like_number(text))
+}
+
+fn gather(prefix: &str, entries: &Map<String, Value>, numbers: &mut Numbers) {
     for (name, value) in entries {
         let name = format!("{prefix}{name}");
-        match value {
-            Value::Number(number) => {
-                found.extend(number.as_f64().map(|number| (name, number)));
+        if let Some((value, symbol)) = with_unit(value) {
+            let unit = Unit::written(symbol).unwrap_or_else(|| {
+                let known = Unit::known();
+                numbers.others.push((name.clone(), format!("in the unknown unit `{symbol}`; known are {known}")));
+                Unit::One
+            });
+            numbers.found.insert(name, Metric { value, unit });
+            continue;
+        }
+        match (number(value), value) {
+            (Some(value), _) => {
+                if !value.is_finite() {
+                    numbers.others.push((name.clone(), value.to_string()));
+                }
+                numbers.found.insert(name, Metric { value, unit: Unit::One });
             }
-            Value::Object(inner) => gather(&format!("{name}."), inner, found),
-            Value::Null | Value::Bool(_) | Value::String(_) | Value::Array(_) => {}
+            (None, Value::Object(inner)) => gather(&format!("{name}."), inner, numbers),
+            (None, Value::Null) => numbers.others.push((name, "null".to_owned())),
+            (None, Value::String(text)) if is_quoted(text) => {
+                numbers.others.push((name, format!("the text \"{text}\"")));
+            }
+            (None, Value::Array(items)) if items.iter().any(|item| number(item).is_some()) => {
+                numbers.others.push((name, "a list".to_owned()));
+            }
+            (None, _) => {}
         }
     }
+}
+
+/// A number with the symbol of its unit, as a metric.
+pub(super) fn metric(value: f64, symbol: Option<&str>) -> Metric {
+    Metric { value, unit: symbol.and_then(Unit::written).unwrap_or(Unit::One) }
+}
+
+/// The number of an object that has a number and a unit, and the unit.
+fn with_unit(value: &Value) -> Option<(f64, &str)> {
+    let entries = value.as_object().filter(|entries| entries.len() == 2)?;
+    Some((number(entries.get("value")?)?, entries.get("unit")?.as_str()?))
+}
+
+/// The symbol of a unit behind a number.
+fn symbol(text: &str) -> Option<&'static str> {
+    Unit::written(text).filter(|_| !matches!(text, "" | "1")).map(Unit::key)
 }
 
 #[cfg(test)]
@@ -79,7 +189,7 @@ mod tests {
     use super::*;
 
     fn metric(name: &str, value: f64) -> Word {
-        Word::Metric(name.into(), value)
+        Word::Metric(name.into(), value, None)
     }
 
     #[test]
@@ -91,9 +201,54 @@ mod tests {
             understand(b"progress 3/10"),
             Some(Word::Progress(Progress { done: 3, total: 10, ..Progress::default() }))
         );
-        let nothing: [&[u8]; 9] = [b"", b"=", b"=1", b"a=", b"a=b", b"a b=1", b"1=1", b"\xff\xfe=1", b"progress 11/10"];
+        for (line, name, value) in [
+            ("recall@5=0.5", "recall@5", 0.5),
+            ("точность=.5", "точность", 0.5),
+            ("top-1/acc=3.33e-06", "top-1/acc", 3.33e-6),
+            ("x=1_000", "x", 1000.0),
+            ("x=-Infinity", "x", f64::NEG_INFINITY),
+        ] {
+            assert_eq!(understand(line.as_bytes()), Some(metric(name, value)), "{line}");
+        }
+        let unit = |line: &str| understand(line.as_bytes());
+        assert_eq!(unit("acc=95%"), Some(Word::Metric("acc".into(), 95.0, Some("%"))));
+        assert_eq!(unit("time = 12.5 ms"), Some(Word::Metric("time".into(), 12.5, Some("ms"))));
+        for line in ["loss=0,5", "loss=1,234.5", "loss=1 000", "loss=0.5 acc=0.9", "loss=0.5, acc=0.9", "loss=5,"] {
+            let text = line.split_once('=').unwrap().1;
+            assert_eq!(unit(line), Some(Word::NoNumber("loss".into(), text.into())), "{line}");
+        }
+        let nothing: [&[u8]; 14] = [
+            b"",
+            b"=",
+            b"=1",
+            b"a=",
+            b"a=b",
+            b"a b=1",
+            b"1=1",
+            b"\xff\xfe=1",
+            b"progress 11/10",
+            b"day=2024-01-01",
+            b"at=12:30:01",
+            b"size=10x10",
+            b"device=cuda:0",
+            b"model=gpt2",
+        ];
         for line in nothing {
             assert_eq!(understand(line), None, "{}", String::from_utf8_lossy(line));
+        }
+    }
+
+    #[test]
+    fn codes_for_terminals_are_left_out() {
+        for (line, expected) in [
+            ("\x1b[1;31mloss\x1b[0m=\x1b[38;5;9m0.5\x1b[K", "loss=0.5"),
+            ("\x1b]0;title\x07loss=1", "loss=1"),
+            ("\x1b]8;;http://x\x1b\\loss=1\x1b]8;;\x1b\\", "loss=1"),
+            ("\x1b(Bloss=1\x1b=", "loss=1"),
+            ("loss=1\x1b[", "loss=1"),
+            ("loss=1\x1b", "loss=1"),
+        ] {
+            assert_eq!(String::from_utf8_lossy(&plain(line.as_bytes())), expected, "{line:?}");
         }
     }
 
@@ -105,9 +260,31 @@ mod tests {
             fs_err::write(&path, text).unwrap();
             read_json(&path)
         };
-        let found = read(r#"{"loss": 1, "memory": {"peak": 2.5, "name": "x"}, "none": null, "list": [1]}"#).unwrap();
-        assert_eq!(found, BTreeMap::from([("loss".into(), 1.0), ("memory.peak".into(), 2.5)]));
-        for text in ["", "[1]", "{\"loss\": NaN}"] {
+        let text = r#"{"loss": 1, "memory": {"peak": 2.5, "name": "x", "grad": NaN}, "none": null, "list": [1], "x": Infinity,
+            "y": -Infinity, "c": nan, "d": -inf, "e": 1e999, "text": "NaN is a word", "quoted": "5e-4", "word": "Infinity"}"#;
+        let Numbers { found, others } = read(text).unwrap();
+        let finite: Vec<(&str, f64)> = found
+            .iter()
+            .filter(|(_, metric)| metric.value.is_finite())
+            .map(|(name, metric)| (name.as_str(), metric.value))
+            .collect();
+        assert_eq!(finite, [("loss", 1.0), ("memory.peak", 2.5)]);
+        let others: Vec<String> = others.into_iter().map(|(name, text)| format!("{name} {text}")).collect();
+        let expected = [
+            "c NaN",
+            "d -inf",
+            "e inf",
+            "list a list",
+            "memory.grad NaN",
+            "none null",
+            "quoted the text \"5e-4\"",
+            "word inf",
+            "x inf",
+            "y -inf",
+        ];
+        assert_eq!(others, expected);
+        assert_eq!(read("\u{feff}{\"loss\": 1}").unwrap().found.len(), 1);
+        for text in ["", "[1]", "{\"loss\": NaNo}", "NaN", "{\"loss\": 0.5", "{\"loss\": 0,5}"] {
             assert!(read(text).is_err(), "{text}");
         }
         assert_eq!(read_json(folder.path()), Err("is not a file".into()));

@@ -1,15 +1,16 @@
 //! `sweep doctor` for hosts, and `sweep hosts clean`.
 
-use std::{collections::BTreeMap, path::Path};
+use std::{collections::BTreeMap, path::Path, process::Command};
 
 use super::{
+    connection::files,
     faults::list_all,
     runs::{HOSTS, RUN, TEN, begin, on_hosts, once, sandbox, starts},
     sshd::Sshd,
 };
 use crate::{
     doctor::findings,
-    sandbox::{Sandbox, until},
+    sandbox::{Running, Sandbox, until},
 };
 
 fn script(path: &Path, text: &str) {
@@ -123,4 +124,32 @@ fn what_no_run_needs_is_removed_from_a_host() {
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     assert_eq!(sandbox.tally(), [("cached", 10), ("done", 1)]);
     assert_eq!(starts(&sshd, &[]), once(11));
+}
+
+/// As a hook of another repository would: Git's variables are about that one.
+#[test]
+fn a_sweep_that_another_repository_started_sends_the_files_of_its_own() {
+    let Some(sshd) = Sshd::start(1) else { return };
+    let sandbox =
+        sandbox("name: own\nsteps: { a: { uses: command, with: { argv: [sh, make.sh], inputs: [make.sh] } } }\n");
+    sandbox.write(".gitignore", "secret\n");
+    sandbox.write("secret", "a secret of this project\n");
+    let other = Sandbox::new();
+    for folder in [&sandbox, &other] {
+        let made = Command::new("git").args(["init", "-q"]).current_dir(folder.path("")).status();
+        if !made.is_ok_and(|status| status.success()) {
+            eprintln!("skipped: there is no `git` here");
+            return;
+        }
+    }
+    on_hosts(&sandbox, &sshd, &HOSTS[..1], "local: false");
+    let tied = [("GIT_DIR", ".git"), ("GIT_INDEX_FILE", ".git/index"), ("GIT_WORK_TREE", "")];
+    let tied = tied.map(|(name, path)| (name, other.path(path)));
+    let ended = Running::from(sandbox.command(&RUN).envs(tied).spawn().unwrap()).wait();
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let sent = files(&sshd.home("box1"));
+    let holds =
+        |text: &str| sent.iter().any(|path| fs_err::read_to_string(path).is_ok_and(|found| found.contains(text)));
+    assert!(holds("echo made=1"), "{sent:?}");
+    assert!(!holds("a secret of this project"), "{sent:?}");
 }

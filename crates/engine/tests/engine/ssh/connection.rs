@@ -39,7 +39,7 @@ fn two() -> World {
 }
 
 /// Every file below a folder.
-fn files(folder: &Path) -> Vec<std::path::PathBuf> {
+pub(super) fn files(folder: &Path) -> Vec<std::path::PathBuf> {
     let mut found = Vec::new();
     for path in list(folder) {
         if path.is_dir() && !path.is_symlink() {
@@ -252,4 +252,77 @@ fn jobs_are_stopped_by_request() {
         let pid = Pid::from_raw(pid.parse().unwrap()).unwrap();
         until("its process is gone", || test_kill_process(pid).is_err());
     }
+}
+
+/// One job for each seed, with the same files.
+const SEEDS: &str = "
+name: seeds
+steps:
+  a:
+    uses: command
+    matrix: { seed: [0, 1, 2] }
+    with: { argv: [python3, t.py], inputs: [t.py, data], seed: '${{ matrix.seed }}' }
+";
+
+#[test]
+fn a_damaged_copy_of_a_project_is_made_again_before_a_job_starts() {
+    let Some(sshd) = Sshd::start(1) else { return };
+    let world = World::with(SEEDS);
+    world.sandbox.write("t.py", "import lib\nprint('x=%d' % (lib.X + len(open('data/a.txt').read())))\n");
+    world.sandbox.write("lib.py", "X = 22\n");
+    world.sandbox.write("data/a.txt", "1");
+    let link = world.open(&sshd, "box1");
+    link.connected();
+    let first = world.hosted("a/seed=0");
+    link.start(&first, "1");
+    assert!(link.ended(first.spec.key).has_record);
+    let tree = sshd.home("box1").join(".sweep/trees").join(first.shipment.project.digest());
+    let damages: [&dyn Fn(); 2] = [
+        &|| {
+            fs_err::write(tree.join("lib.py"), "X = 1\n").unwrap();
+            fs_err::write(tree.join("data/a.txt"), "damaged").unwrap();
+            fs_err::write(tree.join("data/left.txt"), "by a job").unwrap();
+        },
+        &|| {
+            fs_err::remove_dir_all(tree.join("data")).unwrap();
+            std::os::unix::fs::symlink("/etc", tree.join("data")).unwrap();
+            fs_err::remove_file(tree.join("lib.py")).unwrap();
+        },
+    ];
+    for (seed, damage) in damages.iter().enumerate() {
+        damage();
+        let job = world.hosted(&format!("a/seed={}", seed + 1));
+        link.start(&job, "1");
+        let end = link.ended(job.spec.key);
+        assert!(end.has_record, "{end:?}");
+        world.fetch(&link, job.spec.key);
+        assert_eq!(world.store.get(job.spec.key).unwrap().unwrap().outcome.metrics["x"].value, 23.0);
+    }
+    assert!(!tree.join("data/left.txt").exists());
+}
+
+#[test]
+fn a_job_that_rewrites_a_file_of_its_project_on_a_host_has_no_result() {
+    let Some(sshd) = Sshd::start(1) else { return };
+    let world = World::with(SEEDS);
+    world.sandbox.write(
+        "t.py",
+        "import os
+path = os.path.join(os.path.dirname(os.path.realpath(__file__)), 'config.txt')
+open(path, 'w').write('1')
+print('x=%d' % (100 + int(open(path).read())))
+",
+    );
+    world.sandbox.write("config.txt", "22");
+    world.sandbox.write("data/a.txt", "1");
+    let link = world.open(&sshd, "box1");
+    link.connected();
+    let job = world.hosted("a/seed=0");
+    link.start(&job, "1");
+    let end = link.ended(job.spec.key);
+    assert!(!end.has_record, "{end:?}");
+    assert!(
+        format!("{:?}", end.said).contains("config.txt` in the project's folder on this host and then read it"),
+        "{end:?}"
+    );
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::Command;
 use crate::{
-    Conflict, Value,
+    Conflict, ParamType, Spelling, Value, Values,
     params::{self, choice},
 };
 
@@ -32,7 +32,25 @@ choice! {
         NoFlag = "no-flag",
         /// `true` and `false` like other values.
         Value = "value",
+        /// `True` and `False` like other values, and lists as Python writes them.
+        Python = "python",
     }
+}
+
+/// The program and its arguments, if the values of `params` are among them. Other parameters need not be there.
+pub fn flag_arguments(values: &Values) -> Option<Vec<String>> {
+    fn part<T: ParamType>(values: &Values, name: &str) -> Option<T> {
+        values.get(name).and_then(T::from_value)
+    }
+    let command = Command {
+        argv: part(values, "argv")?,
+        params: part(values, "params").unwrap_or_default(),
+        flags: part(values, "flags").unwrap_or(FlagStyle::Dashes),
+        booleans: part(values, "booleans").unwrap_or(Booleans::Flag),
+        hyphens: part(values, "hyphens").unwrap_or_default(),
+        ..Command::default()
+    };
+    command.has_flags().then(|| command.arguments())
 }
 
 impl Command {
@@ -61,26 +79,33 @@ impl Command {
                 Value::Map(inner) => self.spread(&format!("{name}."), inner, to),
                 _ if self.flags == FlagStyle::Hydra => to.push(format!("{name}={}", hydra(value))),
                 Value::Null => {}
-                Value::Bool(value) if self.booleans != Booleans::Value => match (value, self.booleans) {
+                Value::Bool(value) if !self.booleans.are_values() => match (value, self.booleans) {
                     (true, _) => to.push(format!("--{name}")),
                     (false, Booleans::NoFlag) => to.push(format!("--{}", negated(&name))),
                     (false, _) => {}
                 },
                 Value::List(items) if self.flags == FlagStyle::Dashes => {
                     to.push(format!("--{name}"));
-                    to.extend(items.iter().map(plain));
+                    to.extend(items.iter().map(|item| self.plain(item)));
                 }
                 value => {
-                    let value = plain(value);
-                    // A text such as `-x` would be taken for another flag.
-                    let like_a_flag = value.starts_with('-') && value.parse::<f64>().is_err();
-                    if self.flags == FlagStyle::Equals || like_a_flag {
+                    let value = self.plain(value);
+                    if self.flags == FlagStyle::Equals || is_like_a_flag(&value) {
                         to.push(format!("--{name}={value}"));
                     } else {
                         to.extend([format!("--{name}"), value]);
                     }
                 }
             }
+        }
+    }
+
+    /// A value as an argument: text as it is, a list as JSON or as Python writes it.
+    fn plain(&self, value: &Value) -> String {
+        match value {
+            Value::List(_) | Value::Map(_) | Value::Bool(_) if self.booleans == Booleans::Python => python(value),
+            Value::List(_) | Value::Map(_) => json(value),
+            value => value.spelled(Spelling::Written),
         }
     }
 
@@ -100,8 +125,8 @@ impl Command {
             }
             return;
         }
-        if self.flags == FlagStyle::Hydra && self.booleans == Booleans::NoFlag {
-            let message = "`booleans: no-flag` has no effect with `flags: hydra`".into();
+        if self.flags == FlagStyle::Hydra && matches!(self.booleans, Booleans::NoFlag | Booleans::Python) {
+            let message = format!("`booleans: {}` has no effect with `flags: hydra`", self.booleans.word());
             conflict(&["booleans"], message, "remove `booleans`: Hydra reads `name=true` and `name=false`");
         }
         if self.argv.first().is_some_and(|program| program.0 == FLAGS) {
@@ -111,6 +136,14 @@ impl Command {
         if let Some(name) = bad_name(&self.params) {
             let message = format!("`{}` cannot be the name of a flag", name.escape_debug());
             conflict(&["params"], message, "use a name without blanks and `=`");
+        }
+        if self.flags == FlagStyle::Dashes
+            && let Some((name, item)) = item_like_a_flag("", &self.params)
+        {
+            let shown = item.escape_debug();
+            let message = format!("the item `{shown}` of the list `{name}` would be read as a flag of its own");
+            let advice = "write `flags: equals`, which passes a list as one argument, or read `SWEEP_PARAMS`";
+            conflict(&["params"], message, advice);
         }
         let mut arguments = Vec::new();
         self.spread("", &self.params, &mut arguments);
@@ -128,15 +161,40 @@ fn negated(name: &str) -> String {
     }
 }
 
-/// A value as an argument: text as it is, a list as JSON.
-fn plain(value: &Value) -> String {
-    match value {
-        Value::List(_) | Value::Map(_) => json(value),
-        value => value.to_string(),
+impl Booleans {
+    /// True if `true` and `false` are values of flags.
+    fn are_values(self) -> bool {
+        matches!(self, Self::Value | Self::Python)
     }
 }
 
-fn json(value: &Value) -> String {
+/// True for an argument that parsers take for a flag. Negative numbers are none, but argparse before Python 3.14 knows
+/// them only without an exponent.
+fn is_like_a_flag(argument: &str) -> bool {
+    let Some(rest) = argument.strip_prefix('-') else { return false };
+    let (whole, part) = rest.split_once('.').unwrap_or((rest, rest));
+    let are_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    part.is_empty() || !are_digits(whole) || !are_digits(part)
+}
+
+/// A value as Python writes it.
+fn python(value: &Value) -> String {
+    match value {
+        Value::Null => "None".to_owned(),
+        Value::Bool(true) => "True".to_owned(),
+        Value::Bool(false) => "False".to_owned(),
+        Value::List(items) => format!("[{}]", items.iter().map(python).collect::<Vec<_>>().join(", ")),
+        Value::Map(entries) => {
+            let entries = entries.iter().map(|(key, value)| format!("{}: {}", json(key), python(value)));
+            format!("{{{}}}", entries.collect::<Vec<_>>().join(", "))
+        }
+        // The texts of JSON are texts of Python.
+        Value::Text(text) => json(text),
+        Value::Int(_) | Value::Float(_) => value.spelled(Spelling::Written),
+    }
+}
+
+fn json(value: &(impl serde::Serialize + ?Sized)) -> String {
     serde_json::to_string(value).unwrap_or_default()
 }
 
@@ -159,7 +217,7 @@ fn hydra(value: &Value) -> String {
             let entries = entries.iter().map(|(name, value)| format!("{}:{}", key(name), hydra(value)));
             format!("{{{}}}", entries.collect::<Vec<_>>().join(","))
         }
-        value => value.to_string(),
+        value => value.spelled(Spelling::Written),
     }
 }
 
@@ -187,6 +245,19 @@ fn quoted(text: &str) -> String {
     out.extend(std::iter::repeat_n('\\', slashes));
     out.push('\'');
     out
+}
+
+/// A list, by its path, with a text that parsers take for a flag.
+fn item_like_a_flag<'a>(prefix: &str, values: &'a BTreeMap<String, Value>) -> Option<(String, &'a str)> {
+    values.iter().find_map(|(name, value)| match value {
+        Value::Map(inner) => item_like_a_flag(&format!("{prefix}{name}."), inner),
+        Value::List(items) => {
+            // A dash alone is standard input.
+            let item = items.iter().filter_map(Value::as_text).find(|item| *item != "-" && is_like_a_flag(item))?;
+            Some((format!("{prefix}{name}"), item))
+        }
+        _ => None,
+    })
 }
 
 /// A name, also of an inner map, that cannot be part of a flag.
@@ -235,7 +306,51 @@ mod tests {
 
     #[test]
     fn values_like_flags_are_joined_to_their_name() {
-        assert_eq!(spread(r#"{"a":"-x","b":-3,"c":"-1e3"}"#, |_| {}), ["--a=-x", "--b", "-3", "--c", "-1e3"]);
+        let json = r#"{"a":"-x","b":-3,"c":"-1e3","d":"-.5","e":"-","f":"-1."}"#;
+        assert_eq!(
+            spread(json, |_| {}),
+            ["--a=-x", "--b", "-3", "--c=-1e3", "--d", "-.5", "--e=-", "--f=-1."],
+            "argparse knows only some negative numbers"
+        );
+    }
+
+    #[test]
+    fn numbers_arrive_as_they_are_written() {
+        let json = r#"{"a":0.0,"b":2,"c":-0.00001,"d":[1,-2e-6,3.0],"e":1e-3,"f":[]}"#;
+        let dashes =
+            ["--a", "0.0", "--b", "2", "--c", "-0.00001", "--d", "1", "-0.000002", "3.0", "--e", "0.001", "--f"];
+        assert_eq!(spread(json, |_| {}), dashes);
+        let equals = spread(json, |command| command.flags = FlagStyle::Equals);
+        assert_eq!(equals, ["--a=0.0", "--b=2", "--c=-0.00001", "--d=[1,-2e-6,3.0]", "--e=0.001", "--f=[]"]);
+        let hydra = spread(json, |command| command.flags = FlagStyle::Hydra);
+        assert_eq!(hydra, ["a=0.0", "b=2", "c=-0.00001", "d=[1,-0.000002,3.0]", "e=0.001", "f=[]"]);
+    }
+
+    #[test]
+    fn booleans_of_python_are_values_with_capitals() {
+        let json = r#"{"a":true,"b":false,"c":[true,null,"it's",1.0],"d":null,"e":"true"}"#;
+        let found = spread(json, |command| {
+            command.flags = FlagStyle::Equals;
+            command.booleans = Booleans::Python;
+        });
+        assert_eq!(found, ["--a=True", "--b=False", r#"--c=[True, None, "it's", 1.0]"#, "--e=true"]);
+        let found = spread(json, |command| command.booleans = Booleans::Python);
+        assert_eq!(found[..4], ["--a", "True", "--b", "False"]);
+    }
+
+    #[test]
+    fn an_item_of_a_list_that_would_be_a_flag_is_a_mistake() {
+        let conflicts = |json: &str, flags: FlagStyle| {
+            let argv = ["train", FLAGS].map(|item| Scalar(item.into())).into();
+            let command = Command { argv, flags, params: serde_json::from_str(json).unwrap(), ..Command::default() };
+            let mut conflicts = Vec::new();
+            command.check_flags(&mut conflicts);
+            conflicts.into_iter().map(|conflict| conflict.message).collect::<Vec<_>>()
+        };
+        let message = "the item `-a` of the list `o.x` would be read as a flag of its own";
+        assert_eq!(conflicts(r#"{"o":{"x":["b","-a"]}}"#, FlagStyle::Dashes), [message]);
+        assert_eq!(conflicts(r#"{"o":{"x":["b","-a"]}}"#, FlagStyle::Equals), [""; 0]);
+        assert_eq!(conflicts(r#"{"x":["-1",-2e-6,"a-b","-"]}"#, FlagStyle::Dashes), [""; 0]);
     }
 
     #[test]

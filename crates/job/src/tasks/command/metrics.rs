@@ -20,6 +20,21 @@ choice! {
         Max = "max",
         /// The mean of all values.
         Mean = "mean",
+        /// The newest finite value, also of a series that diverged.
+        LastFinite = "last-finite",
+        /// The smallest finite value, also of a series that diverged.
+        MinFinite = "min-finite",
+        /// The largest finite value, also of a series that diverged.
+        MaxFinite = "max-finite",
+        /// The mean of all finite values, also of a series that diverged.
+        MeanFinite = "mean-finite",
+    }
+}
+
+impl Collect {
+    /// True if a series whose newest value is not finite has this value nevertheless.
+    pub fn ignores_divergence(self) -> bool {
+        matches!(self, Self::First | Self::LastFinite | Self::MinFinite | Self::MaxFinite | Self::MeanFinite)
     }
 }
 

@@ -1,8 +1,6 @@
 //! `reads`: sources of curves in a program that does not know of `sweep`.
 
-use regex::{Regex, RegexBuilder};
-
-use super::Command;
+use super::{Command, Pattern};
 use crate::{Conflict, Kind, ParamType, Value, params::Inside};
 
 /// Names that say the step of a row, of a line or of a match, the first that is there.
@@ -10,8 +8,6 @@ pub const STEP_NAMES: [&str; 5] = ["step", "global_step", "iteration", "iter", "
 
 /// Kinds of sources.
 const KINDS: [&str; 4] = ["csv", "jsonl", "stdout", "tensorboard"];
-/// The largest compiled pattern, in bytes.
-const LARGEST_PATTERN: usize = 1 << 20;
 
 /// One text or several.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,20 +31,6 @@ impl ParamType for Texts {
     }
 }
 
-/// Compiles a pattern of `reads: { stdout }`. The error is a phrase.
-pub fn compile_pattern(text: &str) -> Result<Regex, String> {
-    let compiled = RegexBuilder::new(text).size_limit(LARGEST_PATTERN).build();
-    let regex = compiled.map_err(|error| {
-        let error = error.to_string();
-        let reason = error.lines().last().unwrap_or_default().trim();
-        reason.trim_start_matches("error: ").to_owned()
-    })?;
-    if regex.capture_names().flatten().all(|name| STEP_NAMES.contains(&name)) {
-        return Err("no group has the name of a metric".into());
-    }
-    Ok(regex)
-}
-
 impl Command {
     /// The sources in `reads`, each as its kind and its path or pattern.
     pub fn sources(&self) -> impl Iterator<Item = (&str, &str)> {
@@ -61,9 +43,9 @@ impl Command {
             let (message, advice) = if !KINDS.contains(&kind) {
                 (format!("`reads` does not know `{kind}`"), format!("use {}", KINDS.join(", ")))
             } else if kind == "stdout" {
-                let Err(reason) = compile_pattern(place) else { continue };
+                let Err(reason) = Pattern::new(place) else { continue };
                 let advice =
-                    "write a regular expression with named groups, for example `step (?<step>\\d+) loss (?<loss>\\S+)`";
+                    "write a regular expression with `{NAME}` for each number, for example `step {step} .*loss {loss}`";
                 (format!("`reads` has a pattern that cannot be used: {reason}"), advice.into())
             } else if Inside::from_value(&Value::Text(place.to_owned())).is_none() && place != "." {
                 let message = format!("`reads` names `{place}`, which is not inside the job's folder");
@@ -73,19 +55,5 @@ impl Command {
             };
             conflicts.push(Conflict { params: vec!["reads"], message, advice });
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn patterns_are_checked() {
-        let regex = compile_pattern(r"step (?<step>\d+) .*loss (?<loss>[\d.]+)").unwrap();
-        assert_eq!(&regex.captures("step 3 of 9 loss 2.5").unwrap()["loss"], "2.5");
-        assert_eq!(compile_pattern("(?<loss>").unwrap_err(), "unclosed group");
-        assert_eq!(compile_pattern(r"loss (\d+)").unwrap_err(), "no group has the name of a metric");
-        assert!(compile_pattern(r"(?<x>\w{1,1000}){1000}").unwrap_err().contains("size limit"));
     }
 }

@@ -39,10 +39,6 @@ pub struct GptSubject<B: Compute> {
     spans: Vec<Span>,
 }
 
-/// Factors of the loss to try before a pass counts as impossible: halving goes from the first one to below the smallest
-/// number of half precision.
-const FACTORS: u32 = 48;
-
 impl<B: Compute> GptSubject<B> {
     /// `network` on `data`.
     pub fn new(
@@ -146,18 +142,14 @@ impl<B: Compute> Subject<B> for GptSubject<B> {
         let mut gradients = match self.scale {
             None => self.pass(&batch, requested, 1.0)?,
             Some(mut scale) => {
-                let mut found = None;
-                for _ in 0..FACTORS {
+                let found = loop {
                     let gradients = self.pass(&batch, requested, scale.factor())?;
-                    found = scale.unscale(gradients)?;
-                    if found.is_some() {
-                        break;
+                    if let Some(found) = scale.unscale(gradients)? {
+                        break found;
                     }
-                }
+                };
                 self.scale = Some(scale);
-                found.ok_or_else(|| {
-                    LabError::diverged("gradient", f64::NAN, "in a pass, for all factors of the loss".into())
-                })?
+                found
             }
         };
         Ok(self.tensors.iter().map(|tensor| gradients[tensor.parameter].take()).collect())

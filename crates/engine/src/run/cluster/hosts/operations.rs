@@ -21,9 +21,9 @@ use crate::{
         self, Connection, HostError, HostEvent, Hosted, Probe, Project, StartJob, Started, Stop, Submitter, Target,
         declared_env,
     },
-    plan::{SerializedJob, project_of},
+    plan::{CodeFile, Digests, SerializedJob, project_of},
     recipe::executor::ssh::SshHost,
-    record::Key,
+    record::{FILE_ELSEWHERE, Key, ReadSet, text_path},
     run::{RunFolder, cluster::CancelScope, job_specs, slots::Lease},
     store::{Pending, Store, TransferError},
 };
@@ -101,6 +101,7 @@ fn hosted(shared: &Shared, sending: &Sending) -> Result<Hosted, String> {
     let mut spec = job_specs::read_at(folder.path(), *at).map_err(|error| error.to_string())?;
     spec.resources.cpus = Some(sending.lease.cpus);
     let project = project(shared, &spec)?;
+    is_planned(shared, &spec, &project)?;
     hosts::hosted(spec, &project, &shared.store, &shared.folder).map_err(|error| error.to_string())
 }
 
@@ -154,11 +155,13 @@ pub(super) fn collect(shared: &Arc<Shared>, connection: &Connection, found: &Fou
         Err(error) if error.is_away() => return tell(Collected::Away, Some(claim)),
         Err(error) => return tell(later(error.to_string()), Some(claim)),
     }
-    let stored = std::fs::File::open(file.path())
-        .map_err(TransferError::from)
-        .and_then(|archive| shared.store.import_claimed(std::io::BufReader::new(archive), claim));
+    let stored = std::fs::File::open(file.path()).map_err(TransferError::from).and_then(|archive| {
+        let is_wanted = |set: &ReadSet| is_of_project(shared, key, set, &connection.target().host);
+        shared.store.import_claimed(std::io::BufReader::new(archive), claim, is_wanted)
+    });
     match stored {
         Ok(()) => tell(Collected::Stored, None),
+        Err(TransferError::Unwanted(reason)) => tell(Collected::Nothing(reason), None),
         Err(error @ (TransferError::Damaged(..) | TransferError::Foreign(_))) if found.damaged + 1 >= DAMAGED => {
             tell(Collected::Nothing(error.to_string()), None);
         }
@@ -171,6 +174,39 @@ pub(super) fn collect(shared: &Arc<Shared>, connection: &Connection, found: &Fou
         Err(error) => return tell(later(error.to_string()), None),
     }
     forget(shared, connection, key);
+}
+
+/// Checks that a job has read the files that were sent. Those of a job that an earlier process has sent are compared at the end
+/// of the run, with all others.
+fn is_of_project(shared: &Shared, key: Key, set: &ReadSet, host: &str) -> Result<(), String> {
+    let place = shared.state().tasks.get(&key).map(|task| (task.run.clone(), task.at));
+    let Some((run, at)) = place else { return Ok(()) };
+    let folder = RunFolder::named(&shared.opening.results, &run);
+    let spec = job_specs::read_at(folder.path(), at).map_err(|error| error.to_string())?;
+    let folder = spec.project.clone().unwrap_or_else(|| project_of(&shared.folder));
+    let Some(project) = lock(&shared.projects).get(&folder).cloned() else { return Ok(()) };
+    for (name, file) in set.files.iter().filter(|(name, _)| !name.starts_with(FILE_ELSEWHERE)) {
+        if project.file(&text_path(name)).is_none_or(|sent| sent != file.digest) {
+            return Err(format!("it read another `{name}` on {host} than was sent there; run again"));
+        }
+    }
+    Ok(())
+}
+
+/// Checks that the files that are sent are those that a job was planned with.
+fn is_planned(shared: &Shared, spec: &SerializedJob, project: &Project) -> Result<(), String> {
+    let (Some(folder), Some(code)) = (&spec.project, &spec.identity.code) else { return Ok(()) };
+    let base = spec.identity.base_key().map_err(|error| error.to_string())?;
+    let mut digests = Digests::open(shared.store.digests());
+    let (now, planned) = shared.store.manifests().resolve(base, folder.clone(), &mut digests);
+    let is_sent = |file: &CodeFile| {
+        let sent = project.file(&text_path(&file.path));
+        sent.is_none_or(|sent| sent == file.digest)
+    };
+    if now.as_ref() != Some(code) || !planned.files.iter().all(is_sent) {
+        return Err("the code of the project changed after the job was planned; run again".to_owned());
+    }
+    Ok(())
 }
 
 /// Removes what a job has left on a host.

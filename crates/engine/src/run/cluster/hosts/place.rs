@@ -23,6 +23,8 @@ pub(super) struct Wants {
     all: Demand,
     /// Cores, if it says so.
     cpus: Option<usize>,
+    /// The default resources.
+    usual: run::Usual,
 }
 
 /// A host, or this machine.
@@ -61,18 +63,20 @@ impl Wants {
         const MOST: usize = 1 << 12;
         let limits = Limits { cpus: MOST, gpus: MOST, gpu_memory: Vec::new(), memory: u64::MAX, jobs: MOST };
         // How much memory earlier jobs have used says nothing about the GPUs of another machine.
-        Self { all: run::demand(job, &limits, &GpuHistory::default()), cpus: job.resources.cpus }
+        let (all, usual) = (run::demand(job, &limits, &GpuHistory::default()), run::Usual::of(job));
+        Self { all, cpus: job.resources.cpus, usual }
     }
 
     #[cfg(test)]
     pub(super) fn asking(all: Demand) -> Self {
-        Self { cpus: Some(all.cpus), all }
+        Self { cpus: Some(all.cpus), all, usual: run::Usual { cpus: None, gpus: None } }
     }
 
     /// The resources that it takes where there are these, if it may take all that it asks for.
     fn demand(&self, limits: &Limits) -> Demand {
-        let own = || run::cores(&limits.clamp(self.all), limits).max(1);
-        Demand { cpus: self.cpus.unwrap_or_else(own), ..self.all }
+        let all = Demand { gpus: self.usual.gpus.map_or(self.all.gpus, |most| most.min(limits.gpus)), ..self.all };
+        let own = || self.usual.cores(&limits.clamp(all), limits).max(1);
+        Demand { cpus: self.cpus.unwrap_or_else(own), ..all }
     }
 }
 

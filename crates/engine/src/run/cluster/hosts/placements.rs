@@ -10,6 +10,7 @@ use fs_err as fs;
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    host::replaced::{Outlives, Readers, replace},
     recipe::executor::ssh::SshHost,
     record::Key,
     run::{RunFolder, cluster::BatchId},
@@ -99,14 +100,10 @@ impl Placement {
     }
 }
 
-/// Writes a file so that others see all of it or nothing.
+/// Replaces a file, in a folder that is made if it is missing.
 pub(super) fn write_aside(path: &Path, text: &[u8]) -> io::Result<()> {
-    let folder = path.parent().unwrap_or(Path::new("."));
-    fs::create_dir_all(folder)?;
-    let mut file = tempfile::NamedTempFile::new_in(folder)?;
-    file.write_all(text)?;
-    file.persist(path).map_err(|error| error.error)?;
-    Ok(())
+    fs::create_dir_all(path.parent().unwrap_or(Path::new(".")))?;
+    replace(path, text, Readers::Owner, Outlives::Process)
 }
 
 /// The journal of a job here, which what its host says is appended to.

@@ -3,9 +3,11 @@
 use std::{collections::HashSet, sync::Arc};
 
 use fs_err as fs;
+use sweep_job::{Failure, FailureKind};
 
 use super::{JobId, Run, Stage};
 use crate::{
+    plan::Digests,
     record::Key,
     run::{
         RunFolder,
@@ -99,7 +101,12 @@ impl Run<'_, '_> {
             return;
         }
         match exchange.bring(self.session.store, key) {
-            Ok(true) => drop(self.afar.as_mut().map(|afar| afar.there.insert(key))),
+            Ok(true) => {
+                if let Some(afar) = &mut self.afar {
+                    afar.there.insert(key);
+                }
+                self.refuse_other_code(job);
+            }
             Ok(false) => {}
             Err(reason) => {
                 let label = self.session.plan.job(JobId::new(job)).label.to_string();
@@ -109,5 +116,24 @@ impl Run<'_, '_> {
                 }
             }
         }
+    }
+
+    /// Takes back the record of a job whose program has read other files than are here: what is in the image of its machine need
+    /// not be this project.
+    fn refuse_other_code(&mut self, job: usize) {
+        let (plan, store, id) = (self.session.plan, self.session.store, JobId::new(job));
+        let key = self.session.key(job);
+        let (mut manifests, mut digests) = (store.manifests(), Digests::open(store.digests()));
+        if plan.job(id).code.is_none() || !plan.has_other_code(id, &mut manifests, &mut digests) {
+            return;
+        }
+        let file = plan.changed_file(id, &mut manifests, &mut digests);
+        let file = file.map_or_else(|| "a file".to_owned(), |file| format!("`{file}`"));
+        let message = format!(
+            "its program read another {file} on its machine than is here; bring the project in its image up to date"
+        );
+        // Where that fails, the plan passes it over.
+        let _ = store.condemn(key, || true);
+        self.jobs[job].last = Some((0.0, Failure { kind: FailureKind::Changed, message }));
     }
 }

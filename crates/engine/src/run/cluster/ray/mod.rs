@@ -26,6 +26,7 @@ use super::{
     job_tag, script,
 };
 use crate::{
+    format::quoted_path,
     host::finding::Finding,
     recipe::executor::ray::{Ray, check_address},
 };
@@ -71,11 +72,10 @@ impl RayJobs {
     /// The request for a job.
     fn request(&self, job: &BatchJob<'_>, label: &str) -> std::io::Result<Map<String, Value>> {
         let (script, _) = script::write(job)?;
-        let quoted = |path: &std::path::Path| format!("'{}'", path.display().to_string().replace('\'', r"'\''"));
         let mut request = Map::new();
         let mut set = |name: &str, value: Value| drop(request.insert(name.to_owned(), value));
         // Ray's own log of the job is on the machine that runs it.
-        set("entrypoint", json!(format!("exec /bin/sh {} >>{} 2>&1", quoted(&script), quoted(&job.output))));
+        set("entrypoint", json!(format!("exec /bin/sh {} >>{} 2>&1", quoted_path(&script), quoted_path(&job.output))));
         set("submission_id", json!(label));
         set("metadata", json!({ "job_submission_id": label, "sweep": job.tag }));
         set("entrypoint_num_cpus", json!(job.request.cpus));

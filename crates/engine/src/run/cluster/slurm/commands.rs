@@ -3,16 +3,17 @@
 
 use std::{
     collections::BTreeMap,
-    io::{self, Read, Write as _},
-    process::{Command, ExitStatus, Stdio},
-    thread,
+    io,
+    process::Command,
     time::{Duration, Instant},
 };
 
 use rustix::process::geteuid;
 
-use crate::host::threads::refused;
-use crate::run::cluster::{BatchId, QueuedJob, QueuedState, Refusal};
+use crate::{
+    host::ask::{Answer, Children, Limits, converse},
+    run::cluster::{BatchId, QueuedJob, QueuedState, Refusal},
+};
 
 /// Time limit of a command. With its controller gone, `sinfo` hangs, and `sbatch` gives up after 9 s.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -33,13 +34,6 @@ pub(crate) struct End {
     pub(crate) signal: Option<i32>,
     pub(crate) reason: String,
     pub(crate) nodes: String,
-}
-
-/// A command's end.
-struct Answer {
-    status: Option<ExitStatus>,
-    out: String,
-    complaint: String,
 }
 
 /// The state that a word of Slurm means.
@@ -65,13 +59,14 @@ impl Client {
         let mut command = slurm("sbatch");
         command.args(["--parsable", "--job-name", &self.name]).args(arguments);
         let answer = run(command, Some(script)).map_err(|error| Refusal::No(format!("sbatch: {error}")))?;
-        if !answer.status.is_some_and(|status| status.success()) {
+        if !answer.succeeded() {
             return Err(refusal(&answer));
         }
         // `ID`, or `ID;CLUSTER`.
-        let id = answer.out.trim().split(';').next().and_then(|id| id.trim().parse::<u64>().ok());
-        id.map(BatchId::from)
-            .ok_or_else(|| Refusal::Unreachable(format!("sbatch answered {:?}, which is not a job", answer.out.trim())))
+        let id = answer.out().trim().split(';').next().and_then(|id| id.trim().parse::<u64>().ok());
+        id.map(BatchId::from).ok_or_else(|| {
+            Refusal::Unreachable(format!("sbatch answered {:?}, which is not a job", answer.out().trim()))
+        })
     }
 
     /// All jobs of this name that Slurm still knows, ended ones included.
@@ -81,8 +76,8 @@ impl Client {
         command.args(["-h", "-u", &user, "-n", &self.name, "-t", "all", "-o", "%A|%T|%r|%k"]);
         let answer = run(command, None).map_err(|error| format!("squeue: {error}"))?;
         match answer.status {
-            Some(status) if status.success() => Ok(answer.out.lines().filter_map(seen).collect()),
-            Some(_) => Err(format!("squeue: {}", answer.last_words())),
+            Some(status) if status.success() => Ok(answer.out().lines().filter_map(seen).collect()),
+            Some(_) => Err(format!("squeue: {}", last_words(&answer))),
             None => Err(format!("squeue does not answer within {} s", PATIENCE.as_secs())),
         }
     }
@@ -98,8 +93,8 @@ impl Client {
             command.args(chunk.iter().map(BatchId::as_str));
             let answer = run(command, None).map_err(|error| format!("scancel: {error}"))?;
             // Of jobs that have ended meanwhile it complains; those need nothing.
-            if !answer.status.is_some_and(|status| status.success()) && is_unreachable(&answer) {
-                return Err(format!("scancel: {}", answer.last_words()));
+            if !answer.succeeded() && is_unreachable(&answer) {
+                return Err(format!("scancel: {}", last_words(&answer)));
             }
         }
         Ok(())
@@ -119,17 +114,17 @@ impl Client {
     pub(crate) fn end(&self, id: &BatchId) -> Option<End> {
         let mut command = slurm("scontrol");
         command.args(["show", "job", "-o", id.as_str()]);
-        let answer = run(command, None).ok().filter(|answer| answer.status.is_some_and(|status| status.success()))?;
-        Some(end(&answer.out))
+        let answer = run(command, None).ok().filter(Answer::succeeded)?;
+        Some(end(&answer.out()))
     }
 
     /// The state of a job that the queue has forgotten, where there is an accounting that remembers.
     pub(crate) fn remembered(&self, id: &BatchId) -> Option<QueuedState> {
         let mut command = slurm("sacct");
         command.args(["-n", "-X", "-P", "-o", "State", "-j", id.as_str()]);
-        let answer = run(command, None).ok().filter(|answer| answer.status.is_some_and(|status| status.success()))?;
+        let answer = run(command, None).ok().filter(Answer::succeeded)?;
         // `CANCELLED by 1000`.
-        answer.out.lines().next()?.split_whitespace().next().map(state)
+        answer.out().lines().next()?.split_whitespace().next().map(state)
     }
 }
 
@@ -137,7 +132,7 @@ impl Client {
 pub(crate) fn is_here() -> bool {
     let mut command = slurm("sbatch");
     command.arg("--version");
-    run(command, None).is_ok_and(|answer| answer.status.is_some_and(|status| status.success()))
+    run(command, None).is_ok_and(|answer| answer.succeeded())
 }
 
 /// One of Slurm's commands. In a job its own environment would be taken for wishes for the next one.
@@ -154,16 +149,13 @@ fn slurm(program: &str) -> Command {
     command
 }
 
-impl Answer {
-    fn last_words(&self) -> String {
-        let last = self.complaint.lines().rev().map(str::trim).find(|line| !line.is_empty());
-        let text = last.unwrap_or("it ended without a word");
-        ["sbatch: error: ", "squeue: error: ", "scancel: error: "]
-            .iter()
-            .find_map(|prefix| text.strip_prefix(prefix))
-            .unwrap_or(text)
-            .to_owned()
-    }
+fn last_words(answer: &Answer) -> String {
+    let text = answer.last_words().unwrap_or("it ended without a word");
+    ["sbatch: error: ", "squeue: error: ", "scancel: error: "]
+        .iter()
+        .find_map(|prefix| text.strip_prefix(prefix))
+        .unwrap_or(text)
+        .to_owned()
 }
 
 fn refusal(answer: &Answer) -> Refusal {
@@ -228,50 +220,8 @@ fn end(text: &str) -> End {
 
 /// Runs a command to its end, or for as long as it may take.
 fn run(mut command: Command, input: Option<&str>) -> io::Result<Answer> {
-    command.stdin(if input.is_some() { Stdio::piped() } else { Stdio::null() });
-    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
-    if let (Some(mut stdin), Some(input)) = (child.stdin.take(), input) {
-        // One that does not read says why on standard error.
-        let _ = stdin.write_all(input.as_bytes());
-    }
-    let (out, complaint) = (child.stdout.take(), child.stderr.take());
-    thread::scope(|scope| {
-        let reader = || thread::Builder::new();
-        let readers = reader()
-            .spawn_scoped(scope, move || text(out))
-            .and_then(|out| Ok((out, reader().spawn_scoped(scope, move || text(complaint))?)));
-        let (out, complaint) = match readers {
-            Ok(readers) => readers,
-            Err(error) => {
-                child.kill()?;
-                child.wait()?;
-                return Err(refused(error));
-            }
-        };
-        let until = Instant::now() + PATIENCE;
-        let mut pause = Duration::from_micros(500);
-        let status = loop {
-            if let Some(status) = child.try_wait()? {
-                break Some(status);
-            }
-            if Instant::now() >= until {
-                child.kill()?;
-                child.wait()?;
-                break None;
-            }
-            thread::sleep(pause);
-            pause = (pause * 2).min(Duration::from_millis(20));
-        };
-        Ok(Answer { status, out: out.join().unwrap_or_default(), complaint: complaint.join().unwrap_or_default() })
-    })
-}
-
-fn text(from: Option<impl Read>) -> String {
-    let mut bytes = Vec::new();
-    if let Some(mut from) = from {
-        let _ = from.read_to_end(&mut bytes);
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
+    let limits = Limits { most: usize::MAX, until: Instant::now() + PATIENCE, children: Children::Left };
+    converse(&mut command, input.map(|input| input.as_bytes().to_vec()), limits)
 }
 
 #[cfg(test)]
@@ -308,7 +258,13 @@ mod tests {
 
     #[test]
     fn refusals_are_told_apart() {
-        let answer = |complaint: &str| Answer { status: None, out: String::new(), complaint: complaint.to_owned() };
+        let answer = |complaint: &str| Answer {
+            status: None,
+            text: Vec::new(),
+            bytes: 0,
+            digest: blake3::hash(b""),
+            complaint: complaint.to_owned(),
+        };
         let failed = |complaint: &str| {
             let status = Command::new("false").status().ok();
             refusal(&Answer { status, ..answer(complaint) })

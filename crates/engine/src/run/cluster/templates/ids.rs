@@ -10,7 +10,11 @@ use std::{
 use fs_err as fs;
 use serde::{Deserialize, Serialize};
 
-use crate::{recipe::executor::batch::CommandTemplates, run::cluster::BatchId};
+use crate::{
+    host::replaced::{Outlives, Readers, replace},
+    recipe::executor::batch::CommandTemplates,
+    run::cluster::BatchId,
+};
 
 /// Size above which the file of tags is written anew, in bytes.
 const LARGE: u64 = 4 << 20;
@@ -49,7 +53,8 @@ impl Kept {
         if self.templates().as_ref() == Some(templates) {
             return Ok(());
         }
-        replace(&self.templates_file(), &serde_json::to_vec(templates)?)
+        fs::create_dir_all(&self.0)?;
+        replace(&self.templates_file(), &serde_json::to_vec(templates)?, Readers::Owner, Outlives::Machine)
     }
 
     /// The tags of submitted jobs. A line that a crash has cut is left out.
@@ -82,19 +87,8 @@ impl Kept {
             text += &serde_json::to_string(&Line { id: BatchId::from(id), tag })?;
             text.push('\n');
         }
-        replace(&self.tags_file(), text.as_bytes())
+        replace(&self.tags_file(), text.as_bytes(), Readers::Owner, Outlives::Machine)
     }
-}
-
-/// Writes a file aside and renames it.
-fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let folder = path.parent().unwrap_or(Path::new("."));
-    fs::create_dir_all(folder)?;
-    let mut file = tempfile::NamedTempFile::new_in(folder)?;
-    file.write_all(bytes)?;
-    file.as_file().sync_all()?;
-    file.persist(path).map_err(|error| error.error)?;
-    Ok(())
 }
 
 #[cfg(test)]

@@ -22,7 +22,7 @@ use super::{
     Work, job_tag, script,
 };
 use crate::{
-    host::ask::{self, Conversation},
+    host::ask::{self, Answer, Children, Limits},
     recipe::executor::batch::{Argument, CommandTemplates, Phase, whole_word},
 };
 
@@ -104,27 +104,29 @@ impl Templates {
     }
 
     /// Runs a command to its end.
-    fn run(&self, words: &[String], input: Option<&str>) -> Result<Conversation, String> {
+    fn run(&self, words: &[String], input: Option<&str>) -> Result<Answer, String> {
         let Some((program, arguments)) = words.split_first() else { return Err("the command is empty".to_owned()) };
         let mut command = Command::new(program);
         // Words in the language of the texts that are looked for.
         command.args(arguments).env("LC_ALL", "C");
         let patience = self.commands.patience.unwrap_or(PATIENCE);
-        let said = ask::converse(&mut command, input, LONGEST, Instant::now() + patience);
+        // A command may start a service that goes on.
+        let limits = Limits { most: LONGEST, until: Instant::now() + patience, children: Children::Left };
+        let said = ask::converse(&mut command, input.map(|input| input.as_bytes().to_vec()), limits);
         let said = said.map_err(|error| format!("{program}: {error}"))?;
         if said.status.is_none() {
             return Err(format!("{program} does not answer within {} s", patience.as_secs_f64()));
         }
-        if !said.whole {
+        if !said.is_whole() {
             return Err(format!("the answer of {program} is longer than {} MiB", LONGEST >> 20));
         }
         Ok(said)
     }
 
     /// True if a command has failed because the system does not answer.
-    fn is_unreachable(&self, said: &Conversation) -> bool {
+    fn is_unreachable(&self, said: &Answer) -> bool {
         let found = |text: &str| self.patterns.unreachable.as_ref().is_some_and(|regex| regex.is_match(text));
-        !said.succeeded() && (found(&said.complaint) || found(&said.out))
+        !said.succeeded() && (found(&said.complaint) || found(&said.out()))
     }
 
     /// The fields that all commands have.
@@ -280,9 +282,10 @@ impl Cluster for Templates {
                 (false, false) => Refusal::No(complaint),
             });
         }
-        let id = self.patterns.id.as_ref().and_then(|id| id.captures(&said.out)).and_then(|found| found.get(1));
+        let out = said.out();
+        let id = self.patterns.id.as_ref().and_then(|id| id.captures(&out)).and_then(|found| found.get(1));
         let Some(id) = id.map(|id| id.as_str()).filter(|id| is_id(id)) else {
-            let out: String = said.out.trim().chars().take(200).collect();
+            let out: String = out.trim().chars().take(200).collect();
             return Err(Refusal::Unreachable(format!("{} answered {out:?}, in which there is no job", words[0])));
         };
         let id = BatchId::from(id.to_owned());
@@ -301,7 +304,7 @@ impl Cluster for Templates {
         if !said.succeeded() && !nothing {
             return Err(format!("{}: {}", words[0], last_words(&said)));
         }
-        let (jobs, known) = self.jobs_in(&said.out)?;
+        let (jobs, known) = self.jobs_in(&said.out())?;
         if !self.labels {
             let all: HashSet<String> = jobs.iter().map(|job| job.id.to_string()).collect();
             // A file that is larger than necessary does no harm.
@@ -345,9 +348,10 @@ impl Cluster for Templates {
         }
         let fields: Fields = [("id".to_owned(), id.to_string())].into();
         let words = words(&self.commands.history, &fields, &[]).ok()?;
-        let said = self.run(&words, None).ok().filter(Conversation::succeeded)?;
+        let said = self.run(&words, None).ok().filter(Answer::succeeded)?;
         // The last one is that of this job, where numbers are given out again.
-        let found = self.patterns.ended.as_ref()?.captures_iter(&said.out).last()?;
+        let out = said.out();
+        let found = self.patterns.ended.as_ref()?.captures_iter(&out).last()?;
         let group = |name| found.name(name).map(|group| group.as_str().trim());
         let exit: Option<i32> = group("exit").and_then(|exit| exit.parse().ok());
         let phase = group("state").and_then(|word| self.patterns.phase(word));
@@ -406,14 +410,14 @@ fn missing(templates: &CommandTemplates) -> Option<String> {
 }
 
 /// All that a command complained of, in one line.
-fn complaint(said: &Conversation) -> String {
-    let lines = said.complaint.lines().chain(said.out.lines()).map(str::trim).filter(|line| !line.is_empty());
+fn complaint(said: &Answer) -> String {
+    let out = said.out();
+    let lines = said.complaint.lines().chain(out.lines()).map(str::trim).filter(|line| !line.is_empty());
     let lines: Vec<&str> = lines.take(5).collect();
     let text = if lines.is_empty() { "it failed without a word".to_owned() } else { lines.join("; ") };
     text.chars().take(400).collect()
 }
 
-fn last_words(said: &Conversation) -> String {
-    let last = said.complaint.lines().rev().map(str::trim).find(|line| !line.is_empty());
-    last.unwrap_or("it ended without a word").chars().take(400).collect()
+fn last_words(said: &Answer) -> String {
+    said.last_words().unwrap_or("it ended without a word").chars().take(400).collect()
 }

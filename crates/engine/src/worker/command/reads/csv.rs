@@ -2,13 +2,21 @@
 
 use std::{io, path::PathBuf};
 
+use sweep_job::tasks::Number;
+
 use super::{
-    super::report::{Appended, Follower, Line, Series},
-    step_column,
+    super::{
+        report::{Appended, Follower, Line, Series},
+        words::looks_like_number,
+    },
+    step_column, unread,
 };
+use crate::format::shortened;
 
 /// Longest row, in bytes, if it has several lines.
 const LONGEST_ROW: usize = 1 << 20;
+/// Longest part of a cell that is quoted, in characters.
+const QUOTED: usize = 40;
 
 /// Follower of a file.
 pub(super) struct Csv {
@@ -20,8 +28,8 @@ pub(super) struct Csv {
 #[derive(Default)]
 struct Table {
     separator: u8,
-    /// Names of the columns.
-    columns: Vec<String>,
+    /// Names of the columns, and if they have had a number.
+    columns: Vec<(String, bool)>,
     /// The place of the column with the step.
     step: Option<usize>,
     /// Number of rows.
@@ -46,12 +54,19 @@ impl Follower for Csv {
         self.lines.rest(&mut |line| self.table.line(&line, sink));
         Ok(())
     }
+
+    fn silence(&self, series: &Series) -> Vec<String> {
+        unread("csv", &self.lines, series)
+    }
 }
 
 impl Table {
     fn line(&mut self, line: &Line<'_>, sink: &mut Series) {
         let line = match line {
-            Line::Anew => return *self = Self::default(),
+            Line::Anew => {
+                *self = Self::default();
+                return sink.restart();
+            }
             Line::Whole(line) => line.strip_suffix(b"\r").unwrap_or(line),
             Line::TooLong => return sink.once("line", || "a line of the CSV file is too long: skipped".into()),
         };
@@ -77,21 +92,37 @@ impl Table {
     fn row(&mut self, row: &[u8], sink: &mut Series) {
         if self.columns.is_empty() {
             self.separator = separator(row);
-            return self.header(fields(row, self.separator));
+            return self.header(fields(row, self.separator), sink);
         }
         let cells = fields(row, self.separator);
         // A program that adds a column writes the header again.
-        let known = |cell: &String| self.columns.contains(cell);
-        if cells.iter().any(known) && cells.iter().all(|cell| cell.trim().parse::<f64>().is_err()) {
-            return self.header(cells);
+        let known = |cell: &String| self.columns.iter().any(|(name, _)| name == cell);
+        if cells.iter().any(known) && cells.iter().all(|cell| Number::parse(cell).is_none()) {
+            return self.header(cells, sink);
         }
         self.rows += 1;
+        if cells.iter().skip(self.columns.len()).any(|cell| !cell.trim().is_empty()) {
+            let (cells, columns, row) = (cells.len(), self.columns.len(), self.rows);
+            return sink.once("cells", || {
+                format!("row {row} of the CSV file has {cells} cells and its header {columns}: row skipped; a number has a decimal point, no comma")
+            });
+        }
         let step = match self.step.and_then(|place| cells.get(place)) {
-            Some(cell) => match whole(cell) {
+            Some(cell) => match Number::parse(cell).and_then(Number::step) {
                 Some(step) => step,
+                None if self.rows == 1 && Number::parse(cell).is_some() => {
+                    self.step = None;
+                    sink.once("step", || {
+                        format!(
+                            "the step `{}` in the CSV file is no integer from 0: rows are counted in its place",
+                            cell.trim()
+                        )
+                    });
+                    self.rows
+                }
                 None => {
-                    let cell = cell.chars().take(40).collect::<String>();
                     let text = || {
+                        let cell = shortened(cell, QUOTED);
                         format!("the step `{}` in the CSV file is no integer from 0: row skipped", cell.escape_debug())
                     };
                     return sink.once("step", text);
@@ -100,20 +131,38 @@ impl Table {
             None => self.rows,
         };
         sink.at(step);
-        for (place, (name, cell)) in self.columns.iter().zip(&cells).enumerate() {
+        let row = self.rows;
+        for (place, ((name, is_number), cell)) in self.columns.iter_mut().zip(&cells).enumerate() {
             if Some(place) == self.step || name.is_empty() {
                 continue;
             }
-            // An empty cell is no value, and neither is a text.
-            if let Ok(value) = cell.trim().parse::<f64>() {
-                sink.point(step, name, value, None);
+            match Number::parse(cell) {
+                Some(number) => {
+                    *is_number = true;
+                    sink.point(step, name, number.value, number.unit);
+                }
+                // An empty cell is no value, and neither is a text.
+                None if !cell.trim().is_empty() && (*is_number || looks_like_number(cell.trim())) => {
+                    sink.once(&format!("text of {name}"), || {
+                        let cell = shortened(cell, QUOTED);
+                        format!(
+                            "`{name}` is `{}` in row {row} of the CSV file, which is no number: no value",
+                            cell.escape_debug()
+                        )
+                    });
+                }
+                None => {}
             }
         }
     }
 
-    fn header(&mut self, columns: Vec<String>) {
-        self.columns = columns.into_iter().map(|name| name.trim().trim_start_matches('\u{feff}').to_owned()).collect();
-        self.step = step_column(|| self.columns.iter().map(String::as_str));
+    fn header(&mut self, columns: Vec<String>, sink: &mut Series) {
+        let names = columns.into_iter().map(|name| name.trim().trim_start_matches('\u{feff}').to_owned());
+        self.columns = names.map(|name| (name, false)).collect();
+        if self.columns.iter().all(|(name, _)| Number::parse(name).is_some()) {
+            sink.once("header", || "the first line of the CSV file has numbers in place of names of columns".into());
+        }
+        self.step = step_column(|| self.columns.iter().map(|(name, _)| name.as_str()));
     }
 }
 
@@ -143,15 +192,6 @@ fn fields(row: &[u8], separator: u8) -> Vec<String> {
     fields.into_iter().map(|field| String::from_utf8_lossy(&field).into_owned()).collect()
 }
 
-/// A step: `100`, or `100.0` as pandas writes it.
-fn whole(cell: &str) -> Option<u64> {
-    let cell = cell.trim();
-    let whole = cell
-        .split_once('.')
-        .map_or(cell, |(whole, rest)| if rest.bytes().all(|byte| byte == b'0') { whole } else { "" });
-    whole.parse().ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -160,9 +200,5 @@ mod tests {
     fn quoted_fields_are_whole() {
         assert_eq!(fields(br#"a,"b,c","d""e",,f"#, b','), ["a", "b,c", "d\"e", "", "f"]);
         assert_eq!((separator(b"a;b;c,d"), separator(b"a\tb"), separator(b"a,b")), (b';', b'\t', b','));
-        assert_eq!(
-            (whole("100"), whole(" 7.0 "), whole("7.5"), whole("-1"), whole("")),
-            (Some(100), Some(7), None, None, None)
-        );
     }
 }

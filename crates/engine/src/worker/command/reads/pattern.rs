@@ -1,72 +1,173 @@
-//! Numbers in lines of standard output, by regular expressions with named groups.
+//! Numbers in lines of output, by patterns.
 
 use std::{
     io,
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
+    thread,
+    time::{Duration, Instant},
 };
 
-use regex::Regex;
-use sweep_job::tasks::STEP_NAMES;
+use sweep_job::tasks::{Found, Pattern, Reading};
 
-use super::super::report::{Follower, Series};
+use super::super::{
+    program::Output,
+    report::{Follower, Series},
+};
+use crate::format::shortened;
 
-/// Matches that wait for the next look. A program that writes more meanwhile loses some.
+/// Matches that wait for the next look. A program that writes more meanwhile waits for that.
 const MOST_WAITING: usize = 100_000;
-
-/// A match: its step, if it has one, and its values.
-type Found = (Option<u64>, Vec<(Arc<str>, f64)>);
+/// Longest wait of a program, which could only be due to a disk that does not answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Longest part of a line that is quoted, in characters.
+const QUOTED: usize = 80;
 
 /// The patterns of a job: the part that hears lines.
 #[derive(Clone, Default)]
-pub(in super::super) struct Patterns(Vec<Pattern>);
+pub(in super::super) struct Patterns(Vec<Arc<Heard>>);
 
-#[derive(Clone)]
-struct Pattern {
-    regex: Regex,
-    /// The group with the step.
-    step: Option<Arc<str>>,
-    /// The other groups.
-    names: Vec<Arc<str>>,
-    waiting: Arc<Mutex<Vec<Found>>>,
-    lost: Arc<AtomicU64>,
+struct Heard {
+    text: String,
+    pattern: Pattern,
+    waiting: Mutex<Vec<(Output, Found)>>,
+    lost: AtomicU64,
+    /// Number of lines without a match.
+    others: AtomicU64,
+    /// True if the rest of a line was not read.
+    is_cut: AtomicBool,
 }
 
-/// Follower of a pattern.
+/// Follower of a pattern. It reads standard output, and standard error if standard output has no match.
 pub(super) struct Matches {
-    pattern: Pattern,
+    heard: Arc<Heard>,
+    /// Number of matches of the output that counts.
     count: u64,
+    /// The output that counts, as far as there are matches, and what was known before its first one.
+    of: Option<Output>,
+    before: Option<Series>,
 }
 
 impl Patterns {
     /// Adds a pattern, and answers its follower.
-    pub(super) fn add(&mut self, regex: Regex) -> Matches {
-        let mut names: Vec<Arc<str>> = regex.capture_names().flatten().map(Arc::from).collect();
-        let place = STEP_NAMES.iter().find_map(|step| names.iter().position(|name| &**name == *step));
-        let step = place.map(|place| names.remove(place));
-        let pattern = Pattern { regex, step, names, waiting: Arc::default(), lost: Arc::default() };
-        self.0.push(pattern.clone());
-        Matches { pattern, count: 0 }
+    pub(super) fn add(&mut self, text: &str, pattern: Pattern) -> Matches {
+        let heard = Arc::new(Heard {
+            text: text.to_owned(),
+            pattern,
+            waiting: Mutex::default(),
+            lost: AtomicU64::new(0),
+            others: AtomicU64::new(0),
+            is_cut: AtomicBool::new(false),
+        });
+        self.0.push(Arc::clone(&heard));
+        Matches { heard, count: 0, of: None, before: None }
     }
 
-    /// Hears a line.
-    pub(in super::super) fn hear(&self, line: &[u8]) {
+    /// Hears a line of an output; `is_cut` if it was longer.
+    pub(in super::super) fn hear(&self, output: Output, line: &[u8], is_cut: bool) {
         if self.0.is_empty() {
             return;
         }
         let line = String::from_utf8_lossy(line);
-        for pattern in &self.0 {
-            let Some(found) = pattern.regex.captures(&line) else { continue };
-            let number = |name: &Arc<str>| Some((Arc::clone(name), found.name(name)?.as_str().parse::<f64>().ok()?));
-            let step = pattern.step.as_ref().and_then(|name| found.name(name)?.as_str().parse().ok());
-            let values: Vec<_> = pattern.names.iter().filter_map(number).collect();
-            let mut waiting = pattern.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        for heard in &self.0 {
+            if is_cut {
+                heard.is_cut.store(true, Ordering::Relaxed);
+            }
+            match heard.pattern.find(&line) {
+                Some(found) => heard.add(output, found),
+                None if line.trim().is_empty() => {}
+                None => {
+                    heard.others.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+        }
+    }
+}
+
+impl Heard {
+    /// Adds a match, once there is room.
+    fn add(&self, output: Output, found: Found) {
+        let begun = Instant::now();
+        loop {
+            let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
             if waiting.len() < MOST_WAITING {
-                waiting.push((step, values));
-            } else {
-                pattern.lost.fetch_add(1, Ordering::Relaxed);
+                return waiting.push((output, found));
+            }
+            drop(waiting);
+            if begun.elapsed() > PATIENCE {
+                self.lost.fetch_add(1, Ordering::Relaxed);
+                return;
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// The pattern, for a notice.
+    fn shown(&self) -> String {
+        shortened(&self.text, QUOTED)
+    }
+}
+
+impl Matches {
+    /// True if the matches of this output count. Those of standard error do not, once standard output has one.
+    fn counts(&mut self, output: Output, sink: &mut Series) -> bool {
+        let shown = self.heard.shown();
+        match self.of {
+            Some(of) if of == output => true,
+            None => {
+                self.of = Some(output);
+                self.before = (output == Output::Err).then(|| sink.clone());
+                true
+            }
+            Some(Output::Out) => {
+                sink.once("outputs", || both(&shown));
+                false
+            }
+            Some(Output::Err) => {
+                // Notices and changes stay.
+                sink.go_back_to(self.before.take().unwrap_or_default());
+                (self.of, self.count) = (Some(output), 0);
+                sink.once("outputs", || both(&shown));
+                true
+            }
+        }
+    }
+
+    fn take(&mut self, Found { step, parts }: Found, sink: &mut Series) {
+        self.count += 1;
+        let shown = self.heard.shown();
+        let step = match step {
+            None => self.count,
+            Some(Some(Reading::Number(number))) if number.step().is_some() => number.step().unwrap_or_default(),
+            Some(Some(reading)) => {
+                let step = match &reading {
+                    Reading::Number(number) => number.value.to_string(),
+                    Reading::Text(text) | Reading::Cut(_, text) => shortened(text, QUOTED),
+                };
+                return sink.once("step", || {
+                    format!("the step `{step}` that the pattern `{shown}` reads is no integer from 0: line skipped")
+                });
+            }
+            Some(None) => {
+                return sink
+                    .once("step", || format!("the pattern `{shown}` matches a line without its step: line skipped"));
+            }
+        };
+        sink.at(step);
+        for (name, reading) in parts {
+            match reading {
+                Reading::Number(number) => sink.point(step, &name, number.value, number.unit),
+                Reading::Text(text) => sink.once(&format!("text of {name}"), || {
+                    format!("`{name}` is `{}` in a line of output, which is no number: no value", shortened(&text, QUOTED))
+                }),
+                Reading::Cut(part, text) => sink.once(&format!("part of {name}"), || {
+                    let (part, text) = (shortened(&part, QUOTED), shortened(&text, QUOTED));
+                    format!(
+                        "the pattern `{shown}` reads `{part}` of `{text}` as `{name}`, which is no whole number: no value; `{{{name}}}` stands for a number, and text around it belongs to the pattern"
+                    )
+                }),
             }
         }
     }
@@ -74,22 +175,42 @@ impl Patterns {
 
 impl Follower for Matches {
     fn poll(&mut self, sink: &mut Series) -> io::Result<()> {
-        let waiting = std::mem::take(&mut *self.pattern.waiting.lock().unwrap_or_else(PoisonError::into_inner));
-        for (step, values) in waiting {
-            self.count += 1;
-            let step = if self.pattern.step.is_some() { step } else { Some(self.count) };
-            // A match without its step has no place on a curve.
-            let Some(step) = step else { continue };
-            sink.at(step);
-            for (name, value) in values {
-                sink.point(step, &name, value, None);
+        let waiting = std::mem::take(&mut *self.heard.waiting.lock().unwrap_or_else(PoisonError::into_inner));
+        for (output, found) in waiting {
+            if self.counts(output, sink) {
+                self.take(found, sink);
             }
         }
-        if self.pattern.lost.load(Ordering::Relaxed) > 0 {
-            sink.once("lost", || {
-                "standard output has more matches of the pattern than can be read: some are left out".into()
+        let lost = self.heard.lost.load(Ordering::Relaxed);
+        if lost > 0 {
+            sink.once("lost", || "output has more matches of the pattern than can be read: some are left out".into());
+        }
+        if self.heard.is_cut.load(Ordering::Relaxed) {
+            sink.once("cut", || {
+                "output has a line of more than 64 KiB, of which the pattern reads the beginning".into()
             });
         }
         Ok(())
     }
+
+    fn silence(&self, series: &Series) -> Vec<String> {
+        let shown = self.heard.shown();
+        if self.of.is_none() {
+            let others = self.heard.others.load(Ordering::Relaxed);
+            let text = format!(
+                "the pattern `{shown}` of `reads` matches none of the {others} lines of output: no value of it; `sweep logs` shows them"
+            );
+            return if series.is_silent() { vec![text] } else { Vec::new() };
+        }
+        let missing = self.heard.pattern.names().into_iter().filter(|name| !series.has(name));
+        missing
+            .map(|name| format!("the pattern `{shown}` of `reads` matches, but never with a number for `{name}`"))
+            .collect()
+    }
+}
+
+fn both(pattern: &str) -> String {
+    format!(
+        "the pattern `{pattern}` matches lines of standard output and of standard error: those of standard output count"
+    )
 }

@@ -22,6 +22,10 @@ const MOST_AT_ONCE: u64 = 16 << 20;
 pub(super) struct EventFiles {
     path: PathBuf,
     files: BTreeMap<PathBuf, EventFile>,
+    /// The series with the files that have them.
+    series: BTreeMap<String, PathBuf>,
+    /// True if there are more files or levels of folders than are read.
+    is_cut: bool,
 }
 
 /// A file that is being followed.
@@ -36,7 +40,7 @@ struct EventFile {
 
 impl EventFiles {
     pub(super) fn new(path: PathBuf) -> Self {
-        Self { path, files: BTreeMap::new() }
+        Self { path, files: BTreeMap::new(), series: BTreeMap::new(), is_cut: false }
     }
 
     /// Finds new files. Links are not followed: they may lead in circles.
@@ -46,8 +50,14 @@ impl EventFiles {
             let (path, Ok(kind)) = (entry.path(), entry.file_type()) else { continue };
             if kind.is_dir() && level < MOST_LEVELS {
                 self.find(&path, level + 1);
-            } else if kind.is_file() && is_event_file(&path) && self.files.len() < MOST_FILES {
-                self.add(path);
+            } else if kind.is_dir() {
+                self.is_cut = true;
+            } else if kind.is_file() && is_event_file(&path) && !self.files.contains_key(&path) {
+                if self.files.len() < MOST_FILES {
+                    self.add(path);
+                } else {
+                    self.is_cut = true;
+                }
             }
         }
     }
@@ -70,9 +80,21 @@ impl EventFiles {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
             Err(error) => return Err(error),
         }
+        if self.is_cut {
+            sink.once("files", || {
+                format!("more event files than {MOST_FILES}, or below more than {MOST_LEVELS} levels of folders, are not read")
+            });
+        }
+        if self.files.iter().any(|(path, file)| file.is_shorter(path)) {
+            sink.restart();
+            self.series.clear();
+            for file in self.files.values_mut() {
+                (file.offset, file.damaged) = (0, false);
+            }
+        }
         let mut more = false;
         for (path, file) in &mut self.files {
-            match file.read(path, sink) {
+            match file.read(path, &mut self.series, sink) {
                 Ok(rest) => more |= rest,
                 Err(error) => {
                     let shown = path.display();
@@ -93,15 +115,28 @@ impl Follower for EventFiles {
         while self.look(sink)? {}
         Ok(())
     }
+
+    fn silence(&self, series: &Series) -> Vec<String> {
+        let name = self.path.file_name().unwrap_or_default().to_string_lossy();
+        let absence = match (self.path.exists(), self.files.is_empty()) {
+            (false, _) => "was not written",
+            (true, true) => "has no event file",
+            (true, false) => "has no numbers",
+        };
+        let text = || format!("`{name}` of `reads: tensorboard` {absence}: no value of it");
+        series.is_silent().then(text).into_iter().collect()
+    }
 }
 
 impl EventFile {
+    /// True if the file is shorter than the part that was read.
+    fn is_shorter(&self, path: &Path) -> bool {
+        std::fs::metadata(path).is_ok_and(|data| data.len() < self.offset)
+    }
+
     /// Reads the whole records that were added; `true` if there may be more.
-    fn read(&mut self, path: &Path, sink: &mut Series) -> io::Result<bool> {
+    fn read(&mut self, path: &Path, series: &mut BTreeMap<String, PathBuf>, sink: &mut Series) -> io::Result<bool> {
         let length = std::fs::metadata(path)?.len();
-        if length < self.offset {
-            (self.offset, self.damaged) = (0, false);
-        }
         if self.damaged || length < self.offset + (HEADER + FOOTER) as u64 {
             return Ok(false);
         }
@@ -138,7 +173,7 @@ impl EventFile {
                 file.read_exact(&mut content)?;
                 let (event, footer) = content.split_at(content.len() - FOOTER);
                 if is_whole(event, footer) {
-                    self.pass_on(event, sink);
+                    self.pass_on(event, path, series, sink);
                 } else {
                     sink.once(&format!("sum of {shown}"), || {
                         format!("`{shown}` has a damaged record, which is skipped")
@@ -150,15 +185,26 @@ impl EventFile {
         Ok(true)
     }
 
-    fn pass_on(&self, event: &[u8], sink: &mut Series) {
+    fn pass_on(&self, event: &[u8], path: &Path, series: &mut BTreeMap<String, PathBuf>, sink: &mut Series) {
         let (step, scalars) = scalars(event);
         for scalar in scalars {
-            sink.point(step, &format!("{}{}", self.prefix, scalar.tag), scalar.value, None);
+            let name = format!("{}{}", self.prefix, scalar.tag);
+            sink.point(step, &name, scalar.value, None);
+            match series.get(&name) {
+                Some(known) if known == path => {}
+                Some(_) => sink.once(&format!("files of {name}"), || {
+                    format!("`{name}` is in several event files: its points are put together")
+                }),
+                None => {
+                    series.insert(name, path.to_owned());
+                }
+            }
         }
     }
 }
 
-fn is_event_file(path: &Path) -> bool {
+/// True for the name of an event file.
+pub(in super::super) fn is_event_file(path: &Path) -> bool {
     path.file_name().is_some_and(|name| name.to_string_lossy().contains("tfevents"))
 }
 

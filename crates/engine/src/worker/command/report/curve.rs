@@ -1,8 +1,8 @@
 //! One series of a program: its curve, of bounded size, and the values that can become its metric.
 //!
-//! A curve has at most [`MOST`] points. Up to there it has every point. Beyond, steps are divided into ranges of the
-//! same width, a power of two, and of each range the smallest and the largest value are kept, and of the whole the
-//! first and the last. The same points give the same curve, however many attempts they took.
+//! A curve has at most [`MOST`] points, in the order of their steps. Up to there it has every step, with the newest of
+//! its values. Beyond, steps are divided into ranges of the same width, a power of two, and of each range the smallest and the
+//! largest value are kept, and of the whole the first and the last. The metric is that of all points, whatever the curve shows.
 
 use serde::{Deserialize, Serialize};
 use sweep_job::{Curve, Unit, tasks::Collect};
@@ -25,6 +25,9 @@ struct Range {
     index: u64,
     low: Point,
     high: Point,
+    /// The newest value of the last step. A state of an earlier version has none.
+    #[serde(default)]
+    newest: Option<Point>,
     /// Of all points, also of those that are not kept.
     sum: f64,
     count: u64,
@@ -37,73 +40,125 @@ pub(in super::super) struct Points {
     pub(in super::super) unit: Unit,
     /// Base-2 logarithm of the width of a range.
     log_width: u32,
+    /// Ascending.
     ranges: Vec<Range>,
-    /// Number of points in `ranges`.
+    /// Number of points in `ranges` that the curve shows.
     kept: usize,
+    /// The point that was reported first, and the newest one.
     first: Option<Point>,
     last: Option<Point>,
+    /// The points of the smallest and of the largest step, unless they are those above.
+    #[serde(default)]
+    start: Option<Point>,
+    #[serde(default)]
+    end: Option<Point>,
     /// True if the newest value was not finite.
     broken: bool,
 }
 
 impl Range {
     fn new(index: u64, point: Point) -> Self {
-        Self { index, low: point, high: point, sum: point.value, count: 1 }
+        Self { index, low: point, high: point, newest: Some(point), sum: point.value, count: 1 }
     }
 
-    /// Number of kept points.
+    /// Number of points that the curve shows.
     fn kept(&self) -> usize {
-        if self.low.step == self.high.step { 1 } else { 2 }
+        self.points().count()
     }
 
-    /// Adds what comes later.
-    fn add(&mut self, later: &Self) {
-        if later.low.value < self.low.value {
-            self.low = later.low;
+    /// Adds points that were reported after these.
+    fn add(&mut self, newer: &Self) {
+        if newer.low.value < self.low.value {
+            self.low = newer.low;
         }
-        if later.high.value > self.high.value {
-            self.high = later.high;
+        if newer.high.value > self.high.value {
+            self.high = newer.high;
         }
-        self.sum += later.sum;
-        self.count += later.count;
+        if self.newest().step <= newer.newest().step {
+            self.newest = newer.newest;
+        }
+        self.sum += newer.sum;
+        self.count += newer.count;
     }
 
-    /// The kept points in the order of their steps.
+    fn newest(&self) -> Point {
+        self.newest.unwrap_or(self.low)
+    }
+
+    /// The points that the curve shows, in the order of their steps: the extremes, or, if these are of one step, the newest
+    /// value.
     fn points(&self) -> impl Iterator<Item = Point> {
-        let (one, other) = if self.low.step <= self.high.step { (self.low, self.high) } else { (self.high, self.low) };
+        let (low, high, newest) = (self.low, self.high, self.newest());
+        let (one, other) = if low.step < high.step {
+            (low, high)
+        } else if high.step < low.step {
+            (high, low)
+        } else if newest.step == low.step {
+            (newest, newest)
+        } else {
+            (low, newest)
+        };
         std::iter::once(one).chain((one.step != other.step).then_some(other))
     }
 }
 
 impl Points {
     pub(super) fn new(unit: Unit) -> Self {
-        Self { unit, log_width: 0, ranges: Vec::new(), kept: 0, first: None, last: None, broken: false }
+        let (first, last, start, end) = (None, None, None, None);
+        Self { unit, log_width: 0, ranges: Vec::new(), kept: 0, first, last, start, end, broken: false }
     }
 
-    /// Adds a point. One at or before the last step replaces everything from its step on; a value that is not finite is
-    /// no point, but replaces, too.
-    pub(super) fn push(&mut self, step: u64, value: f64) {
-        self.cut(step);
+    /// Adds a point; a value that is not finite is none. `false` if the curve does not show the step's value before it any
+    /// more.
+    pub(super) fn push(&mut self, step: u64, value: f64) -> bool {
         self.broken = !value.is_finite();
         if self.broken {
-            return;
+            return true;
         }
         let point = Point { step, value };
+        if self.start().is_none_or(|start| step <= start.step) {
+            self.start = Some(point);
+        }
+        let is_back = self.end().is_some_and(|end| step <= end.step);
+        if self.end().is_none_or(|end| step >= end.step) {
+            self.end = Some(point);
+        }
         self.first.get_or_insert(point);
         self.last = Some(point);
         let range = Range::new(step >> self.log_width, point);
-        match self.ranges.last_mut().filter(|last| last.index == range.index) {
-            Some(last) => {
-                self.kept -= last.kept();
-                last.add(&range);
-                self.kept += last.kept();
+        let known = match self.ranges.last() {
+            Some(last) if last.index >= range.index => {
+                self.ranges.binary_search_by_key(&range.index, |known| known.index)
             }
-            None => {
-                self.ranges.push(range);
+            _ => Err(self.ranges.len()),
+        };
+        match known {
+            Ok(at) => {
+                self.kept -= self.ranges[at].kept();
+                self.ranges[at].add(&range);
+                self.kept += self.ranges[at].kept();
+            }
+            Err(at) => {
+                self.ranges.insert(at, range);
                 self.kept += 1;
             }
         }
-        // The first and the last may have to be added.
+        self.fit();
+        !(is_back && known.is_ok())
+    }
+
+    /// The point of the smallest step.
+    fn start(&self) -> Option<Point> {
+        self.start.or(self.first)
+    }
+
+    /// The point of the largest step.
+    pub(super) fn end(&self) -> Option<Point> {
+        self.end.or(self.last)
+    }
+
+    /// Widens the ranges until the curve is short enough. The first and the last point may have to be added.
+    fn fit(&mut self) {
         while self.kept > MOST - 2 {
             self.widen();
         }
@@ -126,7 +181,7 @@ impl Points {
 
     /// Removes everything from a step on.
     pub(super) fn cut(&mut self, step: u64) {
-        if self.last.is_none_or(|last| last.step < step) {
+        if self.end().is_none_or(|end| end.step < step) {
             return;
         }
         while let Some(range) = self.ranges.pop() {
@@ -148,10 +203,33 @@ impl Points {
         if self.ranges.is_empty() {
             self.log_width = 0;
         }
-        self.first = self.first.filter(|first| first.step < step);
-        let before = self.ranges.last().and_then(|range| range.points().last());
-        self.last = before.or(self.first);
+        let before = |point: &Point| point.step < step;
+        self.start = self.start().filter(before);
+        self.end = self.ranges.last().and_then(|range| range.points().last()).or(self.start);
+        self.first = self.first.filter(before).or(self.start);
+        self.last = self.last.filter(before).or(self.end);
         self.broken = false;
+    }
+
+    /// Adds the points of a later attempt, all of whose steps come after these.
+    pub(super) fn add(&mut self, mut later: Self) {
+        while self.log_width < later.log_width {
+            self.widen();
+        }
+        while later.log_width < self.log_width {
+            later.widen();
+        }
+        for range in later.ranges.drain(..) {
+            match self.ranges.last_mut().filter(|last| last.index == range.index) {
+                Some(last) => last.add(&range),
+                None => self.ranges.push(range),
+            }
+        }
+        self.kept = self.ranges.iter().map(Range::kept).sum();
+        (self.start, self.end) = (self.start().or(later.start()), later.end().or(self.end()));
+        (self.first, self.last) = (self.first.or(later.first), later.last.or(self.last));
+        self.broken = later.broken;
+        self.fit();
     }
 
     /// The newest point.
@@ -159,18 +237,27 @@ impl Points {
         self.last
     }
 
-    /// The value that becomes the metric, with its step.
+    /// True if the newest value was not finite.
+    pub(super) fn is_diverged(&self) -> bool {
+        self.broken
+    }
+
+    /// The value that becomes the metric, with its step. A series whose newest value is not finite has diverged, and has none
+    /// unless `how` says otherwise.
     pub(in super::super) fn collect(&self, how: Collect) -> Option<Point> {
+        if self.broken && !how.ignores_divergence() {
+            return None;
+        }
         let extreme = |of: fn(&Range) -> Point, better: fn(f64, f64) -> bool| {
             let points = self.ranges.iter().map(of);
             points.reduce(|best, point| if better(point.value, best.value) { point } else { best })
         };
         match how {
-            Collect::Last => self.last.filter(|_| !self.broken),
+            Collect::Last | Collect::LastFinite => self.last,
             Collect::First => self.first,
-            Collect::Min => extreme(|range| range.low, |a, b| a < b),
-            Collect::Max => extreme(|range| range.high, |a, b| a > b),
-            Collect::Mean => {
+            Collect::Min | Collect::MinFinite => extreme(|range| range.low, |a, b| a < b),
+            Collect::Max | Collect::MaxFinite => extreme(|range| range.high, |a, b| a > b),
+            Collect::Mean | Collect::MeanFinite => {
                 let (sum, count) =
                     self.ranges.iter().fold((0.0, 0), |(sum, count), range| (sum + range.sum, count + range.count));
                 let mean = Point { step: self.last?.step, value: sum / count as f64 };
@@ -182,8 +269,8 @@ impl Points {
     /// The curve.
     pub(in super::super) fn curve(&self) -> Curve {
         let mut points: Vec<Point> = Vec::with_capacity(self.kept + 2);
-        points.extend(self.first);
-        for point in self.ranges.iter().flat_map(Range::points).chain(self.last) {
+        points.extend(self.start());
+        for point in self.ranges.iter().flat_map(Range::points).chain(self.end()) {
             if points.last().is_none_or(|last| last.step < point.step) {
                 points.push(point);
             }
@@ -202,7 +289,9 @@ mod tests {
 
     fn points(values: impl IntoIterator<Item = (u64, f64)>) -> Points {
         let mut points = Points::new(Unit::One);
-        values.into_iter().for_each(|(step, value)| points.push(step, value));
+        for (step, value) in values {
+            points.push(step, value);
+        }
         points
     }
 
@@ -264,15 +353,60 @@ mod tests {
         assert_eq!((curve.at.first(), curve.at.last()), (Some(&0), Some(&(u64::MAX - 40_000 + 19_999))));
     }
 
+    /// The points of an attempt, and of a later one that resumed at its first step.
+    fn resumed(first: impl Iterator<Item = u64>, second: impl Iterator<Item = u64> + Clone) -> Points {
+        let mut all = points(first.map(|step| (step, noise(step))));
+        all.cut(second.clone().min().unwrap_or(u64::MAX));
+        all.add(points(second.map(|step| (step, noise(step)))));
+        all
+    }
+
     #[test]
-    fn a_step_back_replaces_what_came_after_it() {
-        let curve = points([(1, 5.0), (2, 4.0), (3, 3.0), (2, 7.0), (4, 6.0)]).curve();
-        assert_eq!((curve.at, curve.values), (vec![1, 2, 4], vec![5.0, 7.0, 6.0]));
-        let resumed = points((0..10_000).chain(7000..12_000).map(|step| (step, noise(step))));
+    fn a_resumed_run_has_the_curve_of_one_in_one_piece() {
         let whole = points((0..12_000).map(|step| (step, noise(step))));
-        assert_eq!(resumed.curve(), whole.curve(), "a resumed run has the curve of one in one piece");
-        let restarted = points((0..10_000).chain(0..10).map(|step| (step, noise(step))));
-        assert_eq!(restarted.curve().at, (0..10).collect::<Vec<_>>());
+        assert_eq!(resumed(0..10_000, 7000..12_000).curve(), whole.curve());
+        assert_eq!(resumed(0..100, 0..10).curve().at, (0..10).collect::<Vec<_>>());
+        let all = resumed(0..100, 50..200);
+        let mean = (0..200).map(noise).sum::<f64>() / 200.0;
+        assert!((all.collect(Collect::Mean).map_or(f64::NAN, |mean| mean.value) - mean).abs() < 1e-12);
+    }
+
+    #[test]
+    fn steps_out_of_order_count_and_are_sorted() {
+        let all = points([(100, 0.5), (300, 0.9), (200, 0.7)]);
+        let value = |how| all.collect(how).map(|point| (point.step, point.value));
+        assert_eq!((value(Collect::Max), value(Collect::Min)), (Some((300, 0.9)), Some((100, 0.5))));
+        assert_eq!((value(Collect::First), value(Collect::Last)), (Some((100, 0.5)), Some((200, 0.7))));
+        assert_eq!((all.curve().at, all.curve().values), (vec![100, 200, 300], vec![0.5, 0.7, 0.9]));
+        let backwards = points((0..20_000).rev().map(|step| (step, noise(step))));
+        let forwards = points((0..20_000).map(|step| (step, noise(step))));
+        assert_eq!(backwards.curve(), forwards.curve());
+    }
+
+    #[test]
+    fn a_counter_that_restarts_counts_all_its_values() {
+        let mut all = Points::new(Unit::One);
+        let shown: Vec<bool> = (0..9_u32).map(|value| all.push(u64::from(value) % 3, f64::from(value))).collect();
+        assert_eq!(shown, [true, true, true, false, false, false, false, false, false]);
+        let value = |how| all.collect(how).map(|point| point.value);
+        assert_eq!((value(Collect::Mean), value(Collect::Min), value(Collect::Max)), (Some(4.0), Some(0.0), Some(8.0)));
+        assert_eq!((value(Collect::First), value(Collect::Last)), (Some(0.0), Some(8.0)));
+        assert_eq!((all.curve().at, all.curve().values), (vec![0, 1, 2], vec![6.0, 7.0, 8.0]));
+        let epochs = (0..3).flat_map(|epoch| (0..10_000).map(move |step| (step, noise(epoch * 10_000 + step))));
+        let many = points(epochs);
+        let mean = (0..30_000).map(noise).sum::<f64>() / 30_000.0;
+        assert!((many.collect(Collect::Mean).map_or(f64::NAN, |mean| mean.value) - mean).abs() < 1e-12);
+        let curve = many.curve();
+        assert!(curve.at.len() <= MOST && curve.at.windows(2).all(|pair| pair[0] < pair[1]));
+        assert_eq!((curve.at.last(), curve.values.last().copied()), (Some(&9999), Some(noise(29_999))));
+    }
+
+    #[test]
+    fn a_state_of_an_earlier_version_is_read() {
+        let text = r#"{"unit":"1","log_width":0,"ranges":[{"index":1,"low":{"step":1,"value":5.0},"high":{"step":1,"value":5.0},"sum":5.0,"count":1}],"kept":1,"first":{"step":1,"value":5.0},"last":{"step":1,"value":5.0},"broken":false}"#;
+        let mut read: Points = serde_json::from_str(text).unwrap();
+        read.push(2, 3.0);
+        assert_eq!((read.curve().at, read.curve().values), (vec![1, 2], vec![5.0, 3.0]));
     }
 
     #[test]
@@ -286,7 +420,11 @@ mod tests {
     fn a_newest_value_that_is_no_number_is_no_last_value() {
         let diverged = points([(1, 2.0), (2, 1.0), (3, f64::NAN)]);
         assert_eq!(diverged.collect(Collect::Last), None);
-        assert_eq!(diverged.collect(Collect::Min).map(|point| point.value), Some(1.0));
+        for how in [Collect::Min, Collect::Max, Collect::Mean] {
+            assert_eq!(diverged.collect(how), None, "{how:?}");
+        }
+        assert_eq!(diverged.collect(Collect::MinFinite).map(|point| point.value), Some(1.0));
+        assert_eq!(diverged.collect(Collect::First).map(|point| point.value), Some(2.0));
         let recovered = points([(1, f64::NAN), (2, 1.0)]);
         assert_eq!(recovered.collect(Collect::Last).map(|point| point.value), Some(1.0));
     }

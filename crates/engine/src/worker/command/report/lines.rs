@@ -9,7 +9,7 @@ use std::{
 
 use serde_json::{Map, Value};
 
-use super::{Follower, Series};
+use super::{Follower, Series, number, parse_object};
 
 /// A longer line is skipped.
 const LONGEST_LINE: usize = 1 << 20;
@@ -35,7 +35,7 @@ pub(in super::super) struct Appended {
 
 /// A line, or that one was too long, or that the file begins anew.
 pub(in super::super) enum Line<'a> {
-    /// The lines before it are not in the file any more.
+    /// The lines before it do not count any more.
     Anew,
     /// Without its end.
     Whole(&'a [u8]),
@@ -93,6 +93,22 @@ impl Appended {
         }
         self.begun.clear();
         self.too_long = false;
+    }
+
+    /// The name of the file.
+    pub(in super::super) fn name(&self) -> String {
+        self.path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+    }
+
+    /// Reason for no line, as a phrase about the file.
+    pub(in super::super) fn absence(&self) -> &'static str {
+        match self.path.metadata() {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => "was not written",
+            Err(_) => "cannot be read",
+            Ok(data) if !data.is_file() => "is not a file",
+            Ok(data) if data.len() == 0 => "is empty",
+            Ok(_) => "has no numbers",
+        }
     }
 
     /// True if a file of this length has grown, but does not begin as it did: some programs write a log anew when its
@@ -158,7 +174,7 @@ impl Follower for ReportFile {
         self.0.rest(&mut |line| {
             // A last line that is torn says nothing.
             if let Line::Whole(line) = &line
-                && parse(line).is_none()
+                && parse_object(line).is_none()
             {
                 return;
             }
@@ -166,41 +182,11 @@ impl Follower for ReportFile {
         });
         Ok(())
     }
-}
 
-/// The text that stands for a number that JSON does not have: no program writes it.
-const NOT_FINITE: &str = "\u{0}not finite";
-
-/// An object of a line. `NaN` and `Infinity`, which Python writes, are accepted.
-pub(in super::super) fn parse(line: &[u8]) -> Option<Map<String, Value>> {
-    serde_json::from_slice(line).ok().or_else(|| serde_json::from_slice(&with_words(line)?).ok())
-}
-
-/// A line in which the words for numbers that are not finite are texts; `None` if there are none.
-fn with_words(line: &[u8]) -> Option<Vec<u8>> {
-    const WORDS: [&[u8]; 3] = [b"-Infinity", b"Infinity", b"NaN"];
-    let mut found = false;
-    let mut out = Vec::with_capacity(line.len() + 32);
-    let (mut at, mut in_text) = (0, false);
-    while let Some(byte) = line.get(at) {
-        if !in_text && let Some(word) = WORDS.iter().find(|word| line[at..].starts_with(word)) {
-            found = true;
-            out.extend_from_slice(b"\"\\u0000not finite\"");
-            at += word.len();
-            continue;
-        }
-        out.push(*byte);
-        at += 1;
-        match byte {
-            b'"' => in_text = !in_text,
-            b'\\' if in_text => {
-                out.extend(line.get(at));
-                at += 1;
-            }
-            _ => {}
-        }
+    /// A program need not report.
+    fn silence(&self, _series: &Series) -> Vec<String> {
+        Vec::new()
     }
-    found.then_some(out)
 }
 
 /// Names that are no metrics.
@@ -208,7 +194,7 @@ const RESERVED: [&str; 6] = ["step", "total", "checkpoint", "note", "rank", "sto
 
 fn report(line: &Line<'_>, sink: &mut Series) {
     let line = match line {
-        Line::Anew => return,
+        Line::Anew => return sink.restart(),
         Line::Whole(line) => line.trim_ascii(),
         Line::TooLong => {
             let text = || format!("a line of the report is longer than {} MiB: skipped", LONGEST_LINE >> 20);
@@ -218,7 +204,7 @@ fn report(line: &Line<'_>, sink: &mut Series) {
     if line.is_empty() {
         return;
     }
-    let Some(entries) = parse(line) else {
+    let Some(entries) = parse_object(line) else {
         let shown = String::from_utf8_lossy(&line[..line.len().min(80)]).into_owned();
         return sink
             .once("line", || format!("the report has a line that is no JSON object, which is skipped: {shown}"));
@@ -321,14 +307,6 @@ fn measured(entries: &Map<String, Value>) -> Option<(f64, Option<&str>)> {
     match (entries.len(), entries.get("unit")) {
         (1, None) => Some((value, None)),
         (2, Some(Value::String(unit))) => Some((value, Some(unit))),
-        _ => None,
-    }
-}
-
-fn number(value: &Value) -> Option<f64> {
-    match value {
-        Value::Number(number) => number.as_f64(),
-        Value::String(text) if text == NOT_FINITE => Some(f64::NAN),
         _ => None,
     }
 }

@@ -2,13 +2,13 @@
 //! shows the newest values to the engine, and keeps what was read for a later attempt.
 
 mod curve;
+mod json;
 mod lines;
 mod series;
 mod state;
-mod units;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     io,
     path::PathBuf,
     sync::{
@@ -19,7 +19,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use sweep_job::{Curve, LIVE_SERIES, Live, Metric, Progress, Report, tasks::Collect};
+use sweep_job::{Curve, LIVE_SERIES, Live, Metric, Progress, Report, ReportedSource, tasks::Collect};
 
 use super::resume::Keeper;
 use crate::{
@@ -29,7 +29,8 @@ use crate::{
 
 pub(super) use self::{
     curve::Point,
-    lines::{Appended, Line, ReportFile, parse, values, whole},
+    json::{number, parse, parse_object},
+    lines::{Appended, Line, ReportFile, values, whole},
     series::{Checkpoint, Series},
     state::State,
 };
@@ -43,6 +44,9 @@ pub(super) trait Follower: Send {
     fn finish(&mut self, sink: &mut Series) -> io::Result<()> {
         self.poll(sink)
     }
+
+    /// Notices about what was not read in any attempt, after the program's end; `series` is what was.
+    fn silence(&self, series: &Series) -> Vec<String>;
 }
 
 /// A follower with what it has read.
@@ -144,6 +148,9 @@ impl<R: Report> Thread<R> {
             if let Err(error) = read {
                 series.once("source", || format!("`{name}` cannot be read: {error}"));
             }
+            if is_last {
+                series.end(name);
+            }
             for note in series.notes() {
                 self.to.note(&note);
             }
@@ -216,6 +223,12 @@ impl Gathered {
         self.0.iter().find(|source| source.name == REPORT).map_or((None, None), |source| source.series.progress())
     }
 
+    /// The values that can become metrics, by source.
+    pub(super) fn reported(&self) -> Vec<ReportedSource> {
+        let all = self.0.iter().map(|source| source.series.reported(&source.name));
+        all.filter(|source| source.name != REPORT || *source != ReportedSource::of(REPORT)).collect()
+    }
+
     /// The curves by name.
     pub(super) fn curves(&self) -> BTreeMap<String, Curve> {
         let mut curves = BTreeMap::new();
@@ -223,6 +236,33 @@ impl Gathered {
             source.series.curves(&mut curves);
         }
         curves
+    }
+
+    /// The names of what has diverged: series whose newest value is not finite.
+    pub(super) fn diverged(&self, collect: &BTreeMap<String, Collect>) -> BTreeSet<String> {
+        let mut diverged = BTreeSet::new();
+        for source in self.0.iter().rev() {
+            let reported = source.series.reported(&source.name);
+            diverged.retain(|name: &String| !reported.has(name));
+            diverged.extend(reported.diverged(collect).cloned());
+        }
+        diverged
+    }
+
+    /// Notices about sources of which nothing was read, and about names that several sources have.
+    pub(super) fn silence(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        let mut known: BTreeMap<&str, &str> = BTreeMap::new();
+        for Source { name: source, follower, series } in &self.0 {
+            notes.extend(follower.silence(series));
+            for name in series.names() {
+                let first = *known.entry(name).or_insert(source);
+                if first != source {
+                    notes.push(format!("`{name}` is in `{first}` and in `{source}`: the first counts"));
+                }
+            }
+        }
+        notes
     }
 
     /// The metrics by name, and the names in `collect` that nothing has reported.

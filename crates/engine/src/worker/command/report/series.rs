@@ -1,14 +1,15 @@
 //! Statements of one source about a program: series, final values, checkpoints and notices, of bounded size.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use serde::{Deserialize, Serialize};
-use sweep_job::{Curve, Metric, Unit, tasks::Collect};
+use sweep_job::{Aggregates, Curve, Metric, ReportedSource, Unit, tasks::Collect};
 
-use super::{
-    curve::{MOST, Points},
-    units,
-};
+use super::curve::{MOST, Points};
 use crate::format::clean;
 
 /// Most series of a source, and most names of final values.
@@ -41,7 +42,7 @@ pub(in super::super) struct Checkpoint {
     reached: BTreeMap<String, u64>,
 }
 
-/// Series, final values, checkpoints and notices of one source.
+/// Series, final values, checkpoints and notices of one source: those of this attempt, and behind them those of earlier ones.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(in super::super) struct Series {
     curves: BTreeMap<String, Points>,
@@ -56,9 +57,18 @@ pub(in super::super) struct Series {
     checkpoints: Vec<Checkpoint>,
     #[serde(skip)]
     stopped: bool,
-    /// True until the first point of an attempt.
+    /// What earlier attempts have said.
     #[serde(skip)]
-    resumed: bool,
+    earlier: Option<Box<Self>>,
+    /// The smallest step of this attempt: from there on, the points of earlier ones do not count.
+    #[serde(skip)]
+    least: Option<u64>,
+    /// Number of points of this attempt, and the largest number before the source began anew.
+    #[serde(skip)]
+    points: (u64, u64),
+    /// Names that are taken beyond [`MOST_NAMES`].
+    #[serde(skip)]
+    needed: Arc<BTreeSet<String>>,
     #[serde(skip)]
     notes: Vec<String>,
     /// Number of notices so far, and what has been said once.
@@ -70,10 +80,71 @@ pub(in super::super) struct Series {
 }
 
 impl Series {
-    /// Continues what an earlier attempt has said: its first point replaces everything from its step on.
+    /// Continues what earlier attempts have said: the points of this one replace theirs from its smallest step on.
     pub(in super::super) fn resume(self) -> Self {
-        let Self { curves, order, total, step, checkpoints, .. } = self;
-        Self { curves, order, total, step, checkpoints, resumed: true, ..Self::default() }
+        let (total, step, checkpoints) = (self.total, self.step, self.checkpoints.clone());
+        Self { total, step, checkpoints, earlier: Some(Box::new(self)), ..Self::default() }
+    }
+
+    /// Takes these names in any case.
+    pub(in super::super) fn need(&mut self, names: &Arc<BTreeSet<String>>) {
+        self.needed = Arc::clone(names);
+    }
+
+    /// Forgets what this attempt has said: the source begins anew, and says it again as far as it still counts.
+    pub(in super::super) fn restart(&mut self) {
+        self.curves.clear();
+        self.order.clear();
+        self.finals.clear();
+        (self.least, self.stopped) = (None, false);
+        self.points = (0, self.points.0.max(self.points.1));
+        self.changes += 1;
+    }
+
+    /// Returns to the values of `before`; the notices stay.
+    pub(in super::super) fn go_back_to(&mut self, before: Self) {
+        let now = std::mem::take(self);
+        *self = Self { notes: now.notes, said: now.said, changes: now.changes + 1, ..before };
+    }
+
+    /// Notices that can only be made at the end of the attempt.
+    pub(in super::super) fn end(&mut self, source: &str) {
+        let (now, before) = self.points;
+        if now < before {
+            let lost = before - now;
+            self.note(&format!(
+                "`{source}` was written anew, and {lost} of the values that it had do not count any more: append to it"
+            ));
+        }
+    }
+
+    /// The points of all attempts.
+    pub(super) fn whole(&self) -> Cow<'_, Self> {
+        let Some(earlier) = &self.earlier else { return Cow::Borrowed(self) };
+        let mut whole = Self { earlier: None, ..self.clone() };
+        let Self { mut curves, mut order, .. } = (**earlier).clone();
+        if let Some(least) = self.least {
+            cut(&mut curves, &mut order, least);
+        }
+        for name in std::mem::take(&mut whole.order) {
+            let Some(points) = whole.curves.remove(&name) else { continue };
+            match curves.get_mut(&name) {
+                Some(known) => known.add(points),
+                None => {
+                    curves.insert(name.clone(), points);
+                    order.push(name);
+                }
+            }
+        }
+        (whole.curves, whole.order) = (curves, order);
+        Cow::Owned(whole)
+    }
+
+    /// True if nothing was read of the source, in no attempt.
+    pub(in super::super) fn is_silent(&self) -> bool {
+        self.curves.is_empty()
+            && self.finals.is_empty()
+            && self.earlier.as_ref().is_none_or(|earlier| earlier.is_silent())
     }
 
     /// True if a later attempt has nothing to continue.
@@ -83,17 +154,16 @@ impl Series {
 
     /// Adds a point. `unit` is the written one; without, the end of the name implies it.
     pub(in super::super) fn point(&mut self, step: u64, name: &str, value: f64, unit: Option<&str>) {
-        let (unit, factor) = self.unit(name, unit);
-        self.point_in(step, name, value * factor, unit);
+        let Metric { value, unit } = self.measured(name, value, unit);
+        self.point_in(step, name, value, unit);
     }
 
-    /// Adds a point in a base unit.
+    /// Adds a point in a unit.
     pub(in super::super) fn point_in(&mut self, step: u64, name: &str, value: f64, unit: Unit) {
-        if std::mem::take(&mut self.resumed) {
-            self.cut(step);
-        }
         self.changes += 1;
         self.step = Some(step);
+        self.least = Some(self.least.map_or(step, |least| least.min(step)));
+        self.points.0 += 1;
         if !value.is_finite() {
             self.once(name, || format!("`{name}` is {value} at step {step}, which is not a number: no point"));
         }
@@ -101,25 +171,29 @@ impl Series {
             if !self.is_name(name) {
                 return;
             }
-            if self.curves.len() >= MOST_NAMES {
-                self.once("", || format!("`{name}` and other series are left out: {MOST_NAMES} at most"));
-                return;
+            if !self.has_room(name, self.curves.keys()) {
+                return self.leave_out(name);
             }
             self.order.push(name.to_owned());
             self.curves.insert(name.to_owned(), Points::new(unit));
         }
         let Some(points) = self.curves.get_mut(name) else { return };
         let known = points.unit;
-        points.push(step, value);
-        if known != unit {
+        if !points.push(step, unit.convert(value, known)) {
+            self.once(&format!("step of {name}"), || {
+                format!(
+                    "`{name}` has another value at step {step}: its curve shows the newest of a step, `metrics` counts all"
+                )
+            });
+        }
+        if !unit.is_like(known) {
             self.once(&format!("unit of {name}"), || format!("`{name}` changes its unit: the first one counts"));
         }
     }
 
     /// Sets a final value.
     pub(in super::super) fn last(&mut self, name: &str, value: f64, unit: Option<&str>) {
-        let (unit, factor) = self.unit(name, unit);
-        let value = value * factor;
+        let Metric { value, unit } = self.measured(name, value, unit);
         self.changes += 1;
         if !value.is_finite() {
             self.once(name, || format!("`{name}` is {value}, which is not a number: ignored"));
@@ -128,9 +202,8 @@ impl Series {
             if !self.is_name(name) {
                 return;
             }
-            if self.finals.len() >= MOST_NAMES {
-                self.once("", || format!("`{name}` and other values are left out: {MOST_NAMES} at most"));
-                return;
+            if !self.has_room(name, self.finals.keys()) {
+                return self.leave_out(name);
             }
         }
         self.finals.insert(name.to_owned(), Final { value: value.is_finite().then_some(value), unit });
@@ -152,7 +225,8 @@ impl Series {
     pub(in super::super) fn checkpoint(&mut self, path: &str) {
         self.changes += 1;
         self.checkpoints.retain(|known| known.path != path);
-        let reached = self.curves.iter().filter_map(|(name, points)| Some((name.clone(), points.last()?.step)));
+        let earlier = self.earlier.iter().flat_map(|earlier| &earlier.curves);
+        let reached = earlier.chain(&self.curves).filter_map(|(name, points)| Some((name.clone(), points.end()?.step)));
         let reached = reached.collect();
         self.checkpoints.push(Checkpoint { path: path.to_owned(), step: self.step, reached });
         let old = self.checkpoints.len().saturating_sub(MOST_CHECKPOINTS);
@@ -188,14 +262,33 @@ impl Series {
         std::mem::take(&mut self.notes)
     }
 
-    fn unit(&mut self, name: &str, unit: Option<&str>) -> (Unit, f64) {
-        let Some(symbol) = unit else { return units::implied(name) };
-        units::written(symbol).unwrap_or_else(|| {
-            self.once(&format!("unit of {name}"), || {
-                format!("`{name}` has the unknown unit `{symbol}`; known are {}", units::known())
-            });
-            (Unit::One, 1.0)
-        })
+    /// A value with this written unit, in the unit that the name says.
+    fn measured(&mut self, name: &str, value: f64, unit: Option<&str>) -> Metric {
+        let written = unit.map(|symbol| {
+            Unit::written(symbol).unwrap_or_else(|| {
+                self.once(&format!("unit of {name}"), || {
+                    format!("`{name}` has the unknown unit `{symbol}`; known are {}", Unit::known())
+                });
+                Unit::One
+            })
+        });
+        Metric { value, unit: written.unwrap_or(Unit::One) }.named(name)
+    }
+
+    /// True if a series or a value with a new name can be added to the known ones.
+    fn has_room<'n>(&self, name: &str, known: impl Iterator<Item = &'n String>) -> bool
+    where
+        Self: 'n,
+    {
+        self.needed.contains(name) || known.filter(|known| !self.needed.contains(*known)).count() < MOST_NAMES
+    }
+
+    fn leave_out(&mut self, name: &str) {
+        self.once("", || {
+            format!(
+                "`{name}` and other names are left out: {MOST_NAMES} at most, and those that `metrics`, tables, figures and claims name"
+            )
+        });
     }
 
     fn is_name(&mut self, name: &str) -> bool {
@@ -210,22 +303,14 @@ impl Series {
         fits
     }
 
-    /// Removes what was reported after the newest checkpoint of this step.
+    /// Removes what earlier attempts reported after the newest checkpoint of this step.
     pub(in super::super) fn return_to(&mut self, step: u64) {
         let Some(checkpoint) = self.checkpoints.iter().rfind(|known| known.step == Some(step)).cloned() else { return };
-        for (name, points) in &mut self.curves {
+        let Some(earlier) = &mut self.earlier else { return };
+        for (name, points) in &mut earlier.curves {
             points.cut(checkpoint.reached.get(name).map_or(0, |last| last.saturating_add(1)));
         }
-        self.cut(step.saturating_add(1));
-    }
-
-    /// Removes everything from a step on.
-    fn cut(&mut self, step: u64) {
-        self.curves.retain(|_, points| {
-            points.cut(step);
-            points.last().is_some()
-        });
-        self.order.retain(|name| self.curves.contains_key(name));
+        cut(&mut earlier.curves, &mut earlier.order, step.saturating_add(1));
     }
 
     /// The newest step and the number of steps in all, as far as they are known.
@@ -251,27 +336,31 @@ impl Series {
     /// The newest points with their units: a loss first, then the series that began first.
     pub(in super::super) fn newest(&self) -> impl Iterator<Item = (&str, super::Point, Unit)> {
         let is_loss = |name: &&String| name.rsplit(['/', '.', '_']).next() == Some("loss");
-        let (losses, others): (Vec<_>, Vec<_>) = self.order.iter().partition(is_loss);
-        losses.into_iter().chain(others).filter_map(|name| {
-            let points = self.curves.get(name)?;
+        let earlier = self.earlier.as_deref();
+        let old =
+            earlier.into_iter().flat_map(|earlier| &earlier.order).filter(|name| !self.curves.contains_key(*name));
+        let (losses, others): (Vec<_>, Vec<_>) = self.order.iter().chain(old).partition(is_loss);
+        losses.into_iter().chain(others).filter_map(move |name| {
+            let points = self.curves.get(name).or_else(|| earlier?.curves.get(name))?;
             Some((name.as_str(), points.last()?, points.unit))
         })
     }
 
     /// Adds the curves to an outcome's.
     pub(in super::super) fn curves(&self, to: &mut BTreeMap<String, Curve>) {
-        let curves = self.curves.iter().map(|(name, points)| (name.clone(), points.curve()));
+        let whole = self.whole();
+        let curves = whole.curves.iter().map(|(name, points)| (name.clone(), points.curve()));
         to.extend(curves.filter(|(_, curve)| !curve.at.is_empty() && curve.at.len() <= MOST));
     }
 
     /// Adds the metrics: final values, and of every other series the value that `collect` names, the newest without.
     pub(in super::super) fn metrics(&self, collect: &BTreeMap<String, Collect>, to: &mut BTreeMap<String, Metric>) {
-        for (name, points) in &self.curves {
+        for (name, points) in &self.whole().curves {
             let how = collect.get(name).copied().unwrap_or(Collect::Last);
             to.remove(name);
             let Some(point) = points.collect(how) else { continue };
             to.insert(name.clone(), Metric { value: point.value, unit: points.unit });
-            if matches!(how, Collect::Min | Collect::Max) {
+            if matches!(how, Collect::Min | Collect::Max | Collect::MinFinite | Collect::MaxFinite) {
                 to.insert(format!("{name}.step"), Metric { value: point.step as f64, unit: Unit::Count });
             }
         }
@@ -281,8 +370,44 @@ impl Series {
         }
     }
 
+    /// The values that can become metrics, as those of the source with this name.
+    pub(in super::super) fn reported(&self, source: &str) -> ReportedSource {
+        let whole = self.whole();
+        let series = whole.curves.iter().map(|(name, points)| {
+            let point = |how| points.collect(how).map(|point| (point.step, point.value));
+            let aggregates = Aggregates {
+                unit: points.unit,
+                diverged: points.is_diverged(),
+                last: point(Collect::LastFinite),
+                first: point(Collect::First),
+                min: point(Collect::MinFinite),
+                max: point(Collect::MaxFinite),
+                mean: points.collect(Collect::MeanFinite).map(|point| point.value),
+            };
+            (name.clone(), aggregates)
+        });
+        let metric = |Final { value, unit }: &Final| value.map(|value| Metric { value, unit: *unit });
+        let finals = self.finals.iter().map(|(name, last)| (name.clone(), metric(last)));
+        ReportedSource { name: source.to_owned(), series: series.collect(), finals: finals.collect() }
+    }
+
     /// True if a series or a final value has this name.
     pub(in super::super) fn has(&self, name: &str) -> bool {
-        self.curves.contains_key(name) || self.finals.contains_key(name)
+        let has = |series: &Self| series.curves.contains_key(name) || series.finals.contains_key(name);
+        has(self) || self.earlier.as_deref().is_some_and(has)
     }
+
+    /// The names of its series and final values.
+    pub(in super::super) fn names(&self) -> impl Iterator<Item = &str> {
+        self.order.iter().chain(self.finals.keys().filter(|name| !self.curves.contains_key(*name))).map(String::as_str)
+    }
+}
+
+/// Removes everything from a step on.
+fn cut(curves: &mut BTreeMap<String, Points>, order: &mut Vec<String>, step: u64) {
+    curves.retain(|_, points| {
+        points.cut(step);
+        points.last().is_some()
+    });
+    order.retain(|name| curves.contains_key(name));
 }

@@ -1,11 +1,11 @@
 //! State of the reports of a program, kept in its scratch folder for a later attempt.
 
-use std::{collections::BTreeMap, io, path::Path};
+use std::{borrow::Cow, collections::BTreeMap, io, path::Path};
 
-use fs_err as fs;
 use serde::{Deserialize, Serialize};
 
 use super::{Follower as _, REPORT, ReportFile, Series, Source};
+use crate::host::replaced::{Outlives, Readers, replace};
 
 /// The state of the sources of a job.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -17,7 +17,7 @@ pub(in super::super) struct State {
 /// The same to be written.
 #[derive(Serialize)]
 struct Kept<'a> {
-    series: BTreeMap<&'a str, &'a Series>,
+    series: BTreeMap<&'a str, Cow<'a, Series>>,
 }
 
 impl State {
@@ -29,7 +29,7 @@ impl State {
         // It is read as a whole: what the state has of it already is replaced by the same.
         let mut series = std::mem::take(state.series.entry(REPORT.to_owned()).or_default()).resume();
         if ReportFile::new(report.to_owned()).finish(&mut series).is_ok() {
-            state.series.insert(REPORT.to_owned(), series);
+            state.series.insert(REPORT.to_owned(), series.whole().into_owned());
         }
         state
     }
@@ -41,7 +41,7 @@ impl State {
 
     /// Writes the state, as a whole or not at all.
     pub(in super::super) fn save(path: &Path, sources: &[Source]) -> io::Result<()> {
-        let series = sources.iter().map(|source| (source.name.as_str(), &source.series)).collect();
+        let series = sources.iter().map(|source| (source.name.as_str(), source.series.whole())).collect();
         write(path, &Kept { series })
     }
 
@@ -55,7 +55,5 @@ impl State {
 }
 
 fn write(path: &Path, state: &impl Serialize) -> io::Result<()> {
-    let next = path.with_extension("next");
-    fs::write(&next, serde_json::to_vec(state)?)?;
-    fs::rename(&next, path)
+    replace(path, &serde_json::to_vec(state)?, Readers::All, Outlives::Process)
 }

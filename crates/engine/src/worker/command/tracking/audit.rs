@@ -2,9 +2,8 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    ffi::{OsStr, OsString},
+    ffi::OsStr,
     io,
-    os::unix::ffi::OsStringExt as _,
     path::{Path, PathBuf},
     process::Command,
 };
@@ -16,6 +15,7 @@ use super::{Noted, Read};
 use crate::{
     host::packages::{installed, named, normalized},
     record::path_text,
+    run::unescaped,
     store::{OBSERVER, READS, TRACKING},
 };
 
@@ -34,8 +34,8 @@ pub(super) struct Audit {
 /// Reports of a program's processes.
 #[derive(Default)]
 pub(super) struct Seen {
-    /// True if a process has reported.
-    pub(super) begun: bool,
+    /// Processes that have reported.
+    pub(super) begun: usize,
     /// Files that were read, by their absolute paths.
     pub(super) read: BTreeMap<PathBuf, Noted>,
     /// Files that were written.
@@ -48,6 +48,13 @@ pub(super) struct Seen {
     pub(super) listed: BTreeMap<PathBuf, usize>,
     /// Modules that were looked for.
     pub(super) wanted: BTreeSet<String>,
+}
+
+impl Noted {
+    /// True if the file is as it was when the program read it.
+    pub(super) fn is_unchanged(&self, path: &Path) -> bool {
+        !self.was_written_first && fs::metadata(path).is_ok_and(|metadata| FileStamp::of(&metadata) == self.read.stamp)
+    }
 }
 
 impl Audit {
@@ -67,7 +74,14 @@ impl Audit {
 
     /// Adds the variables that make Python import the module. `is_aid` if the kernel reports the files, and Python adds only
     /// what the kernel does not know.
-    pub(super) fn prepare(&self, program: &mut Command, project: &Path, skipped: &[PathBuf], is_aid: bool) {
+    pub(super) fn prepare(
+        &self,
+        program: &mut Command,
+        project: &Path,
+        skipped: &[PathBuf],
+        inputs: &[PathBuf],
+        is_aid: bool,
+    ) {
         let own =
             program.get_envs().find(|(name, _)| *name == "PYTHONPATH").map(|(_, value)| value.map(OsStr::to_owned));
         let before = own.unwrap_or_else(|| std::env::var_os("PYTHONPATH")).filter(|path| !path.is_empty());
@@ -77,12 +91,13 @@ impl Audit {
             path.push(":");
             path.push(before);
         }
-        let skipped: Vec<&OsStr> = skipped.iter().map(|path| path.as_os_str()).collect();
+        let lines = |paths: &[PathBuf]| {
+            paths.iter().map(PathBuf::as_path).map(Path::as_os_str).collect::<Vec<_>>().join(OsStr::new("\n"))
+        };
         program.env("PYTHONPATH", path).env("SWEEP_READS", self.reads()).env("SWEEP_PROJECT", project);
-        program.env("SWEEP_SKIPPED", skipped.join(OsStr::new("\n")));
-        if is_aid {
-            program.env("SWEEP_READS_AID", "1");
-        }
+        program.env("SWEEP_SKIPPED", lines(skipped)).env("SWEEP_INPUT_FOLDERS", lines(inputs));
+        // A job that runs `sweep` itself has its own value.
+        program.env("SWEEP_READS_AID", if is_aid { "1" } else { "" });
     }
 
     /// Files and packages that the module has reported.
@@ -98,7 +113,7 @@ fn parse(text: &[u8]) -> Seen {
     for line in text.split(|byte| *byte == b'\n') {
         let fields: Vec<&[u8]> = line.split(|byte| *byte == b'\t').collect();
         match fields.as_slice() {
-            [b"begin", _] => seen.begun = true,
+            [b"begin", _] => seen.begun += 1,
             [b"read", size, mtime, inode, path, by] => {
                 let stamp = || {
                     let text = |field: &[u8]| str::from_utf8(field).ok().map(str::to_owned);
@@ -147,24 +162,6 @@ fn parse(text: &[u8]) -> Seen {
         }
     }
     seen
-}
-
-fn unescaped(field: &[u8]) -> OsString {
-    let mut bytes = Vec::with_capacity(field.len());
-    let mut rest = field.iter();
-    while let Some(byte) = rest.next() {
-        bytes.push(match byte {
-            b'\\' => match rest.next() {
-                Some(b'n') => b'\n',
-                Some(b't') => b'\t',
-                Some(b'r') => b'\r',
-                Some(other) => *other,
-                None => b'\\',
-            },
-            byte => *byte,
-        });
-    }
-    OsString::from_vec(bytes)
 }
 
 /// The packages that modules belong to, with their versions. Modules without a package are left out.
@@ -240,12 +237,12 @@ mod tests {
             write\t/p/out\nread\t1\t1\t1\t/p/out\t\npackage\t/v/site-packages\tyaml\nread\t3\t5\t9\trelative\t\n\
             read\t1\t2\t3\t/p/\xff.py\t\nread\t3\t5";
         let seen = parse(text);
-        assert!(seen.begun);
+        assert_eq!(seen.begun, 1);
         let paths: Vec<&[u8]> = seen.read.keys().map(|path| path.as_os_str().as_bytes()).collect();
         assert_eq!(paths, [b"/p/a\nb\\.py".as_slice(), b"/p/out", b"/p/\xff.py"]);
         assert!(seen.read[Path::new("/p/out")].was_written_first);
         assert_eq!(seen.packages.len(), 1);
-        assert!(!parse(b"").begun);
+        assert_eq!(parse(b"").begun, 0);
     }
 
     #[test]

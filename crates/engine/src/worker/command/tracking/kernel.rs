@@ -6,21 +6,17 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use sweep_job::{Failure, FailureKind, FileStamp, tasks::Command};
+use sweep_job::{Failure, FailureKind, FileStamp};
 use sweep_observer::{Fact, File, Hook, Options, Seen};
 
 use super::{Noted, Read, audit};
 use crate::{
     host::threads::{self, Started},
-    plan::content_digest,
     record::fact,
 };
 
 /// Variable that switches the kernel's reports off.
 const SWITCH: &str = "SWEEP_OBSERVE";
-
-/// Variable that tells a program that it is observed. The kernel reports the calls of a process to one observer only.
-pub(super) const OBSERVED: &str = "SWEEP_OBSERVED";
 
 /// The observation by the kernel, which begins before the program starts.
 pub(super) struct Kernel {
@@ -28,43 +24,17 @@ pub(super) struct Kernel {
     thread: Started<Seen>,
 }
 
-/// Places of an observation.
-pub(super) struct Places<'a> {
-    /// The project's folder; without one only writes count.
-    pub(super) project: Option<&'a Path>,
-    /// Folder with the store of results, whose artifacts a job may change.
-    pub(super) results: Option<&'a Path>,
-    /// The job's own folders.
-    pub(super) own: &'a [PathBuf],
-    /// Folders in which reads do not count.
-    pub(super) skipped: &'a [PathBuf],
-}
-
 impl Kernel {
     /// Begins the observation; the reason if it cannot be.
-    pub(super) fn begin(command: &Command, places: &Places<'_>) -> Result<Self, String> {
-        let own = command.env.get(SWITCH).and_then(|variable| match variable {
-            sweep_job::Variable::Text(text) => Some(text.clone()),
-            sweep_job::Variable::From(_) => None,
-        });
-        if own.or_else(|| std::env::var(SWITCH).ok()).as_deref() == Some("off") {
+    pub(super) fn begin(options: Options) -> Result<Self, String> {
+        if std::env::var(SWITCH).is_ok_and(|switch| switch == "off") {
             return Err(format!("`{SWITCH}` is `off`"));
         }
-        if std::env::var_os(OBSERVED).is_some() {
-            return Err("`sweep` itself runs in a program that is observed".to_owned());
-        }
         if !sweep_observer::is_supported() {
-            return Err("the kernel cannot report system calls to `sweep` (seccomp user notification)".to_owned());
+            let reason = "the kernel reports no system calls to `sweep` (seccomp user notification), because it is too old, a \
+                          container forbids it, or this `sweep` runs in a program that is observed itself";
+            return Err(reason.to_owned());
         }
-        let inputs = command.inputs.iter().filter_map(|input| fs_err::canonicalize(&input.0).ok());
-        let options = Options {
-            // In the job's own folder nothing counts.
-            project: places.project.or(places.own.first().map(PathBuf::as_path)).unwrap_or(Path::new("/")).to_owned(),
-            inputs: inputs.chain(places.results.map(Path::to_owned)).collect(),
-            skipped: places.skipped.to_vec(),
-            own: places.own.to_vec(),
-            digest: content_digest,
-        };
         let begin = || -> io::Result<Self> {
             let (hook, supervisor) = sweep_observer::observe(options)?;
             Ok(Self { hook, thread: threads::start(move || supervisor.run())? })

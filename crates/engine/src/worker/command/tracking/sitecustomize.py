@@ -31,7 +31,7 @@ def _observe():
     project = os.environ.get("SWEEP_PROJECT")
     if not reads or not project:
         return
-    from posix import O_ACCMODE, O_APPEND, O_RDONLY, O_WRONLY, close, open as os_open, stat, write
+    from posix import O_ACCMODE, O_APPEND, O_RDONLY, O_TRUNC, O_WRONLY, close, open as os_open, stat, write
 
     fsencode, fspath, realpath = os.fsencode, os.fspath, os.path.realpath
     getframe = sys._getframe
@@ -42,6 +42,8 @@ def _observe():
     # An environment in the project's folder, or a project in the environment's.
     skipped += [folder for folder in map(realpath, {sys.prefix, sys.base_prefix}) if not top.startswith(folder)]
     skipped = tuple(os.path.join(folder, "") for folder in [top + ".git", *skipped])
+    folders = os.environ.get("SWEEP_INPUT_FOLDERS", "").split("\n")
+    inputs = tuple(os.path.join(folder, "") for folder in folders if folder)
     library = os.path.join(os.path.dirname(os.__file__), "")
 
     def escaped(path):
@@ -115,7 +117,8 @@ def _observe():
                 if "/site-packages/" not in path and "/dist-packages/" not in path:
                     say(b"by", escaped(path), importer())
             return
-        if path in seen or installed(path) or path.startswith(library):
+        # Caches of compilers, such as numba's, are what the sources give.
+        if path in seen or "/__pycache__/" in path or installed(path) or path.startswith(library):
             return
         if len(seen) < 200_000 or path.startswith(top):
             seen.add(path)
@@ -135,9 +138,11 @@ def _observe():
         if aids or ("write", path) in seen or "__pycache__" in path:
             return
         seen.add(("write", path))
-        real = realpath(path)
-        if real.startswith(top) and not real.startswith(skipped):
-            say(b"write", escaped(real))
+        # Of a link itself, not of what it leads to.
+        real = os.path.join(realpath(os.path.dirname(path)), os.path.basename(path))
+        for real in {real, realpath(path)}:
+            if real.startswith(inputs) or real.startswith(top) and not real.startswith(skipped):
+                say(b"write", escaped(real))
 
     def text(path):
         """A path as text; nothing for a file that is open already, or for what is no path."""
@@ -147,6 +152,9 @@ def _observe():
             return None
         path = fspath(path)
         return os.fsdecode(path) if isinstance(path, bytes) else path
+
+    # Events of changes to folders, with the number of paths that each has first.
+    changes = {"os.rename": 2, "os.remove": 1, "os.mkdir": 1, "os.rmdir": 1, "os.truncate": 1, "os.link": 2, "os.symlink": 1}
 
     def hook(event, arguments):
         if event == "open":
@@ -158,13 +166,17 @@ def _observe():
                 if path is None:
                     return
                 if mode is not None:
-                    writing = "+" in mode or "r" not in mode
+                    reading, writing = "r" in mode, "+" in mode or "r" not in mode
                 else:
-                    writing = (flags or 0) & O_ACCMODE != O_RDONLY
-                if writing:
-                    written(path)
-                else:
-                    read(path)
+                    access = (flags or 0) & O_ACCMODE
+                    reading = access != O_WRONLY and not (flags or 0) & O_TRUNC
+                    writing = access != O_RDONLY
+                try:
+                    if reading:
+                        read(path)
+                finally:
+                    if writing:
+                        written(path)
             except Exception:
                 pass
         elif event == "os.listdir":
@@ -184,6 +196,27 @@ def _observe():
                 path = text(arguments[1])
                 if path:
                     read(path)
+            except Exception:
+                pass
+        elif event in ("ctypes.dlopen", "sqlite3.connect"):
+            try:
+                path = text(arguments[0])
+                # A name without a folder is looked for among the system's libraries.
+                if path and ("/" in path or event == "sqlite3.connect"):
+                    try:
+                        read(path)
+                    finally:
+                        if event == "sqlite3.connect":
+                            written(path)
+            except Exception:
+                pass
+        elif event in changes:
+            try:
+                # A link is made at the second path; the first is where it leads.
+                for path in arguments[1:2] if event == "os.symlink" else arguments[: changes[event]]:
+                    path = text(path)
+                    if path:
+                        written(path)
             except Exception:
                 pass
         elif event == "cpython.run_file":

@@ -1,0 +1,173 @@
+//! Sources of evidence: the measurements of a metric at points of a study, in one unit.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
+use sweep_job::{Unit, Value};
+
+use super::{Absence, looks::Looks, units::SEED};
+use crate::{
+    plan::{JobId, Point, Study, selected},
+    recipe::{MetricTraits, UnitOf},
+    record::Key,
+    store::Measured,
+};
+
+/// The results of a study.
+#[derive(Clone, Copy)]
+pub(super) struct Source<'a> {
+    pub(super) study: &'a Study,
+    pub(super) measured: &'a BTreeMap<JobId, Measured>,
+    pub(super) absences: &'a BTreeMap<JobId, Absence>,
+}
+
+/// A measurement: its point, its record, and its value. A missing result that counts as the worst has no record.
+#[derive(Clone)]
+pub(super) struct Found<'a> {
+    pub(super) point: &'a Point,
+    pub(super) by: Option<&'a Measured>,
+    pub(super) value: f64,
+}
+
+/// The measurements of a metric at the points of one side.
+#[derive(Default, Clone)]
+pub(super) struct Side<'a> {
+    pub(super) found: Vec<Found<'a>>,
+    /// The jobs without a result, or without the metric.
+    pub(super) absent: Vec<(Absence, JobId, &'a Point)>,
+    /// The records of the side, including those without the metric.
+    pub(super) ran: Vec<&'a Measured>,
+    /// The numbers of seeds at which the side is looked at.
+    pub(super) looks: Looks,
+}
+
+impl<'a> Source<'a> {
+    /// The properties of a metric of a step, with the unit in which its jobs report it.
+    pub(super) fn traits(&self, step: usize, metric: &str) -> MetricTraits {
+        traits(self.study, self.measured, step, metric)
+    }
+
+    /// The measurements of a metric at the points of a step that have these values.
+    pub(super) fn side(
+        &self,
+        step: usize,
+        wanted: &[(&str, Vec<Value>)],
+        metric: &str,
+        traits: MetricTraits,
+    ) -> Side<'a> {
+        let points = self.study.steps[step].iter().filter(|(point, _)| selected(point, wanted));
+        self.side_of(points.map(|(point, job)| (point, *job)), metric, traits)
+    }
+
+    /// The measurements of a metric at some points, in its unit. Points that are the same job count once.
+    pub(super) fn side_of(
+        &self,
+        points: impl Iterator<Item = (&'a Point, JobId)>,
+        metric: &str,
+        traits: MetricTraits,
+    ) -> Side<'a> {
+        let mut side = Side::default();
+        let mut jobs = HashSet::new();
+        let mut seeds: BTreeSet<String> = BTreeSet::new();
+        let mut extra = 0;
+        for (point, job) in points {
+            seeds.extend(point.get(SEED).map(|seed| format!("{seed:?}")));
+            let rounds = [&self.study.rounds, &self.study.looks].map(|rounds| rounds.get(&job).copied().unwrap_or(0));
+            extra = rounds.into_iter().fold(extra, usize::max);
+            if !jobs.insert(job) {
+                continue;
+            }
+            let measured = self.measured.get(&job);
+            side.ran.extend(measured);
+            let found = measured.and_then(|measured| Some((measured, *measured.metrics.get(metric)?)));
+            match found.map(|(by, found)| (by, traits.value(metric, found), found.unit)) {
+                Some((by, Some(value), _)) => side.found.push(Found { point, by: Some(by), value }),
+                Some((_, None, unit)) => side.absent.push((Absence::other_unit(unit, traits.unit), job, point)),
+                None if self.is_unneeded(job) => {}
+                None => side.absent.push((self.absence(job, metric), job, point)),
+            }
+        }
+        let most = seeds.len().max(1);
+        side.looks = Looks::planned(most.saturating_sub(extra), most);
+        side.looks.add_made(side.found.iter().filter_map(|found| found.by?.under.as_ref()?.seeds));
+        side
+    }
+
+    /// The points of a step that have these values, without additional seeds that were not needed.
+    pub(super) fn points(&self, step: usize, wanted: &[(&str, Vec<Value>)]) -> Vec<(&'a Point, JobId)> {
+        let points = self.study.steps[step].iter().filter(|(point, _)| selected(point, wanted));
+        points.filter(|(_, job)| !self.is_unneeded(*job)).map(|(point, job)| (point, *job)).collect()
+    }
+
+    /// The jobs at the points of a step that have these values.
+    pub(super) fn jobs(&self, step: usize, wanted: &[(&str, Vec<Value>)]) -> Vec<JobId> {
+        let points = self.study.steps[step].iter().filter(|(point, _)| selected(point, wanted));
+        points.map(|(_, job)| *job).collect()
+    }
+
+    /// True if a job is an additional seed that was not needed.
+    fn is_unneeded(&self, job: JobId) -> bool {
+        !self.measured.contains_key(&job)
+            && self.study.rounds.contains_key(&job)
+            && self.absences.get(&job).is_none_or(|absence| !absence.is_final())
+    }
+
+    fn absence(&self, job: JobId, metric: &str) -> Absence {
+        match self.measured.get(&job) {
+            Some(measured) if measured.has_diverged(metric) => Absence::Diverged,
+            Some(_) => Absence::NotMeasured,
+            None => self.absences.get(&job).cloned().unwrap_or(Absence::NotRun),
+        }
+    }
+}
+
+impl<'a> Side<'a> {
+    pub(super) fn keys(&self) -> HashSet<Key> {
+        self.found.iter().filter_map(|found| Some(found.by?.key)).collect()
+    }
+
+    pub(super) fn records(&self) -> Vec<&'a Measured> {
+        self.found.iter().filter_map(|found| found.by).collect()
+    }
+
+    /// True if a search has stopped one of its jobs.
+    pub(super) fn is_stopped(&self) -> bool {
+        self.absent.iter().any(|(why, ..)| matches!(why, Absence::Stopped(_)))
+    }
+
+    /// True if no job belongs to the side.
+    pub(super) fn is_empty(&self) -> bool {
+        self.found.is_empty() && self.absent.is_empty()
+    }
+
+    /// True if nothing is missing and the number of seeds does not depend on the results.
+    pub(super) fn is_looked_at_once(&self) -> bool {
+        self.absent.is_empty() && self.looks.is_single()
+    }
+
+    /// True if all values are above zero.
+    pub(super) fn is_positive(&self) -> bool {
+        self.found.iter().all(|found| found.value > 0.0)
+    }
+
+    pub(super) fn values(&self) -> Vec<(&'a Point, f64)> {
+        self.found.iter().map(|found| (found.point, found.value)).collect()
+    }
+
+    pub(super) fn mean(&self) -> f64 {
+        self.found.iter().map(|found| found.value).sum::<f64>() / self.found.len().max(1) as f64
+    }
+}
+
+/// The properties of a metric of a step. A unit that neither recipe nor task nor name says is that of the first job that
+/// reports it, a multiple of a base unit before others: earlier versions have recorded base units.
+pub(super) fn traits(study: &Study, measured: &BTreeMap<JobId, Measured>, step: usize, metric: &str) -> MetricTraits {
+    let of = &study.recipe.steps[step];
+    let traits = study.recipe.traits(of, metric);
+    if traits.unit_of != UnitOf::Reports {
+        return traits;
+    }
+    let jobs = study.steps[step].iter().filter_map(|(_, job)| measured.get(job));
+    let units: Vec<Unit> = jobs.filter_map(|found| Some(found.metrics.get(metric)?.unit)).collect();
+    let reported = units.iter().find(|unit| **unit != unit.base()).or_else(|| units.first());
+    study.recipe.traits_in(of, metric, reported.copied())
+}

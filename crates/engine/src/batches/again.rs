@@ -1,0 +1,355 @@
+//! Jobs that need not run, because the store has a record of the same computation: their metrics are taken again from what
+//! is stored.
+//!
+//! A key also has what only reads the results of a program, `reads` and `metrics`, and parameters that change no argument. If a job
+//! has no record, but another job that computes the same has one, a record is made of that one, with the same files. The
+//! other record stays as it is.
+
+use std::{
+    cell::RefCell,
+    cmp::Reverse,
+    collections::{BTreeSet, HashMap, HashSet},
+    io,
+    path::{Component, Path, PathBuf},
+    sync::{Arc, OnceLock},
+    thread,
+};
+
+use sweep_job::{Outcome, TaskSpec as _, Tool, Values, tasks::Command};
+
+use crate::{
+    format::{clean, count, say},
+    host::{self, threads},
+    plan::{Digests, Job, JobId, ListId, Manifests, Plan},
+    record::{Deferred, Identity, Key, MeasuredAgain, Needs, Product, ReadSet, Record, waits},
+    run::RunFolder,
+    store::{Entry, Store, StoreError},
+};
+
+/// Measurements that were taken again.
+#[derive(Debug)]
+pub struct Again {
+    /// The outcome with the metrics and curves as they are read now.
+    pub outcome: Outcome,
+    /// Values that could not be taken, and why.
+    pub notes: Vec<String>,
+}
+
+/// Takes the metrics of a record again, as these parameters read them, from its files in a folder and its log.
+pub type Measurer = fn(&Record, &Values, &Path, Option<&Path>) -> Option<Again>;
+
+static MEASURER: OnceLock<Measurer> = OnceLock::new();
+
+/// Sets the function that reads the logs of programs.
+pub fn install_measurer(measurer: Measurer) {
+    let _ = MEASURER.set(measurer);
+}
+
+/// Jobs that got their records from those of the same computations.
+#[derive(Debug, Default)]
+pub struct Measured {
+    /// The jobs, each with what could not be taken.
+    jobs: Vec<(String, Vec<String>)>,
+    /// The jobs that would have got one, each with the reason why not.
+    failed: Vec<(String, String)>,
+}
+
+impl Measured {
+    /// Sentences for people.
+    pub fn sentences(&self) -> Vec<String> {
+        const MOST: usize = 10;
+        let mut sentences = Vec::new();
+        if !self.jobs.is_empty() {
+            let (jobs, were) = (count(self.jobs.len(), "job"), if self.jobs.len() == 1 { "was" } else { "were" });
+            sentences.push(format!("{jobs} {were} measured again from what is stored; no program ran"));
+        }
+        let noted: Vec<_> = self.jobs.iter().filter(|(_, notes)| !notes.is_empty()).collect();
+        for (label, notes) in noted.iter().take(MOST) {
+            sentences.push(format!("note: {}: {}", clean(label), clean(&notes.join("; "))));
+        }
+        if noted.len() > MOST {
+            sentences.push(format!("note: and {}: `sweep explain` says more", count(noted.len() - MOST, "other job")));
+        }
+        if !noted.is_empty() {
+            sentences.push("note: `sweep cache rm JOB --yes` and a run measure all of it".to_owned());
+        }
+        if let Some((label, reason)) = self.failed.first() {
+            let jobs = count(self.failed.len(), "job");
+            let label = clean(label);
+            sentences.push(format!("warning: {jobs} could not be measured again: {label}: {}", clean(reason)));
+        }
+        sentences
+    }
+
+    /// Prints the sentences.
+    pub fn say(&self) {
+        self.sentences().iter().for_each(|sentence| say(format_args!("{sentence}")));
+    }
+
+    pub(super) fn add(&mut self, other: Self) {
+        self.jobs.extend(other.jobs);
+        self.failed.extend(other.failed);
+    }
+}
+
+/// Keys of records that stand for the same job.
+struct Origins<'a> {
+    store: &'a Store,
+    /// The records of the jobs that ran, by those whose metrics were taken from them.
+    known: HashMap<Key, Key>,
+    records: RefCell<HashMap<Key, Option<Record>>>,
+}
+
+impl Needs for Origins<'_> {
+    fn stand_in(&self, key: Key) -> Key {
+        self.known.get(&key).copied().unwrap_or(key)
+    }
+
+    fn result(&self, deferred: &Deferred) -> String {
+        let Deferred { key, product, name } = deferred;
+        if *product == Product::Artifact {
+            return format!("{} {name}", self.stand_in(*key));
+        }
+        // A metric or a curve may have become another one.
+        let mut records = self.records.borrow_mut();
+        let record = records.entry(*key).or_insert_with(|| self.store.get(*key).ok().flatten());
+        let outcome = record.as_ref().map(|record| &record.outcome);
+        let digest = match product {
+            Product::Metric => outcome.and_then(|outcome| outcome.metrics.get(name)).map(Key::of_json),
+            _ => outcome.and_then(|outcome| outcome.curves.get(name)).map(Key::of_json),
+        };
+        let digest = digest.and_then(Result::ok).unwrap_or(*key);
+        format!("{} {name} {digest}", self.stand_in(*key))
+    }
+}
+
+/// The records of a store by what their jobs computed.
+struct Known<'e> {
+    origins: Origins<'e>,
+    /// As programs that read the file with their parameters, and as programs that do not.
+    by_all: HashMap<Key, Vec<&'e Entry>>,
+    by_arguments: HashMap<Key, Vec<&'e Entry>>,
+}
+
+impl<'e> Known<'e> {
+    fn new(store: &'e Store, entries: &'e [Entry], is_wanted: impl Fn(&Entry) -> bool) -> io::Result<Self> {
+        let known = entries.iter().filter_map(|entry| Some((entry.key, entry.measured?.0))).collect();
+        let origins = Origins { store, known, records: RefCell::default() };
+        let mut found = Self { origins, by_all: HashMap::new(), by_arguments: HashMap::new() };
+        for entry in entries.iter().filter(|entry| is_wanted(entry)) {
+            found.by_all.entry(entry.identity.computation(true, &found.origins)?).or_default().push(entry);
+            if entry.params_unread {
+                let computation = entry.identity.computation(false, &found.origins)?;
+                found.by_arguments.entry(computation).or_default().push(entry);
+            }
+        }
+        Ok(found)
+    }
+
+    /// The records of what a job computes: those of jobs that ran first, and of these the latest first.
+    fn of(&self, identity: &Identity) -> io::Result<Vec<&'e Entry>> {
+        let all = self.by_all.get(&identity.computation(true, &self.origins)?);
+        let arguments = self.by_arguments.get(&identity.computation(false, &self.origins)?);
+        let mut found: Vec<&Entry> = all.into_iter().chain(arguments).flatten().copied().collect();
+        found.sort_by_key(|entry| (entry.measured.is_some(), Reverse(entry.started), entry.key));
+        Ok(found)
+    }
+}
+
+/// The keys of all records of what the jobs of these records computed.
+pub fn alike(store: &Store, keys: &BTreeSet<Key>) -> io::Result<BTreeSet<Key>> {
+    let entries = store.index()?;
+    let known = Known::new(store, &entries, |entry| entry.identity.task == Command::NAME)?;
+    let mut all = keys.clone();
+    for entry in entries.iter().filter(|entry| keys.contains(&entry.key)) {
+        let origin = known.origins.stand_in(entry.key);
+        let same = entries.iter().filter(|other| known.origins.stand_in(other.key) == origin);
+        all.extend(same.map(|other| other.key));
+        // Those of other code, too: only the present code has a key.
+        if entry.identity.task == Command::NAME {
+            let same =
+                known.of(&entry.identity)?.into_iter().filter(|other| other.identity.code == entry.identity.code);
+            all.extend(same.map(|other| other.key));
+        }
+    }
+    Ok(all)
+}
+
+/// Those of some jobs that compute the same as an earlier one of them, and only read it differently.
+pub fn twins(plan: &Plan, store: &Store, of: impl Iterator<Item = JobId>) -> io::Result<HashSet<JobId>> {
+    let reading = |id: &JobId| Command::MEASURING.map(|name| plan.job(*id).values.get(name));
+    let programs: Vec<JobId> = of.filter(|id| plan.job(*id).task.name == Command::NAME).collect();
+    if programs.windows(2).all(|pair| reading(&pair[0]) == reading(&pair[1])) {
+        return Ok(HashSet::new());
+    }
+    let origins = Origins { store, known: HashMap::new(), records: RefCell::default() };
+    let mut seen = HashSet::new();
+    let mut twins = HashSet::new();
+    for id in programs {
+        let Identity { code, .. } = &plan.job(id).identity;
+        if !seen.insert((plan.job(id).identity.computation(true, &origins)?, code)) {
+            twins.insert(id);
+        }
+    }
+    Ok(twins)
+}
+
+/// A record to be made from another one.
+struct Adoption<'a> {
+    job: &'a Job,
+    from: &'a Entry,
+    observed: Option<(Tool, Arc<ReadSet>)>,
+}
+
+/// Gives the jobs of a plan without a record, and whose computation has one, records of their own.
+pub(super) fn bring(plan: &Plan, store: &Store) -> Result<Measured, StoreError> {
+    let mut measured = Measured::default();
+    if !plan.jobs().any(|(_, job)| job.task.name == Command::NAME) {
+        return Ok(measured);
+    }
+    let done: HashSet<Key> = store.keys()?.into_iter().collect();
+    if done.is_empty() {
+        return Ok(measured);
+    }
+    let is_open = |job: &Job| !done.contains(&job.key);
+    let mut open: Vec<JobId> = plan.jobs().filter(|(_, job)| is_open(job)).map(|(id, _)| id).collect();
+    if !open.iter().any(|id| plan.job(*id).task.name == Command::NAME) {
+        return Ok(measured);
+    }
+    let entries = store.index()?;
+    let tasks: HashSet<&str> = open.iter().map(|id| plan.job(*id).task.name).collect();
+    let is_wanted = |entry: &Entry| {
+        tasks.contains(entry.identity.task.as_str())
+            && (entry.identity.task == Command::NAME || !entry.identity.needs.is_empty())
+    };
+    let mut known = Known::new(store, &entries, is_wanted)?;
+    let mut manifests = store.manifests();
+    let mut digests = Digests::open(store.digests());
+    let mut missing: HashSet<JobId> = open.iter().copied().collect();
+    // A job is looked for when it is known what became of those that it needs.
+    loop {
+        let (ready, later) = ready(plan, open, &missing);
+        open = later;
+        let mut adoptions = Vec::new();
+        for id in &ready {
+            let job = plan.job(*id);
+            let is_changed = |key: Key| known.origins.known.contains_key(&key);
+            if job.task.name != Command::NAME && !job.identity.needs.iter().any(is_changed) {
+                continue;
+            }
+            let mut candidates = known.of(&job.identity)?.into_iter().filter(|entry| store.contains(entry.key));
+            let found = candidates.find_map(|from| {
+                let observed = valid(job, from, &mut manifests, &mut digests)?;
+                Some(Adoption { job, from, observed })
+            });
+            adoptions.extend(found.map(|adoption| (*id, adoption)));
+        }
+        if adoptions.is_empty() {
+            return Ok(measured);
+        }
+        for ((id, adoption), made) in adoptions.iter().zip(adopt(store, &adoptions)) {
+            let label = adoption.job.label.to_string();
+            match made {
+                Ok(Some(notes)) => {
+                    missing.remove(id);
+                    known.origins.known.insert(adoption.job.key, known.origins.stand_in(adoption.from.key));
+                    measured.jobs.push((label, notes));
+                }
+                Ok(None) => {}
+                Err(error) => measured.failed.push((label, error.to_string())),
+            }
+        }
+    }
+}
+
+/// The open jobs that need none without a record, and the others.
+fn ready(plan: &Plan, open: Vec<JobId>, missing: &HashSet<JobId>) -> (Vec<JobId>, Vec<JobId>) {
+    let mut lists: HashMap<ListId, bool> = HashMap::new();
+    open.into_iter().partition(|id| {
+        plan.lists_of(*id).iter().all(|list| {
+            *lists.entry(*list).or_insert_with(|| plan.list(*list).iter().all(|need| !missing.contains(need)))
+        })
+    })
+}
+
+/// Checks that the code that the job of a record read is as it was; returns what it was observed to read. `None` if the
+/// record is not one of the present code.
+#[expect(clippy::option_option, reason = "a valid record need not have been observed")]
+fn valid(
+    job: &Job,
+    from: &Entry,
+    manifests: &mut Manifests,
+    digests: &mut Digests,
+) -> Option<Option<(Tool, Arc<ReadSet>)>> {
+    let Some(code) = &job.code else { return from.identity.code.is_none().then_some(None) };
+    let base = from.identity.base_key().ok()?;
+    match manifests.observation(base, from.key) {
+        Some((manifest, set)) => {
+            let is_same = manifests.is_unchanged(&code.project, &manifest.set, digests);
+            is_same.then_some(Some((manifest.tool, set)))
+        }
+        // It was not observed, so that its key has all that is known.
+        None => (from.identity.code.is_none() && job.identity.code.is_none()).then_some(None),
+    }
+}
+
+/// Makes records, in parallel. Returns for each the values that could not be taken; `None` if the job is not to have one.
+fn adopt(store: &Store, adoptions: &[(JobId, Adoption<'_>)]) -> Vec<Result<Option<Vec<String>>, StoreError>> {
+    const LEAST: usize = 8;
+    let threads = thread::available_parallelism().map_or(1, usize::from).min(adoptions.len() / LEAST + 1);
+    let parts: Vec<&[(JobId, Adoption<'_>)]> = adoptions.chunks(adoptions.len().div_ceil(threads).max(1)).collect();
+    let each =
+        |part: &[(JobId, Adoption<'_>)]| -> Vec<_> { part.iter().map(|(_, adoption)| adoption.make(store)).collect() };
+    threads::each(&parts, each).into_iter().flatten().collect()
+}
+
+impl Adoption<'_> {
+    fn make(&self, store: &Store) -> Result<Option<Vec<String>>, StoreError> {
+        let Some(record) = store.get(self.from.key)? else { return Ok(None) };
+        let Some((new, notes)) = self.record(store, record) else { return Ok(None) };
+        let made = store.adopt(new, self.from.key, self.observed.clone())?;
+        Ok(made.then_some(notes))
+    }
+
+    /// The job's record.
+    fn record(&self, store: &Store, record: Record) -> Option<(Record, Vec<String>)> {
+        let Self { job, from, .. } = self;
+        let is_program = job.task.name == Command::NAME;
+        let Again { outcome, notes } = if is_program {
+            let log = log_of(store, &record);
+            MEASURER.get()?(&record, &job.values, &store.files(from.key), log.as_deref())?
+        } else {
+            Again { outcome: record.outcome.clone(), notes: Vec::new() }
+        };
+        let origin = record.origin();
+        let mut params = record.params;
+        let mut changed = BTreeSet::new();
+        let names = Command::MEASURING.iter().chain(&Command::ARGUMENTS).filter(|_| is_program);
+        for name in names {
+            // A value that other jobs give is the same as it was.
+            let Some(value) = job.values.get(name).filter(|value| !waits(value)) else { continue };
+            if params.get(name) != Some(value) {
+                params.insert((*name).to_owned(), value.clone());
+                changed.insert((*name).to_owned());
+            }
+        }
+        if !job.identity.needs.iter().eq(from.identity.needs.iter()) {
+            changed.insert("needs".to_owned());
+        }
+        let mut provenance = record.provenance;
+        let changed = changed.into_iter().collect();
+        let again = MeasuredAgain { from: origin, at: host::clock::now(), changed, notes: notes.clone() };
+        provenance.measured = Some(Box::new(again));
+        let (key, identity, label) = (job.key, job.identity.clone(), job.label.to_string());
+        Some((Record { key, identity, label, params, outcome, provenance, ..record }, notes))
+    }
+}
+
+/// The log of the job of a record that was made here.
+fn log_of(store: &Store, record: &Record) -> Option<PathBuf> {
+    let run = record.provenance.conditions.as_ref()?.run.name.as_deref()?;
+    let mut parts = Path::new(run).components();
+    let is_name = matches!((parts.next(), parts.next()), (Some(Component::Normal(_)), None));
+    let is_own = is_name && store.origin(record.key).is_none();
+    is_own.then(|| RunFolder::named(store.results(), run).log(record.origin()))
+}

@@ -1,0 +1,64 @@
+//! Lines of `sweep plan` about metrics that are shown and that no job has measured.
+
+use std::collections::HashSet;
+
+use sweep_job::current_name;
+
+use crate::{
+    error::Error,
+    format::clean,
+    plan::{JobId, Plan, Study},
+    record::Key,
+    run::Standing,
+    store::{Stamp, Store},
+};
+
+/// Number of finished jobs of a step that are looked at.
+const LOOKED_AT: usize = 100;
+
+/// A line for each metric of a table or a claim that the finished jobs of a step, programs that choose what they report, do not have.
+pub(super) fn unmeasured(
+    plan: &Plan,
+    store: &Store,
+    standing: &Standing,
+    selected: &HashSet<JobId>,
+) -> Result<Vec<String>, Error> {
+    let mut lines = Vec::new();
+    for study in &plan.studies {
+        for step in 0..study.steps.len() {
+            lines.extend(of_step(plan, store, standing, selected, (study, step))?);
+        }
+    }
+    Ok(lines)
+}
+
+fn of_step(
+    plan: &Plan,
+    store: &Store,
+    standing: &Standing,
+    selected: &HashSet<JobId>,
+    (study, index): (&Study, usize),
+) -> Result<Vec<String>, Error> {
+    let step = &study.recipe.steps[index];
+    let shown = study.recipe.shown().filter(|shown| shown.kind != "figure" && shown.steps.contains(&index));
+    let wanted = shown.flat_map(|shown| shown.metrics.into_iter().map(move |metric| (shown.kind, shown.name, metric)));
+    let wanted: Vec<_> = wanted.filter(|(_, _, metric)| step.task.metric(metric).is_none()).collect();
+    let done = study.steps[index].iter().map(|(_, id)| *id).filter(|id| selected.contains(id));
+    let done = done.filter(|id| standing.cached[id.index()]).take(LOOKED_AT);
+    let stamps: Vec<(Key, Stamp)> =
+        done.filter_map(|id| Some((plan.job(id).key, standing.stamps[id.index()]?))).collect();
+    if !step.task.open_metrics || wanted.is_empty() || stamps.is_empty() {
+        return Ok(Vec::new());
+    }
+    let names: HashSet<&str> = wanted.iter().map(|(_, _, metric)| *metric).collect();
+    let measured = store.measured_by(&stamps, &names)?;
+    let has = |metric: &str| measured.iter().any(|job| job.metrics.get(current_name(metric)).is_some());
+    let mut lines = Vec::new();
+    for (kind, name, metric) in wanted.into_iter().filter(|(_, _, metric)| !has(metric)) {
+        let (step, metric) = (&step.name.value, clean(metric));
+        lines.push(format!(
+            "no job of `{step}` has measured `{metric}`, which {kind} `{name}` shows: `sweep show` has their notices\n"
+        ));
+    }
+    Ok(lines)
+}

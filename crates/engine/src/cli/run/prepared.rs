@@ -1,0 +1,45 @@
+//! The plan that `sweep run` runs.
+
+use std::{
+    collections::HashSet,
+    path::{Path, PathBuf},
+};
+
+use super::{RunArgs, batches};
+use crate::{
+    cli::{Prepared, saved::SavedPlan},
+    error::Error,
+    plan::JobId,
+    store::Store,
+};
+
+/// The plan that is to run, where, and which of its jobs.
+pub(super) fn prepared(results: &Path, args: &RunArgs) -> Result<(Prepared, Store, HashSet<JobId>), Error> {
+    let (prepared, store, saved) = planned(results, args)?;
+    let selected = prepared.plan.selection()?;
+    if let Some((path, saved)) = &saved {
+        saved.holds(path, &prepared.plan, &selected)?;
+    }
+    Ok((prepared, store, selected))
+}
+
+/// A saved plan, and its file.
+pub(super) type Saved<'a> = (&'a PathBuf, SavedPlan);
+
+/// The plan for `args`, and the saved plan that `--plan` names.
+pub(super) fn planned<'a>(results: &Path, args: &'a RunArgs) -> Result<(Prepared, Store, Option<Saved<'a>>), Error> {
+    let saved = match &args.plan {
+        Some(path) => Some((path, SavedPlan::read(path)?)),
+        None => None,
+    };
+    let mut prepared = match &saved {
+        Some((_, SavedPlan { request, .. })) => {
+            request.changes.prepare(results, &request.paths, &request.only, true)?
+        }
+        None => args.changes.prepare(results, &args.paths, &args.only.only, true)?,
+    };
+    let store = Store::open(results)?;
+    prepared.batches.share(args.remote.open()?);
+    batches::begin(&mut prepared, &store)?;
+    Ok((prepared, store, saved))
+}

@@ -1,0 +1,293 @@
+//! Places of a bundle's files: below `sources`, each where it is relative to the recipe, so that the recipe finds it there; and texts
+//! in which paths of the author's machine are relative, too.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io,
+    path::{Component, Path, PathBuf},
+};
+
+use fs_err as fs;
+
+use super::SOURCES;
+use crate::{
+    plan::{Digests, Plan, normal, project_of},
+    record::ABSENT,
+};
+
+/// The name of a folder above the recipe's in a bundle, whose own name is nobody's business.
+const ABOVE: &str = "@";
+
+/// The files of a study on the machine that has them.
+#[derive(Debug)]
+pub(super) struct Places {
+    /// The folder of the recipes.
+    root: PathBuf,
+    /// Folders above it that a bundle has, because files are in them.
+    pub(super) above: usize,
+    /// Paths of this machine, the longest first, and what is written in their place.
+    hidden: Vec<(String, String)>,
+}
+
+/// A file or a folder that jobs read.
+#[derive(Debug)]
+pub(super) struct Needed {
+    /// Its path on this machine.
+    pub(super) path: PathBuf,
+    /// Its path from the folder of the recipes.
+    pub(super) place: PathBuf,
+    /// Its digest when the jobs were planned.
+    pub(super) digest: String,
+}
+
+/// What jobs read: their inputs, and the code that earlier runs of them were observed to read.
+#[derive(Debug, Default)]
+pub(super) struct AllNeeded {
+    pub(super) inputs: Vec<Needed>,
+    pub(super) code: Vec<Needed>,
+}
+
+impl AllNeeded {
+    pub(super) fn of(plan: &Plan, root: &Path) -> Self {
+        let needed = |(path, digest): (PathBuf, String)| Needed { place: relative(&path, root), path, digest };
+        let inputs: BTreeMap<PathBuf, String> =
+            plan.inputs().into_iter().map(|(path, digest)| (normal(&path), digest)).collect();
+        let code = plan.jobs().filter_map(|(_, job)| job.code.as_ref());
+        let mut files = BTreeMap::new();
+        let mut seen = BTreeSet::new();
+        // Many jobs share one list.
+        for code in code.filter(|code| seen.insert(std::sync::Arc::as_ptr(code))) {
+            let present = code.files.iter().filter(|file| file.digest != ABSENT);
+            files.extend(present.map(|file| (normal(&code.path(&file.path)), file.digest.clone())));
+        }
+        files.retain(|path, _| !inputs.contains_key(path));
+        Self { inputs: inputs.into_iter().map(needed).collect(), code: files.into_iter().map(needed).collect() }
+    }
+
+    /// All of it.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Needed> {
+        self.inputs.iter().chain(&self.code)
+    }
+}
+
+impl Places {
+    /// The places for recipes in this folder, and for what jobs read.
+    pub(super) fn new(root: &Path, needed: &AllNeeded, results: &Path) -> Self {
+        let above = needed.iter().map(|needed| ups(&needed.place)).max().unwrap_or(0);
+        let mut hidden: BTreeMap<String, String> = BTreeMap::new();
+        let mut hide = |path: &Path, by: String| {
+            // The root of the file system is nobody's.
+            if let Some(text) = path.to_str().filter(|_| path.components().count() > 1) {
+                hidden.entry(text.to_owned()).or_insert(by);
+            }
+        };
+        for needed in needed.iter() {
+            hide(&needed.path, needed.place.display().to_string());
+        }
+        let place = |path: &Path| match relative(path, root) {
+            place if place.as_os_str().is_empty() => ".".to_owned(),
+            place => place.display().to_string(),
+        };
+        let real = |path: &Path| fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        for folder in [normal(root), real(root)] {
+            hide(&folder, ".".to_owned());
+        }
+        let results = normal(results);
+        for folder in [results.clone(), real(&results)] {
+            hide(&folder, "results".to_owned());
+        }
+        let project = project_of(root);
+        hide(&project, place(&project));
+        if let Ok(current) = std::env::current_dir() {
+            hide(&current, place(&current));
+        }
+        if let Some(home) = std::env::home_dir() {
+            hide(&real(&home), "~".to_owned());
+            hide(&normal(&home), "~".to_owned());
+        }
+        let mut hidden: Vec<(String, String)> = hidden.into_iter().collect();
+        hidden.sort_by_key(|(path, _)| std::cmp::Reverse(path.len()));
+        Self { root: root.to_owned(), above, hidden }
+    }
+
+    /// The name in the bundle of a file that is at this place from the folder of the recipes.
+    pub(super) fn name(&self, place: &Path) -> String {
+        name(self.above, place)
+    }
+
+    /// The name in the bundle of a recipe or of a file beside it; `None` if it is elsewhere.
+    pub(super) fn source(&self, path: &Path) -> Option<(PathBuf, String)> {
+        let place = path.strip_prefix(&self.root).ok()?.to_owned();
+        let name = self.name(&place);
+        Some((place, name))
+    }
+
+    /// A text in which the paths of this machine are relative to the recipe, `results` or `~`.
+    pub(super) fn without_paths(&self, text: &str) -> String {
+        let mut text = text.to_owned();
+        for (path, by) in &self.hidden {
+            if text.contains(path.as_str()) {
+                text = replaced(&text, path, by);
+            }
+        }
+        text
+    }
+
+    /// The same in all texts of a JSON value.
+    pub(super) fn without_paths_in(&self, value: &mut serde_json::Value) {
+        match value {
+            serde_json::Value::String(text) => *text = self.without_paths(text),
+            serde_json::Value::Array(items) => items.iter_mut().for_each(|item| self.without_paths_in(item)),
+            serde_json::Value::Object(entries) => entries.values_mut().for_each(|value| self.without_paths_in(value)),
+            _ => {}
+        }
+    }
+}
+
+/// A text with another path in the place of one, and of the folder in longer paths.
+fn replaced(text: &str, path: &str, by: &str) -> String {
+    // What else can be in a path's name, or go on with one.
+    let is_part = |char: char| char.is_alphanumeric() || "_-.~".contains(char);
+    let mut changed = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find(path) {
+        let (before, after) = (&rest[..at], &rest[at + path.len()..]);
+        let begins = !before.chars().next_back().or_else(|| changed.chars().next_back()).is_some_and(is_part);
+        let ends = !after.starts_with(|char: char| is_part(char) && char != '.') && !is_longer(after);
+        changed.push_str(before);
+        rest = after;
+        if !(begins && ends) {
+            changed.push_str(path);
+        } else if let Some(inner) = after.strip_prefix('/').filter(|_| by == ".") {
+            // `./x` is `x`, unless nothing follows.
+            if !inner.starts_with(is_part) {
+                changed.push_str("./");
+            }
+            rest = inner;
+        } else {
+            changed.push_str(by);
+        }
+    }
+    changed + rest
+}
+
+/// True if a point goes on with a name: `/a/b.py` is no `/a/b` at the end of a sentence.
+fn is_longer(after: &str) -> bool {
+    after.strip_prefix('.').is_some_and(|after| after.starts_with(|char: char| char.is_alphanumeric()))
+}
+
+/// The name in the bundle of the file at `place`, relative to the folder of the recipes. The bundle has `above` folders above that one.
+pub(super) fn name(above: usize, place: &Path) -> String {
+    let ups = ups(place).min(above);
+    let mut parts = vec![SOURCES.to_owned()];
+    parts.extend(std::iter::repeat_n(ABOVE.to_owned(), above - ups));
+    let inner = place.components().filter(|part| matches!(part, Component::Normal(_)));
+    parts.extend(inner.map(|part| part.as_os_str().to_string_lossy().into_owned()));
+    parts.join("/")
+}
+
+/// The number of leading `..` in `place`.
+fn ups(place: &Path) -> usize {
+    place.components().filter(|part| *part == Component::ParentDir).count()
+}
+
+/// A path from a folder: with `..` where it is not in it.
+pub(super) fn relative(path: &Path, folder: &Path) -> PathBuf {
+    let common = path.components().zip(folder.components()).take_while(|(own, other)| own == other).count();
+    let up = folder.components().skip(common).map(|_| Component::ParentDir);
+    up.chain(path.components().skip(common)).collect()
+}
+
+/// The files of an input, which may be a folder: paths, and names below the input's.
+///
+/// # Errors
+/// It cannot be read, or has an empty folder.
+pub(super) fn files(path: &Path) -> io::Result<Vec<(PathBuf, PathBuf)>> {
+    let mut found = Vec::new();
+    let mut open = vec![(path.to_owned(), PathBuf::new())];
+    while let Some((path, inner)) = open.pop() {
+        if !fs::metadata(&path)?.is_dir() {
+            found.push((path, inner));
+            continue;
+        }
+        let before = open.len();
+        for entry in fs::read_dir(&path)? {
+            let name = entry?.file_name();
+            open.push((path.join(&name), inner.join(name)));
+        }
+        if open.len() == before {
+            // The archive has files only, and an empty folder is a part of the input's digest.
+            return Err(io::Error::other("it has an empty folder"));
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// Links the files that a bundle does not have to those of a folder that have the right content.
+pub(super) fn supply<'n>(
+    missing: impl Iterator<Item = (&'n PathBuf, &'n String)>,
+    to: impl Fn(&Path) -> PathBuf,
+    from: &Path,
+) -> io::Result<()> {
+    let from = std::path::absolute(from)?;
+    let mut digests = Digests::default();
+    for (place, digest) in missing {
+        let inner: PathBuf = place.components().filter(|part| matches!(part, Component::Normal(_))).collect();
+        let name = place.file_name().map(PathBuf::from).unwrap_or_default();
+        let found = [inner, name].into_iter().map(|name| from.join(name));
+        let found = found.into_iter().find(|path| digests.of(path).is_ok_and(|found| found == *digest));
+        let to = to(place);
+        if let Some(found) = found.filter(|_| !to.exists()) {
+            if let Some(parent) = to.parent() {
+                fs::create_dir_all(parent)?;
+            }
+            fs::os::unix::fs::symlink(found, to)?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_relative_to_the_recipe() {
+        for (path, place, name) in [
+            ("/home/me/p/recipes/a.py", "a.py", "sources/@/@/@/@/a.py"),
+            ("/home/me/p/data/a", "../data/a", "sources/@/@/@/data/a"),
+            ("/data/x", "../../../../data/x", "sources/data/x"),
+        ] {
+            let found = relative(Path::new(path), Path::new("/home/me/p/recipes"));
+            assert_eq!((found.as_path(), super::name(4, &found).as_str()), (Path::new(place), name));
+        }
+    }
+
+    #[test]
+    fn paths_of_this_machine_are_replaced_whole() {
+        let hidden = [
+            ("/home/me/p/data/in.txt", "../data/in.txt"),
+            ("/home/me/p/r", "."),
+            ("/home/me/p", ".."),
+            ("/home/me", "~"),
+        ];
+        let hidden = hidden.map(|(path, by)| (path.to_owned(), by.to_owned())).to_vec();
+        let places = Places { root: PathBuf::from("/home/me/p/r"), above: 1, hidden };
+        for (text, expected) in [
+            ("/home/me/p/data/in.txt", "../data/in.txt"),
+            ("--in=/home/me/p/data/in.txt,x", "--in=../data/in.txt,x"),
+            ("cannot open '/home/me/p/r/a.py'.", "cannot open 'a.py'."),
+            ("in /home/me/p/r.", "in .."),
+            ("in /home/me/p/r/", "in ./"),
+            ("/home/me/p/r.py", "../r.py"),
+            ("/home/me/p/x /home/me/y /home/me", "../x ~/y ~"),
+            ("/home/mean /mnt/home/me /home/me-too", "/home/mean /mnt/home/me /home/me-too"),
+        ] {
+            assert_eq!(places.without_paths(text), expected, "{text}");
+        }
+        let mut value = serde_json::json!({ "a": ["/home/me/p/r/x", 1], "b": { "c": "/home/me" } });
+        places.without_paths_in(&mut value);
+        assert_eq!(value, serde_json::json!({ "a": ["x", 1], "b": { "c": "~" } }));
+    }
+}

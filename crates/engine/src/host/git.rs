@@ -1,0 +1,94 @@
+//! The program `git`, asked about a folder.
+
+use std::{path::Path, process::Command};
+
+/// Variables that tie Git to another repository than that of its folder, or change the meaning of its arguments. A process that a
+/// hook of a repository has started has some of them: those of `git rev-parse --local-env-vars`, without those for settings.
+const TIED: [&str; 22] = [
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+    "GIT_ATTR_SOURCE",
+    "GIT_COMMON_DIR",
+    "GIT_CONFIG",
+    "GIT_CONFIG_PARAMETERS",
+    "GIT_DIFF_OPTS",
+    "GIT_DIR",
+    "GIT_EXTERNAL_DIFF",
+    "GIT_GLOB_PATHSPECS",
+    "GIT_GRAFT_FILE",
+    "GIT_ICASE_PATHSPECS",
+    "GIT_IMPLICIT_WORK_TREE",
+    "GIT_INDEX_FILE",
+    "GIT_LITERAL_PATHSPECS",
+    "GIT_NAMESPACE",
+    "GIT_NOGLOB_PATHSPECS",
+    "GIT_NO_REPLACE_OBJECTS",
+    "GIT_OBJECT_DIRECTORY",
+    "GIT_PREFIX",
+    "GIT_REPLACE_REF_BASE",
+    "GIT_SHALLOW_FILE",
+    "GIT_WORK_TREE",
+];
+
+/// `git` in a folder, about the repository of this folder, whoever started this process. It changes nothing, asks nothing, and
+/// starts no program that a repository names.
+pub(crate) fn git(folder: &Path) -> Command {
+    let mut git = Command::new("git");
+    git.arg("-C").arg(folder).args(["--no-pager", "-c", "core.fsmonitor=false"]);
+    for name in TIED {
+        git.env_remove(name);
+    }
+    git.env("GIT_OPTIONAL_LOCKS", "0").env("GIT_TERMINAL_PROMPT", "0").env("LC_ALL", "C");
+    git
+}
+
+/// True if a folder or one above it is a repository, with Git's own files in it or in the place that it names.
+pub(crate) fn is_in_repository(folder: &Path) -> bool {
+    folder.ancestors().any(|folder| folder.join(".git").symlink_metadata().is_ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use super::*;
+    use crate::host::ask;
+
+    /// A hook of another repository, or a shell with a variable of it, has started this process.
+    #[test]
+    fn git_answers_about_the_repository_of_its_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        let (own, other) = (folder.path().join("own"), folder.path().join("other"));
+        let run = |mut git: Command, args: &[&str]| ask(git.args(args), 1000, Instant::now() + Duration::from_mins(1));
+        for folder in [&own, &other] {
+            fs_err::create_dir_all(folder).unwrap();
+            if run(git(folder), &["init", "-q"]).is_none() {
+                eprintln!("skipped: there is no `git` here");
+                return;
+            }
+        }
+        fs_err::write(own.join("own.py"), "").unwrap();
+        fs_err::write(other.join("secret"), "").unwrap();
+        let asked = |tied: bool| {
+            let mut asked = Command::new("sh");
+            asked
+                .env("GIT_DIR", other.join(".git"))
+                .env("GIT_WORK_TREE", &other)
+                .env("GIT_INDEX_FILE", other.join("index"));
+            asked.env("GIT_CONFIG_PARAMETERS", format!("'core.worktree={}'", other.display()));
+            let git = git(&own);
+            // As this process would do if it had the variables.
+            for (name, value) in git.get_envs().filter(|_| !tied) {
+                match value {
+                    Some(value) => asked.env(name, value),
+                    None => asked.env_remove(name),
+                };
+            }
+            asked.arg("-c").arg("exec git \"$@\"").arg("sh").args(git.get_args());
+            let answer = run(asked, &["ls-files", "--others"]);
+            answer.map(|answer| answer.out().into_owned()).unwrap_or_default()
+        };
+        assert_ne!(asked(true), "own.py\n", "the variables have an effect");
+        assert_eq!(asked(false), "own.py\n");
+        assert!(is_in_repository(&own.join("inner")));
+    }
+}

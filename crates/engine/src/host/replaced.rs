@@ -1,0 +1,84 @@
+//! Files that are replaced at once: a reader sees the old content or the new one, and a process that is killed leaves one of both.
+
+use std::{
+    fs::File,
+    io::{self, BufWriter, Write},
+    os::unix::fs::PermissionsExt,
+    path::Path,
+};
+
+/// Readers of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Readers {
+    /// Only its owner.
+    Owner,
+    /// Everyone who may read its folder.
+    All,
+}
+
+/// Failure that a file outlives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Outlives {
+    /// That of a process.
+    Process,
+    /// That of the machine: the content is on the disk before the file has its name.
+    Machine,
+}
+
+/// Replaces a file by one with this content, in a folder that is there.
+pub(crate) fn replace(path: &Path, content: &[u8], readers: Readers, outlives: Outlives) -> io::Result<()> {
+    replace_with(path, readers, outlives, |file| file.write_all(content))
+}
+
+/// As [`replace`], with the content that a function writes. If it fails, the file stays as it is.
+pub(crate) fn replace_with<T, E: From<io::Error>>(
+    path: &Path,
+    readers: Readers,
+    outlives: Outlives,
+    write: impl FnOnce(&mut BufWriter<&mut File>) -> Result<T, E>,
+) -> Result<T, E> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
+    let mut beside = tempfile::NamedTempFile::new_in(folder)?;
+    let mut out = BufWriter::new(beside.as_file_mut());
+    let written = write(&mut out)?;
+    out.flush()?;
+    drop(out);
+    if readers == Readers::All {
+        // A temporary file is its owner's only.
+        beside.as_file().set_permissions(PermissionsExt::from_mode(0o644))?;
+    }
+    if outlives == Outlives::Machine {
+        beside.as_file().sync_all()?;
+    }
+    beside.persist(path).map_err(|error| error.error)?;
+    Ok(written)
+}
+
+#[cfg(test)]
+mod tests {
+    use fs_err as fs;
+
+    use super::*;
+
+    #[test]
+    fn a_file_is_replaced_whole_or_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("inner/file");
+        assert!(replace(&path, b"one", Readers::All, Outlives::Machine).is_err(), "no folder is made");
+        fs::create_dir(folder.path().join("inner")).unwrap();
+        let mode = || fs::metadata(&path).unwrap().permissions().mode() & 0o777;
+        replace(&path, b"one", Readers::All, Outlives::Machine).unwrap();
+        assert_eq!((fs::read(&path).unwrap().as_slice(), mode()), (&b"one"[..], 0o644));
+        replace(&path, b"two", Readers::Owner, Outlives::Process).unwrap();
+        assert_eq!((fs::read(&path).unwrap().as_slice(), mode()), (&b"two"[..], 0o600));
+        let failed = replace_with(&path, Readers::All, Outlives::Process, |file| {
+            file.write_all(b"thr")?;
+            Err::<(), _>(io::Error::other("no"))
+        });
+        assert!(failed.is_err());
+        assert_eq!(fs::read(&path).unwrap(), b"two");
+        assert_eq!(fs::read_dir(folder.path().join("inner")).unwrap().count(), 1, "nothing is left beside it");
+        let blocked = folder.path().join("inner/file/below");
+        assert!(replace(&blocked, b"", Readers::All, Outlives::Process).is_err());
+    }
+}

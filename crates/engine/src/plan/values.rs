@@ -1,0 +1,339 @@
+//! The parameters of a job: the values of a step's templates at a point, checked, with the digests of the input files.
+
+use std::{collections::BTreeMap, io, path::Path, rc::Rc};
+
+use sweep_job::{
+    Kind, Param, ParamError, Spelling, TaskSpec, Value, Values,
+    tasks::{Command, complete_ranks, ignored},
+};
+
+use super::{JobId, Point, build::Builder, join::Group, lint, room::weight_of};
+use crate::recipe::{
+    GpuCount, LONGEST, Names, Problem, Reference, Scope, Span, Spanned, Step, Template, suggest, too_long,
+};
+use crate::record::{self, Deferred, Product};
+
+/// The parameters that a recipe sets for a job, in the order of the task, each with the place of its value.
+type Places = Vec<(&'static Param, Span)>;
+
+/// The parameters of a job.
+pub(super) struct JobValues {
+    /// As the job gets them.
+    pub(super) values: Values,
+    /// As the job's key has them, if that is another [spelling](Spelling).
+    pub(super) keyed: Option<Values>,
+    /// Digests of the input files.
+    pub(super) inputs: BTreeMap<String, String>,
+}
+
+impl Builder<'_> {
+    /// Every parameter of a job, checked, and the digests of its inputs. Reports what does not fit.
+    pub(super) fn values(
+        &mut self,
+        step: &Step,
+        point: &Point,
+        matrix: &Names,
+        written: &[(&'static Param, Option<&Template>)],
+        needs: &[Rc<Group>],
+    ) -> Option<JobValues> {
+        if !self.has_room(step, point, matrix) {
+            return None;
+        }
+        let results = self.results(step, point, needs);
+        let result = |reference: &Reference| {
+            let (_, value) = results.iter().find(|(found, _)| found == reference)?;
+            value.clone()
+        };
+        let is_program = step.task.name == <Command as TaskSpec>::NAME;
+        let (mut given, mut respelled) = (Values::new(), Values::new());
+        let mut places = Places::new();
+        let mut ok = true;
+        for (param, template) in written {
+            let resolved = |spelling| match template {
+                Some(template) => template.resolve_with(&self.recipe.params, matrix, spelling, &result),
+                None => matrix.get(param.name).cloned(),
+            };
+            let Some(value) = resolved(Spelling::Canonical) else {
+                // The point has no such value, or a mistake has been reported, and what follows from it is no other one.
+                ok &= template.is_none_or(|template| template.is_left_out(matrix));
+                if let Some(reference) = template.and_then(|template| template.lacking(matrix)) {
+                    self.no_axis(step, point, reference);
+                }
+                continue;
+            };
+            let is_respelled = |template: &&Template| is_program && template.is_respelled(&self.recipe.params, matrix);
+            let other = template.filter(is_respelled).and_then(|_| resolved(Spelling::Written));
+            places.push((param, value.span));
+            match record::check(param, &value.value, Spelling::Canonical) {
+                Ok(checked) => {
+                    given.insert(param.name.to_owned(), checked);
+                    let other = other.and_then(|other| record::check(param, &other.value, Spelling::Written).ok());
+                    respelled.extend(other.map(|other| (param.name, other)));
+                }
+                Err(error) => {
+                    self.does_not_fit(step, matrix, param, *template, &value, &error);
+                    ok = false;
+                }
+            }
+        }
+        let complete = |values: Values| {
+            let mut values = step.task.complete(values);
+            if is_program {
+                complete_ranks(&mut values, step.resources.gpus.map(GpuCount::devices), step.resources.nodes());
+            }
+            values
+        };
+        let keyed = (!respelled.is_empty()).then(|| complete(given.clone()));
+        given.extend(respelled);
+        let mut values = complete(given);
+        let inputs = self.inputs(step, &mut values, &places)?;
+        if !ok {
+            return None;
+        }
+        for conflict in step.task.conflicts(&record::preview(&values)) {
+            let place = |name: &&str| places.iter().find(|(param, _)| param.name == *name).map(|(_, place)| *place);
+            let span = conflict.params.iter().find_map(place).unwrap_or(step.name.span);
+            let message = format!("{}: {}", self.label(step, point), conflict.message);
+            let problem = Problem::new(&self.recipe.sources, span, message, "does not go together");
+            self.problems.push(span, problem.help(conflict.advice));
+        }
+        self.check_nodes(step, point, &values);
+        Some(JobValues { values, keyed, inputs })
+    }
+
+    /// Reports an expression within a text or a list whose axis a point lacks.
+    fn no_axis(&mut self, step: &Step, point: &Point, reference: &Reference) {
+        let name = &reference.name;
+        if !step.axes().contains(&name.as_str()) {
+            // An unknown axis has been reported.
+            return;
+        }
+        let message =
+            format!("`{}` has no axis `{name}`, so that this expression has no value there", self.label(step, point));
+        let help = format!(
+            "give every point a value of `{name}`; only an entry of `with`, `params` or `env` that is nothing but the expression is \
+             left out where there is no value"
+        );
+        let problem = Problem::new(&self.recipe.sources, reference.span, message, "no value here").help(help);
+        self.problems.push(reference.span, problem);
+    }
+
+    /// Says that a job is left out because the step whose result it takes has no points.
+    fn left_out(&mut self, step: &Step, point: &Point, needed: &str, span: Span) {
+        let message = format!(
+            "`{}` is left out: it takes a result of `{needed}`, which has no job for it",
+            self.label(step, point)
+        );
+        let help = format!("give `{}` the `if` of `{needed}`, or a value that needs no job", step.name.value);
+        self.problems.warn(&self.recipe.sources, span, message, help);
+    }
+
+    /// Reports a value that a parameter does not accept.
+    fn does_not_fit(
+        &mut self,
+        step: &Step,
+        matrix: &Names,
+        param: &Param,
+        template: Option<&Template>,
+        value: &Spanned<Value>,
+        error: &ParamError,
+    ) {
+        // Where the author has written the parts out, the one that does not fit is marked.
+        let part = match error {
+            ParamError::Part { part, .. } => template.and_then(|template| template.part(part)),
+            _ => None,
+        };
+        let used_at = part.or(template).map_or(value.span, |template| template.span);
+        let part = part.and_then(|part| part.resolve(&self.recipe.params, matrix));
+        self.bad_value(step, param.name, part.as_ref().unwrap_or(value), used_at, error);
+    }
+
+    /// Reserves the memory for a point and its job before they are made: the point's values are in the list of points
+    /// and in the job's name, the job's own in the job and in its identity. `false` after a mistake, which has been
+    /// reported.
+    fn has_room(&mut self, step: &Step, point: &Point, matrix: &Names) -> bool {
+        const EACH: u64 = 512;
+        let sources = &self.recipe.sources;
+        let mut values = 0;
+        let mut fits = true;
+        for (_, template) in &step.with {
+            let size = template.size(&self.recipe.params, matrix);
+            if size > LONGEST {
+                too_long(template, size, sources, self.problems);
+                fits = false;
+            }
+            values += size as u64;
+        }
+        fits && self.room.take(EACH + 2 * weight_of(&point.values) + 2 * values, step.name.span, sources, self.problems)
+    }
+
+    /// The values of a step's expressions that name results of needed jobs: a text for each that
+    /// [`resolve`](crate::record::resolve) replaces, or a list of them where several jobs are needed. By the expression with
+    /// its place, because all values that come from one alias have the place of the alias.
+    fn results(&mut self, step: &Step, point: &Point, needs: &[Rc<Group>]) -> Vec<(Reference, Option<Value>)> {
+        let mut found = Vec::new();
+        for (param, template) in &step.with {
+            for reference in template.references() {
+                let Scope::Needs(name, product) = &reference.scope else { continue };
+                let index = step.needs.iter().position(|need| self.recipe.steps[need.step].name.value == *name);
+                let jobs = index.map(|index| needs[index].jobs.as_slice()).unwrap_or_default();
+                let flows: Vec<Value> = jobs
+                    .iter()
+                    .filter_map(|id| self.result(*id, *product, reference))
+                    .map(|flow| Value::Text(flow.placeholder()))
+                    .collect();
+                let is_list = step
+                    .task
+                    .param(&param.value)
+                    .is_some_and(|param| matches!(param.kind, Kind::List(_) | Kind::Map(Kind::Any)));
+                let value = match flows.as_slice() {
+                    _ if flows.len() < jobs.len() => None,
+                    [] => {
+                        self.left_out(step, point, name, reference.span);
+                        None
+                    }
+                    [one] => Some(one.clone()),
+                    several if is_list => Some(Value::List(several.to_vec())),
+                    several => {
+                        let message = format!(
+                            "`{}` needs {} jobs of `{name}`, but only one is allowed here",
+                            self.label(step, point),
+                            several.len()
+                        );
+                        let help =
+                            "give both steps the axes that distinguish the jobs, or select one with `where` in `needs`";
+                        let problem = Problem::new(&self.recipe.sources, reference.span, message, "which one?");
+                        self.problems.push(reference.span, problem.help(help));
+                        None
+                    }
+                };
+                found.push((reference.clone(), value));
+            }
+        }
+        found
+    }
+
+    /// One result of one job, if that job will leave it.
+    fn result(&mut self, id: JobId, product: Product, reference: &Reference) -> Option<Deferred> {
+        let job = &self.jobs.all[id.index()];
+        let name = reference.name.as_str();
+        let (message, help) = match product {
+            Product::Metric if job.task.open_metrics || job.task.metric(name).is_some() => {
+                return Some(Deferred { key: job.key, product, name: name.to_owned() });
+            }
+            Product::Metric => {
+                let known = job.task.metrics().map(|metric| metric.name);
+                (format!("task `{}` does not measure `{name}`", job.task.name), suggest(name, "metrics", known))
+            }
+            // A program may report any name.
+            Product::Curve if job.task.open_metrics || job.task.curves.contains(&name) => {
+                return Some(Deferred { key: job.key, product, name: name.to_owned() });
+            }
+            Product::Curve => {
+                let none = || format!("task `{}` records no curves", job.task.name);
+                let help = suggest(name, "curves", job.task.curves.iter().copied()).unwrap_or_else(none);
+                (format!("task `{}` does not record a curve `{name}`", job.task.name), Some(help))
+            }
+            Product::Artifact => {
+                let known = job.task.artifacts(&job.values);
+                if known.iter().any(|known| known == name) {
+                    return Some(Deferred { key: job.key, product, name: name.to_owned() });
+                }
+                let none =
+                    format!("it keeps no artifacts; `sweep tasks {}` shows which parameters keep some", job.task.name);
+                let help = suggest(name, "artifacts", known.iter().map(String::as_str)).or(Some(none));
+                (format!("`{}` leaves no artifact `{name}`", job.label), help)
+            }
+        };
+        let problem = Problem::new(&self.recipe.sources, reference.span, message, "no such result").maybe_help(help);
+        self.problems.push(reference.span, problem);
+        None
+    }
+
+    fn bad_value(&mut self, step: &Step, param: &str, value: &Spanned<Value>, used_at: Span, error: &ParamError) {
+        let sources = &self.recipe.sources;
+        let help = match error {
+            ParamError::Choice { allowed, found } => suggest(found, "allowed", allowed.iter().copied()),
+            ParamError::Type { .. }
+            | ParamError::Result { .. }
+            | ParamError::Range { .. }
+            | ParamError::Outside { .. }
+            | ParamError::Nul
+            | ParamError::Long { .. }
+            | ParamError::Part { .. } => {
+                let doc = step.task.param(param).map(|declared| format!("`{param}`: {}", declared.doc));
+                lint::remedy(param, &value.value, error).or(doc)
+            }
+        };
+        let message = format!("`{param}` of step `{}`: {error}", step.name.value);
+        let problem = Problem::new(sources, value.span, message, "does not fit").maybe_help(help);
+        let problem = if used_at == value.span {
+            problem
+        } else {
+            problem.note(format!("used at {}", sources.location(used_at)))
+        };
+        self.problems.push(value.span, problem);
+    }
+
+    /// Resolves the paths of a job's inputs against the recipe's folder and computes their digests.
+    fn inputs(&mut self, step: &Step, values: &mut Values, places: &Places) -> Option<BTreeMap<String, String>> {
+        let mut inputs = BTreeMap::new();
+        let ignored = ignored(values);
+        // Defaults are no files.
+        for (param, place) in places {
+            let Some(value) = values.get_mut(param.name) else { continue };
+            // What a needed job leaves is known by that job's key.
+            for (part, written) in
+                record::input_paths(param.kind, value).into_iter().filter(|(_, path)| !record::is_open(path))
+            {
+                let path = self.recipe.sources.folder(place.source).join(&*written);
+                match self.jobs.digests.of_input(&path, &ignored) {
+                    Ok(digest) => {
+                        if self.jobs.digests.take_found_results() {
+                            let results = self.jobs.digests.results().unwrap_or(Path::new("results"));
+                            lint::results_in_input(self.recipe, *place, &path, results, self.problems);
+                        }
+                        inputs.insert(record::digest_name(param.name, part.as_ref()), digest);
+                        // A path such as `..` has no name of its own.
+                        let real = path.file_name().is_none().then(|| fs_err::canonicalize(&path).ok()).flatten();
+                        let absolute = real.or_else(|| std::path::absolute(&path).ok()).unwrap_or(path);
+                        let Some(text) = absolute.to_str() else {
+                            let message = format!("the path {} is not UTF-8", absolute.display());
+                            let problem = Problem::new(&self.recipe.sources, *place, message, "not UTF-8");
+                            self.problems.push(*place, problem.help("rename the folder that is not UTF-8"));
+                            return None;
+                        };
+                        text.clone_into(written);
+                    }
+                    Err(error) => {
+                        let template = step.with.iter().find(|(name, _)| name.value == param.name);
+                        let item = template.and_then(|(_, template)| template.part(part.as_ref()?));
+                        self.no_input(step, param, &path, item.map_or(*place, |item| item.span), &error);
+                        return None;
+                    }
+                }
+            }
+        }
+        Some(inputs)
+    }
+
+    fn no_input(&mut self, step: &Step, param: &Param, path: &Path, span: Span, error: &io::Error) {
+        let built_in = if let Kind::Path(built_in) = param.kind { built_in } else { &[] };
+        let what = format!("`{}` of step `{}`", param.name, step.name.value);
+        let message = match error.kind() {
+            io::ErrorKind::NotFound => format!("{what}: there is no `{}`", path.display()),
+            _ => format!("{what} cannot be read: {error}"),
+        };
+        let help = match built_in {
+            [] => "paths are relative to the folder of the file that contains them".to_owned(),
+            built_in => {
+                format!(
+                    "paths are relative to the folder of the file that contains them; built in: {}",
+                    built_in.join(", ")
+                )
+            }
+        };
+        let problem = Problem::new(&self.recipe.sources, span, message, "cannot be read").help(help);
+        self.problems.push(span, problem);
+    }
+}

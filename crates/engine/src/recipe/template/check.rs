@@ -1,0 +1,107 @@
+//! Checks of the names in templates.
+
+use sweep_job::{Value, tasks::FLAGS};
+
+use super::{Known, LONGEST, Names, Piece, Scope, Template, TemplateKind, too_long};
+use crate::recipe::{
+    foreign,
+    problem::{Collector, Problem, suggest},
+    source::Sources,
+};
+
+/// Reports every expression with an unknown name, and every value that params make too long.
+pub fn check_references(
+    template: &Template,
+    params: &Names,
+    known: Known<'_>,
+    sources: &Sources,
+    problems: &mut Collector,
+) {
+    for reference in template.references() {
+        let span = reference.span;
+        let name = reference.name.as_str();
+        let problem = match (&reference.scope, known) {
+            (Scope::Params, _) if !params.contains_key(name) => {
+                Problem::new(sources, span, format!("unknown param `{name}`"), "no param has this name")
+                    .maybe_help(suggest(name, "params", params.keys().map(String::as_str)))
+                    .maybe_help(params.is_empty().then(|| "this recipe has no `params`".into()))
+            }
+            (Scope::Matrix, Known { axes: None, .. }) => {
+                Problem::new(sources, span, "an axis cannot be used here", "only `params` are known here")
+            }
+            (Scope::Matrix, Known { axes: Some(axes), .. }) if !axes.contains(&name) => {
+                Problem::new(sources, span, format!("unknown axis `{name}`"), "no axis has this name")
+                    .maybe_help(suggest(name, "axes of this step", axes.iter().copied()))
+                    .maybe_help(axes.is_empty().then(|| "this step has no `matrix`".into()))
+            }
+            (Scope::Flags, Known { flags, .. }) if !flags || !template.has_item(span) => {
+                let message = "`${{ flags }}` cannot be used here";
+                Problem::new(sources, span, message, "not an item of the `argv` of a `command`")
+                    .help(format!("it stands for whole arguments: `argv: [python, train.py, \"{FLAGS}\"]`"))
+            }
+            (Scope::Needs(..), Known { needs: None, .. }) => {
+                let message = "what a job leaves cannot be used here";
+                Problem::new(sources, span, message, "only `params` are known here")
+                    .help("it is known when the job has run; use it in `with`")
+            }
+            (Scope::Needs(step, _), Known { needs: Some(needs), .. }) if !needs.contains(&step.as_str()) => {
+                let message = format!("`{step}` is not a step that this one needs");
+                Problem::new(sources, span, message, "not in `needs`").help(
+                    suggest(step, "needed steps", needs.iter().copied())
+                        .unwrap_or_else(|| format!("add `needs: [{step}]`")),
+                )
+            }
+            _ => continue,
+        };
+        problems.push(span, problem);
+    }
+    check_foreign(template, params, known, sources, problems);
+    let size = template.size(params, &Names::new());
+    if size > LONGEST {
+        too_long(template, size, sources, problems);
+    }
+}
+
+/// Reports names that are known here, but written in the notation of another tool, which would stay plain text.
+fn check_foreign(template: &Template, params: &Names, known: Known<'_>, sources: &Sources, problems: &mut Collector) {
+    let mut check = |text: &str| {
+        let shift = sources.slice(template.span).find(text);
+        for found in foreign::references(text) {
+            let is_known = match found.scope {
+                "params" => params.contains_key(found.name),
+                _ => known.axes.is_some_and(|axes| axes.contains(&found.name)),
+            };
+            if !is_known {
+                continue;
+            }
+            // A value that is nothing else has one mistake, although it has the wrong type, too.
+            let shift = shift.filter(|_| found.len < text.len());
+            let span = shift.map_or(template.span, |shift| template.span.part(shift + found.start, found.len));
+            let written = &text[found.start..found.start + found.len];
+            let problem = Problem::new(sources, span, format!("`{written}` is not an expression"), "plain text");
+            let help = format!("write `${{{{ {}.{} }}}}`", found.scope, found.name);
+            problems.push(span, problem.help(help));
+        }
+    };
+    match &template.kind {
+        TemplateKind::Literal(Value::Text(text)) => check(text),
+        TemplateKind::Mixed(pieces) => {
+            for piece in pieces {
+                if let Piece::Text(text) = piece {
+                    check(text);
+                }
+            }
+        }
+        TemplateKind::Literal(_) | TemplateKind::Whole(_) => {}
+        TemplateKind::List(items) => {
+            for item in items {
+                check_foreign(item, params, known, sources, problems);
+            }
+        }
+        TemplateKind::Map(entries) => {
+            for (_, value) in entries {
+                check_foreign(value, params, known, sources, problems);
+            }
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! Changes of this process from outside: time in which it did not run, because a user or the system had stopped it, and settings
+//! that a job has changed.
+
+use std::{
+    mem,
+    time::{Duration, Instant},
+};
+
+use super::Run;
+use crate::{format::duration, host::settings::Settings, run::RunEvent};
+
+/// Longest time between two waits of the loop while this process runs.
+const LONGEST: Duration = Duration::from_secs(1);
+/// Absences that are reported.
+const REPORTED: Duration = Duration::from_secs(10);
+
+impl Run<'_, '_> {
+    /// Leaves time in which this process did not run out of the limits of the running jobs: nobody listened to them, and they
+    /// may have been stopped, too.
+    pub(super) fn forgive_absence(&mut self) {
+        let time = mem::replace(&mut self.waited, Instant::now()).elapsed();
+        if time < LONGEST || self.running.is_empty() {
+            return;
+        }
+        self.running.values_mut().for_each(|attempt| attempt.forgive(time));
+        if time >= REPORTED {
+            let time = duration(time.as_secs_f64());
+            let text =
+                format!("this process did not run for {time}, which counts neither for `timeout` nor for `heartbeat`");
+            self.tell(&RunEvent::Notice { text, warning: false });
+        }
+    }
+
+    /// Warns if settings of this process have been changed, with which a further worker starts.
+    pub(super) fn warn_of_settings(&mut self) {
+        let now = Settings::now();
+        let changed = now.differences(&self.settings);
+        if changed.is_empty() {
+            return;
+        }
+        let text = format!(
+            "{} of `sweep` itself changed since the run began, by a job or by a user: jobs that start from now on have what is \
+             set now; a new run has what is set for it",
+            changed.join(", ")
+        );
+        self.settings = now;
+        self.tell(&RunEvent::Notice { text, warning: true });
+    }
+}

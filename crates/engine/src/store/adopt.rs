@@ -1,0 +1,53 @@
+//! Records of jobs that need not run, because another job has computed the same.
+
+use std::{io, path::Path, sync::Arc};
+
+use fs_err as fs;
+use sweep_job::Tool;
+
+use super::{Claim, Origin, Record, Store, StoreError};
+use crate::record::{Key, ReadSet};
+
+impl Store {
+    /// Stores a record that follows from the record `from`, with the same files and the same observation. `false` if the job
+    /// is done already, or if another process runs it.
+    pub(crate) fn adopt(
+        &self,
+        record: Record,
+        from: Key,
+        observed: Option<(Tool, Arc<ReadSet>)>,
+    ) -> Result<bool, StoreError> {
+        let Claim::Miss(pending) = self.claim(record.key)? else { return Ok(false) };
+        let files = self.files(from);
+        if files.is_dir() {
+            link(&files, &pending.dir())?;
+        }
+        if let Some(origin) = self.origin(from) {
+            // A signature of the other record says nothing of this one.
+            pending.came_from(&Origin { signed: None, ..origin })?;
+        }
+        if let Some((tool, set)) = observed {
+            pending.add_manifest(&record.identity, tool, &set)?;
+        }
+        pending.commit_linked(record)?;
+        Ok(true)
+    }
+}
+
+/// Gives the files of a folder a name in another one, too. Both are in the store, where no file is changed.
+fn link(from: &Path, to: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let (path, there, kind) = (entry.path(), to.join(entry.file_name()), entry.file_type()?);
+        if kind.is_dir() {
+            fs::create_dir(&there)?;
+            link(&path, &there)?;
+        } else if kind.is_symlink() {
+            fs::os::unix::fs::symlink(fs::read_link(&path)?, &there)?;
+        } else if std::fs::hard_link(&path, &there).is_err() {
+            // Some file systems have no links, and some systems forbid links to files of others.
+            fs::copy(&path, &there)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,80 @@
+//! A connection whose writes end in time: a client that does not read its answer does not keep the connection.
+
+use std::{
+    future::Future as _,
+    io,
+    pin::Pin,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use hyper::rt::{Read, ReadBufCursor, Write};
+use tokio::time::{Sleep, sleep};
+
+/// Time in which a client must read part of the response.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A connection.
+#[derive(Debug)]
+pub(super) struct Patient<C> {
+    connection: C,
+    /// The end of the patience, while a write waits.
+    until: Option<Pin<Box<Sleep>>>,
+}
+
+impl<C: Write + Unpin> Patient<C> {
+    pub(super) fn new(connection: C) -> Self {
+        Self { connection, until: None }
+    }
+
+    /// Goes on with a write, at most for as long as the patience lasts.
+    fn write<T>(
+        &mut self,
+        context: &mut Context<'_>,
+        write: impl FnOnce(Pin<&mut C>, &mut Context<'_>) -> Poll<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
+        let written = write(Pin::new(&mut self.connection), context);
+        if written.is_ready() {
+            self.until = None;
+            return written;
+        }
+        let until = self.until.get_or_insert_with(|| Box::pin(sleep(PATIENCE)));
+        if until.as_mut().poll(context).is_ready() { Poll::Ready(Err(io::ErrorKind::TimedOut.into())) } else { written }
+    }
+}
+
+impl<C: Read + Unpin> Read for Patient<C> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: ReadBufCursor<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.connection).poll_read(context, buffer)
+    }
+}
+
+impl<C: Write + Unpin> Write for Patient<C> {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, text: &[u8]) -> Poll<io::Result<usize>> {
+        self.write(context, |connection, context| connection.poll_write(context, text))
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.write(context, C::poll_flush)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.write(context, C::poll_shutdown)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.connection.is_write_vectored()
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        texts: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.write(context, |connection, context| connection.poll_write_vectored(context, texts))
+    }
+}

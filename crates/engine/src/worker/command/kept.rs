@@ -1,0 +1,149 @@
+//! Files of a finished program from which its metrics can be taken again later: those that `reads` and `metrics` name,
+//! and small logs that they do not name yet.
+//!
+//! They are in the folder [`KEPT`] among the job's files. What is there is no artifact: no other job gets it.
+
+use std::{
+    ffi::OsString,
+    io,
+    os::unix::ffi::OsStringExt as _,
+    path::{Path, PathBuf},
+};
+
+use fs_err as fs;
+use sweep_job::{
+    Variable,
+    tasks::{Command, MetricsFrom},
+};
+
+use super::reads::is_event_file;
+
+/// The folder of these files among those of a job.
+pub(super) const KEPT: &str = ".sweep";
+
+/// The largest file that nothing names, in bytes.
+const LARGEST: u64 = 1 << 20;
+/// Bytes of all files that nothing names, and of all that something names.
+const MOST_BYTES: u64 = 4 << 20;
+const MOST_NAMED_BYTES: u64 = 32 << 20;
+/// Most files, most entries of folders that are looked at, and levels of folders.
+const MOST_FILES: usize = 64;
+const MOST_ENTRIES: usize = 5000;
+const MOST_LEVELS: usize = 8;
+
+/// Endings of the names of logs.
+const ENDINGS: [&str; 6] = ["csv", "tsv", "jsonl", "ndjson", "json", "log"];
+
+/// A file that may be kept.
+struct Candidate {
+    /// Its path in the job's folder.
+    name: PathBuf,
+    bytes: u64,
+    is_named: bool,
+}
+
+/// Moves the files to the folder [`KEPT`]. Those below `outputs` are kept anyway. `true` if there are any.
+pub(super) fn keep(command: &Command, folder: &Path, outputs: &[&str]) -> io::Result<bool> {
+    let kept = folder.join(KEPT);
+    if outputs.iter().any(|output| Path::new(output).starts_with(KEPT)) {
+        return Ok(false);
+    }
+    if fs::symlink_metadata(&kept).is_ok() {
+        // The program's own, with a name that is not for it.
+        return Ok(false);
+    }
+    let mut candidates = Vec::new();
+    let named = named(command);
+    let find = Find { folder, outputs, named: &named };
+    find.below(Path::new(""), 0, &mut 0, &mut candidates)?;
+    // Those first that something names, and of the others the small ones.
+    candidates.sort_by(|a, b| (!a.is_named, a.bytes, &a.name).cmp(&(!b.is_named, b.bytes, &b.name)));
+    let (mut named_bytes, mut other_bytes) = (0, 0);
+    let secrets = secrets(command);
+    let mut any = false;
+    for Candidate { name, bytes, is_named } in candidates.into_iter().take(MOST_FILES) {
+        let (sum, most) = if is_named { (&mut named_bytes, MOST_NAMED_BYTES) } else { (&mut other_bytes, MOST_BYTES) };
+        if *sum + bytes > most || has_secret(&folder.join(&name), &secrets) {
+            continue;
+        }
+        *sum += bytes;
+        let to = kept.join(&name);
+        fs::create_dir_all(to.parent().unwrap_or(&kept))?;
+        fs::rename(folder.join(&name), to)?;
+        any = true;
+    }
+    Ok(any)
+}
+
+/// The files and folders that `reads` and `metrics` name.
+fn named(command: &Command) -> Vec<PathBuf> {
+    let sources = command.sources().filter(|(kind, _)| *kind != "stdout").map(|(_, place)| place);
+    let file = command.metrics.as_ref().and_then(MetricsFrom::file).map(|file| file.0.as_str());
+    sources.chain(file).map(PathBuf::from).collect()
+}
+
+/// The values that the program got from the environment, which no file of the store may have.
+fn secrets(command: &Command) -> Vec<Vec<u8>> {
+    let names = command.env.values().filter_map(|variable| match variable {
+        Variable::From(name) => Some(name),
+        Variable::Text(_) => None,
+    });
+    let values = names.filter_map(std::env::var_os).map(OsString::into_vec);
+    values.filter(|value| !value.is_empty()).collect()
+}
+
+/// True if a file has one of these values, or cannot be read.
+fn has_secret(path: &Path, secrets: &[Vec<u8>]) -> bool {
+    if secrets.is_empty() {
+        return false;
+    }
+    let Ok(text) = fs::read(path) else { return true };
+    secrets.iter().any(|secret| text.windows(secret.len()).any(|part| part == secret))
+}
+
+struct Find<'a> {
+    folder: &'a Path,
+    outputs: &'a [&'a str],
+    named: &'a [PathBuf],
+}
+
+impl Find<'_> {
+    /// Finds the files in a folder and below it. Links, which lead to inputs, are not followed.
+    fn below(&self, inner: &Path, level: usize, seen: &mut usize, found: &mut Vec<Candidate>) -> io::Result<()> {
+        for entry in fs::read_dir(self.folder.join(inner))? {
+            let entry = entry?;
+            *seen += 1;
+            if *seen > MOST_ENTRIES {
+                return Ok(());
+            }
+            let name = inner.join(entry.file_name());
+            let is_output = self.outputs.iter().any(|output| name.starts_with(output));
+            if is_output || name.to_str().is_none() {
+                continue;
+            }
+            let kind = entry.file_type()?;
+            if kind.is_dir() && level < MOST_LEVELS {
+                // One that cannot be read is not worth a failure.
+                let _ = self.below(&name, level + 1, seen, found);
+            } else if kind.is_file() {
+                let bytes = entry.metadata()?.len();
+                let is_named = self.is_named(&name);
+                if is_named || (bytes <= LARGEST && is_log(&name)) {
+                    found.push(Candidate { name, bytes, is_named });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// True for a file that `reads` or `metrics` names, and for event files in a folder that `reads` names.
+    fn is_named(&self, name: &Path) -> bool {
+        let below = |place: &PathBuf| (place == Path::new(".") || name.starts_with(place)) && is_event_file(name);
+        self.named.iter().any(|place| place == name || below(place))
+    }
+}
+
+fn is_log(name: &Path) -> bool {
+    let ends = name.extension().and_then(|end| end.to_str()).is_some_and(|end| ENDINGS.contains(&end));
+    ends || is_event_file(name)
+}

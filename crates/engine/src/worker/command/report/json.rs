@@ -1,0 +1,92 @@
+//! JSON as programs write it: with numbers that JSON does not have, such as Python's `NaN`, C's `inf` and `.5`.
+
+use serde_json::{Map, Value};
+use sweep_job::tasks::leading_number;
+
+/// Begins a text that stands for a number that is not finite: no program writes it.
+const MARK: char = '\0';
+
+/// The value of a text. The error is that of the text as it is.
+pub(in super::super) fn parse(text: &[u8]) -> serde_json::Result<Value> {
+    let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
+    serde_json::from_slice(text).or_else(|error| serde_json::from_slice(&with_numbers(text)).map_err(|_| error))
+}
+
+/// The object of a text.
+pub(in super::super) fn parse_object(text: &[u8]) -> Option<Map<String, Value>> {
+    match parse(text) {
+        Ok(Value::Object(entries)) => Some(entries),
+        _ => None,
+    }
+}
+
+/// The number of a value, also one that is not finite, as a word or as the text of one.
+pub(in super::super) fn number(value: &Value) -> Option<f64> {
+    match value {
+        Value::Number(number) => number.as_f64(),
+        Value::String(text) => {
+            let (value, rest) = leading_number(text.trim_start_matches(MARK))?;
+            (rest.is_empty() && !value.is_finite()).then_some(value)
+        }
+        _ => None,
+    }
+}
+
+/// A text in which numbers that JSON does not have are those that it has, or texts.
+fn with_numbers(text: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(text.len() + 32);
+    let (mut at, mut in_text) = (0, false);
+    while let Some(byte) = text.get(at) {
+        let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || b"+-._".contains(byte);
+        if !in_text && is_part(byte) {
+            let end = text[at..].iter().position(|byte| !is_part(byte)).map_or(text.len(), |length| at + length);
+            let word = &text[at..end];
+            at = end;
+            // A name without quotation marks is none.
+            let is_name = text[end..].trim_ascii_start().starts_with(b":");
+            match std::str::from_utf8(word).ok().filter(|_| !is_name).and_then(leading_number) {
+                Some((value, "")) => match serde_json::Number::from_f64(value) {
+                    Some(_) if serde_json::from_slice::<Value>(word).is_ok() => out.extend_from_slice(word),
+                    Some(number) => out.extend_from_slice(number.to_string().as_bytes()),
+                    None => out.extend_from_slice(format!("\"\\u0000{value}\"").as_bytes()),
+                },
+                _ => out.extend_from_slice(word),
+            }
+            continue;
+        }
+        out.push(*byte);
+        at += 1;
+        match byte {
+            b'"' => in_text = !in_text,
+            b'\\' if in_text => {
+                out.extend(text.get(at));
+                at += 1;
+            }
+            _ => {}
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_that_json_does_not_have_are_read() {
+        let text = br#"{"a": NaN, "b": -Infinity, "c": .5, "d": +1.5, "e": 1e999, "f": "x NaN \" Infinity", "g": [nan, true, null, 3]}"#;
+        let Ok(Value::Object(entries)) = parse(text) else { panic!("not read") };
+        let value = |name: &str| number(&entries[name]);
+        assert!(value("a").is_some_and(f64::is_nan));
+        assert_eq!((value("b"), value("c"), value("d")), (Some(f64::NEG_INFINITY), Some(0.5), Some(1.5)));
+        assert_eq!((value("e"), value("f")), (Some(f64::INFINITY), None));
+        assert_eq!(entries["f"], "x NaN \" Infinity");
+        assert_eq!(
+            (&entries["g"][1], &entries["g"][2], &entries["g"][3]),
+            (&Value::Bool(true), &Value::Null, &3.into())
+        );
+        for text in ["{\"a\": None}", "{\"a\": 0,5}", "{\"a\": NaNs}", "{\"a\"", "\\", "\"", "{NaN: 1}", ""] {
+            assert!(parse_object(text.as_bytes()).is_none(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! Values that a program prints as `name=value`, or writes to its metrics file.
+
+use std::{collections::BTreeMap, path::Path};
+
+use sweep_job::{
+    Failure, FailureKind, Metric, Outcome, Report, Task,
+    tasks::{Command, MetricsFrom},
+};
+
+use super::words;
+use crate::format::{clean, shortened};
+
+/// Most notices about values that are no numbers.
+const MOST_NOTICES: usize = 20;
+/// Longest part of such a value that is quoted, in characters.
+const QUOTED: usize = 80;
+
+/// The values of an attempt.
+#[derive(Default)]
+pub(super) struct Values<'c> {
+    /// The metrics file; without one, lines have the metrics.
+    file: Option<&'c str>,
+    /// Printed numbers.
+    lines: BTreeMap<String, Metric>,
+    /// Numbers of the metrics file.
+    found: BTreeMap<String, Metric>,
+    /// Other values, as texts.
+    others: BTreeMap<String, String>,
+}
+
+impl<'c> Values<'c> {
+    pub(super) fn of(command: &'c Command) -> Self {
+        let file = command.metrics.as_ref().and_then(MetricsFrom::file);
+        Self { file: file.map(|path| path.0.as_str()), ..Self::default() }
+    }
+
+    /// Takes a printed number.
+    pub(super) fn number(&mut self, name: String, value: f64, unit: Option<&'static str>) {
+        self.lines.insert(name, words::metric(value, unit));
+    }
+
+    /// The printed numbers; `None` for one that is not finite.
+    pub(super) fn lines(&self) -> BTreeMap<String, Option<Metric>> {
+        let finite = |metric: &Metric| metric.value.is_finite().then_some(*metric);
+        self.lines.iter().map(|(name, metric)| (name.clone(), finite(metric))).collect()
+    }
+
+    /// Takes a printed text that looks like a number.
+    pub(super) fn other(&mut self, name: String, text: &str) {
+        if self.file.is_none() && self.others.len() <= MOST_NOTICES {
+            self.others.insert(name, format!("is printed as `{}`", shortened(text, QUOTED)));
+        }
+    }
+
+    /// Reads the metrics file, if there is to be one.
+    pub(super) fn read(&mut self, folder: &Path) -> Result<(), Failure> {
+        let Some(path) = self.file else { return Ok(()) };
+        let numbers = words::read_json(&folder.join(path)).map_err(|reason| Failure {
+            kind: FailureKind::Experiment,
+            message: format!("the metrics file `{path}` {reason}"),
+        })?;
+        self.found = numbers.found;
+        let said = |text: String| format!("is {} in `{path}`", shortened(&text, QUOTED));
+        self.others = numbers.others.into_iter().map(|(name, text)| (name, said(text))).collect();
+        Ok(())
+    }
+
+    /// Adds them to an outcome, and says which are no numbers.
+    pub(super) fn add_to(self, outcome: &mut Outcome, to: &mut impl Report) {
+        let remedy = if self.file.is_none() { "; a line has one name, and a number a decimal point" } else { "" };
+        for (name, text) in self.others.iter().take(MOST_NOTICES) {
+            to.note(&format!("`{}` {text}, which is no number: ignored{remedy}", clean(name)));
+        }
+        let more = self.others.len().saturating_sub(MOST_NOTICES);
+        if more > 0 {
+            to.note(&format!("other values are no numbers, too, {more} at least: ignored"));
+        }
+        let is_file = self.file.is_some();
+        for (name, Metric { value, unit }) in if is_file { self.found } else { self.lines } {
+            if !value.is_finite() {
+                if !is_file {
+                    to.note(&format!("`{name}` is {value}, which is not a number: it has diverged"));
+                }
+                outcome.metrics.remove(&name);
+                outcome.set_diverged(&name);
+            }
+            let declared = Task::info("command").and_then(|task| task.metric(&name));
+            outcome.set_open(&name, value, declared.map_or(unit, |metric| metric.unit));
+        }
+    }
+}
