@@ -1,7 +1,7 @@
 //! The system calls of the observer.
 
 use std::{
-    ffi::c_void,
+    ffi::{CStr, c_void},
     io, mem,
     os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd, RawFd},
 };
@@ -61,6 +61,44 @@ pub(crate) fn is_supported() -> bool {
     let fits = usize::from(sizes.seccomp_notif) <= size_of::<libc::seccomp_notif>()
         && usize::from(sizes.seccomp_notif_resp) <= size_of::<libc::seccomp_notif_resp>();
     has_action && has_sizes && fits
+}
+
+/// True if a child's filter can be installed, its calls are reported, and its memory can be read.
+pub(crate) fn can_observe(program: &[sock_filter]) -> bool {
+    /// A path that does not matter.
+    const ASKED: &CStr = c"/";
+    /// Time for the report, in milliseconds.
+    const PATIENCE: c_int = 5_000;
+    let Ok(Line { here, there }) = Line::open() else { return false };
+    // SAFETY: the child makes system calls only, allocates nothing, and ends before it returns.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        let _ = install(there.as_raw_fd(), program, true);
+        // SAFETY: the path is a text that ends with 0, and `_exit` runs nothing of this process.
+        unsafe {
+            libc::syscall(libc::SYS_faccessat, libc::AT_FDCWD, ASKED.as_ptr(), libc::F_OK);
+            libc::_exit(0);
+        }
+    }
+    drop(there);
+    if child < 0 {
+        return false;
+    }
+    let is_read = match receive(&here) {
+        Arrival::Listener(listener) => {
+            let mut open = [libc::pollfd { fd: listener.as_raw_fd(), events: libc::POLLIN, revents: 0 }];
+            let report = if wait(&mut open, PATIENCE) { report(&listener) } else { None };
+            report.is_some_and(|report| {
+                let asked = path(report.pid, report.data.args[1]);
+                go_on(&listener, report.id);
+                asked.is_ok_and(|asked| asked.as_deref() == Some(ASKED.to_bytes()))
+            })
+        }
+        Arrival::Refused | Arrival::Closed => false,
+    };
+    // SAFETY: the process is a child of this one that nothing else waits for; without a listener it cannot wait itself.
+    while unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) } < 0 && errno() == libc::EINTR {}
+    is_read
 }
 
 /// Installs the filter in this process, and sends its listener, or the fact that there is none. Runs between `fork` and

@@ -21,7 +21,7 @@ use std::{
         unix::process::CommandExt as _,
     },
     process::Command,
-    sync::Arc,
+    sync::{Arc, OnceLock},
 };
 
 pub use self::{
@@ -38,9 +38,11 @@ pub struct Hook {
     is_required: bool,
 }
 
-/// True if this kernel can report system calls.
+/// True if this process can observe programs that it starts. A first call tries it with a child that ends at once: the kernel may be too
+/// old, a container may forbid filters, another observer may have the calls of this process, and memory may be hidden.
 pub fn is_supported() -> bool {
-    kernel::is_supported()
+    static KNOWN: OnceLock<bool> = OnceLock::new();
+    *KNOWN.get_or_init(|| kernel::is_supported() && kernel::can_observe(&filter::program()))
 }
 
 /// Prepares the observation of programs: the hook for each, and the supervisor, whose loop must run before one is started.

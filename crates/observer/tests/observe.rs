@@ -7,7 +7,7 @@ use std::{
     thread,
 };
 
-use sweep_observer::{Fact, Options, Seen, observe};
+use sweep_observer::{Fact, Options, Seen, is_supported, observe};
 
 /// Runs a script of the shell in the project's folder.
 fn seen(folder: &Path, script: &str) -> Seen {
@@ -48,6 +48,10 @@ fn names(folder: &Path, paths: impl Iterator<Item = impl AsRef<Path>>) -> Vec<St
 
 #[test]
 fn files_links_names_and_listings() {
+    if !is_supported() {
+        eprintln!("skipped: the kernel reports no system calls here");
+        return;
+    }
     let (_kept, folder) = world();
     std::os::unix::fs::symlink("sub", folder.join("project/link")).unwrap();
     let script =
@@ -64,6 +68,10 @@ fn files_links_names_and_listings() {
 
 #[test]
 fn a_file_is_known_as_it_was_before_the_program_changed_it() {
+    if !is_supported() {
+        eprintln!("skipped: the kernel reports no system calls here");
+        return;
+    }
     let (_kept, folder) = world();
     let script = "cat a; echo new > a; cat a; echo x > made; cat made; cat sub/b > sub/b.new; mv sub/b.new sub/b; \
         echo y >> ../inputs/c; echo z > temporary; rm temporary";
@@ -77,6 +85,10 @@ fn a_file_is_known_as_it_was_before_the_program_changed_it() {
 
 #[test]
 fn a_call_that_fails_changes_nothing() {
+    if !is_supported() {
+        eprintln!("skipped: the kernel reports no system calls here");
+        return;
+    }
     let (_kept, folder) = world();
     let script = "(mkdir sub; mv none other) 2> results/own/x || true; : >> a; cat sub/b a";
     let seen = seen(&folder, script);
@@ -86,6 +98,10 @@ fn a_call_that_fails_changes_nothing() {
 
 #[test]
 fn many_processes_at_once() {
+    if !is_supported() {
+        eprintln!("skipped: the kernel reports no system calls here");
+        return;
+    }
     let (_kept, folder) = world();
     for number in 0..200 {
         fs::write(folder.join(format!("project/sub/{number}")), "x").unwrap();
@@ -99,6 +115,10 @@ fn many_processes_at_once() {
 /// Trackers of experiments log the commit and the changes.
 #[test]
 fn the_state_that_git_tells_is_not_read() {
+    if !is_supported() {
+        eprintln!("skipped: the kernel reports no system calls here");
+        return;
+    }
     let (_kept, folder) = world();
     let git = |words: &[&str]| {
         let status = Command::new("git").args(words).current_dir(folder.join("project")).status();
