@@ -25,7 +25,7 @@ use common::finish_all;
 use sweep_engine::{
     plan::{Digests, Plan},
     recipe::Draft,
-    record::{Manifest, ReadFile, ReadSet},
+    record::{Manifest, Own, ReadFile, ReadSet},
 };
 use sweep_job::{Backend, Outcome, Tool};
 
@@ -70,7 +70,8 @@ fn observe_all(folder: &Path, recipe: String) {
     let plan = Plan::new(Draft::parse(&folder.join("recipe.yaml"), recipe, &[]).unwrap(), Backend::Cpu).unwrap();
     let mut list = String::new();
     for (_, job) in plan.jobs() {
-        let manifest = Manifest { base: job.key, record: job.key, code: None, set: set.id(), tool: Tool::Audit };
+        let (set, own) = (set.id(), Own::default());
+        let manifest = Manifest { base: job.key, record: job.key, code: None, set, tool: Tool::Audit, own };
         writeln!(list, "{}", serde_json::to_string(&manifest).unwrap()).unwrap();
     }
     fs::write(manifests.join("list.jsonl"), list).unwrap();

@@ -15,11 +15,20 @@ pub struct Observed {
     pub tool: Tool,
     /// Files, by their path from the project's folder, or absolute outside of it, in the form of a record.
     pub files: BTreeMap<String, ObservedFile>,
+    /// Properties of other paths that the program asked for, by path as that of a file.
+    #[serde(default)]
+    pub facts: BTreeMap<String, String>,
+    /// Folders that the program listed, with the names in them, both in the form of a record.
+    #[serde(default)]
+    pub listed: BTreeMap<String, BTreeSet<String>>,
     /// Installed packages of Python that were imported, by name.
     pub packages: BTreeMap<String, Package>,
     /// Paths that the program created, changed, replaced or removed, absolute, in the form of a record.
     #[serde(default)]
     pub written: BTreeSet<String>,
+    /// Those of them that did not exist before.
+    #[serde(default)]
+    pub made: BTreeSet<String>,
     /// Files that the program read after it had written them, in the form of `files`.
     #[serde(default)]
     pub rewritten: BTreeSet<String>,
@@ -29,6 +38,8 @@ pub struct Observed {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Tool {
+    /// The kernel's reports of system calls.
+    Kernel,
     /// Python's audit events.
     Audit,
     /// A file of dependencies that the program wrote.
@@ -40,6 +51,9 @@ pub enum Tool {
 pub struct ObservedFile {
     /// State of the file when it was read.
     pub stamp: FileStamp,
+    /// Digest of what was read, if the program itself has changed the file since.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
     /// File that imported it, in the same form as its own path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,

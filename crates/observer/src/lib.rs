@@ -1,8 +1,77 @@
-//! Private views of folders for programs.
+//! Observes which files a program and all its children read, look for, list and write.
+//!
+//! The kernel reports their system calls (seccomp user notification, Linux 5.0) to a thread of the worker, which looks at
+//! the paths before it lets each call go on. So any program in any language is observed, and the state of a file is known
+//! from before the program changes it. A program whose worker ends cannot open files any more; the worker ends its tree
+//! with it.
+//!
+//! It also gives programs private views of folders, so that what they write is their own.
 
-#[cfg(target_os = "linux")]
-#[expect(unsafe_code, reason = "mounts between fork and exec")]
+#![cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+
+mod filter;
+#[expect(unsafe_code, reason = "system calls that no safe crate has")]
+mod kernel;
+mod seen;
+mod supervisor;
+#[expect(unsafe_code, reason = "mounts between `fork` and `exec`")]
 mod view;
+mod walk;
 
-#[cfg(target_os = "linux")]
-pub use self::view::View;
+use std::{
+    io,
+    os::{
+        fd::{AsRawFd as _, OwnedFd},
+        unix::process::CommandExt as _,
+    },
+    process::Command,
+    sync::{Arc, OnceLock},
+};
+
+pub use self::{
+    filter::Blind,
+    seen::{Fact, File, Listed, Options, PASSED_OVER, Seen, Stamp},
+    supervisor::Supervisor,
+    view::View,
+};
+
+/// Puts programs under observation before they start. The supervisor's loop ends after the last of these is dropped and all
+/// processes have ended.
+#[derive(Debug, Clone)]
+pub struct Hook {
+    line: Arc<OwnedFd>,
+    is_required: bool,
+}
+
+/// True if this process can observe programs that it starts. A first call tries it with a child that ends at once: the kernel may be too
+/// old, a container may forbid filters, another observer may have the calls of this process, and memory may be hidden.
+pub fn is_supported() -> bool {
+    static KNOWN: OnceLock<bool> = OnceLock::new();
+    *KNOWN.get_or_init(|| kernel::is_supported() && kernel::can_observe(&filter::program()))
+}
+
+/// Prepares the observation of programs: the hook for each, and the supervisor, whose loop must run before one is started.
+pub fn observe(options: Options) -> io::Result<(Hook, Supervisor)> {
+    let kernel::Line { here, there } = kernel::Line::open()?;
+    Ok((Hook { line: Arc::new(there), is_required: false }, Supervisor::new(here, options)))
+}
+
+impl Hook {
+    /// The same, for programs that must not start without observation.
+    #[must_use]
+    pub fn required(self) -> Self {
+        Self { is_required: true, ..self }
+    }
+
+    /// Makes the kernel report the calls of a program, once it is started.
+    #[expect(unsafe_code, reason = "a process can put only itself under a filter, between `fork` and `exec`")]
+    pub fn install(&self, command: &mut Command) {
+        let (line, program) = (Arc::clone(&self.line), filter::program());
+        let is_required = self.is_required;
+        let install = move || kernel::install(line.as_raw_fd(), &program, is_required);
+        // SAFETY: the closure makes system calls only; it allocates nothing and touches nothing that another thread may hold.
+        unsafe {
+            command.pre_exec(install);
+        }
+    }
+}

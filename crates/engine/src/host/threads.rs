@@ -16,8 +16,8 @@ struct Work(Box<Call>);
 /// A function that gets the sender by which its thread can be reached, and answers whether that thread is kept.
 type Call = dyn FnOnce(&Sender<Work>) -> bool + Send;
 
-/// Most threads that are kept: as many as follow a program.
-const MOST: usize = 5;
+/// Most threads that are kept: as many as follow and observe a program.
+const MOST: usize = 6;
 
 /// The kept threads that have nothing to do.
 static IDLE: Mutex<Vec<Sender<Work>>> = Mutex::new(Vec::new());

@@ -19,7 +19,10 @@ use sweep_job::{ParamType as _, Value, Values, tasks::Tracks};
 use super::{Digests, lint};
 use crate::{
     host::packages,
-    record::{ABSENT, ELSEWHERE, FILE_ELSEWHERE, Identity, Key, Line, Manifest, ReadSet, code_digest, text_path},
+    record::{
+        ABSENT, ELSEWHERE, FILE_ELSEWHERE, Identity, Key, Line, Manifest, Own, ReadSet, code_digest, fact, path_text,
+        text_path,
+    },
 };
 
 /// Files whose presence marks the folder of a project.
@@ -33,6 +36,10 @@ pub struct Manifests {
     by_base: HashMap<Key, Vec<Manifest>>,
     /// The records with their sets that are listed.
     listed: HashSet<(Key, String)>,
+    /// States in which jobs left paths that they had looked at.
+    left: HashMap<String, HashSet<String>>,
+    /// Paths that jobs made in folders that they had listed.
+    made: HashSet<String>,
     /// The code of jobs on the machine that had the files, by their base keys.
     locked: BTreeMap<Key, String>,
     /// On a host to which jobs are sent with their code: the files of the project as they were sent, as far as that is known.
@@ -56,6 +63,8 @@ pub struct Code {
     pub files: Vec<CodeFile>,
     /// Packages that earlier runs imported: name, folder and version.
     pub packages: Vec<(String, String, String)>,
+    /// Properties of other paths that earlier runs asked for, as they are now.
+    pub facts: Vec<CodeFile>,
     /// True if the files are as the sets have them.
     unchanged: bool,
     /// Digest of all of it.
@@ -71,7 +80,7 @@ pub struct Code {
 pub struct CodeFile {
     /// Path from the project's folder, as text.
     pub path: String,
-    /// Digest when the job was planned.
+    /// Digest, or property, when the job was planned.
     pub digest: String,
     /// File that imported it in the latest run.
     pub by: Option<String>,
@@ -117,6 +126,7 @@ impl Manifests {
     /// Adds a manifest that comes after the others.
     pub(crate) fn add(&mut self, manifest: Manifest) {
         self.listed.insert((manifest.record, manifest.set.clone()));
+        self.add_own(&manifest.own);
         self.by_base.entry(manifest.base).or_default().push(manifest);
     }
 
@@ -128,6 +138,35 @@ impl Manifests {
     /// True if a set is there and whole.
     pub(crate) fn has_set(&mut self, id: &str) -> bool {
         self.set(id).is_some()
+    }
+
+    /// The paths of a set that its job itself has changed; none if the set cannot be read.
+    pub(crate) fn own_of(&mut self, id: &str) -> Own {
+        self.set(id).map(|set| set.own.clone()).unwrap_or_default()
+    }
+
+    /// Adds the paths that a job has changed.
+    pub(crate) fn add_own(&mut self, own: &Own) {
+        for (path, state) in &own.left {
+            self.left.entry(path.clone()).or_default().insert(state.clone());
+        }
+        self.made.extend(own.made.iter().cloned());
+    }
+
+    /// True if a job left a path in this state.
+    pub(crate) fn is_left(&self, path: &str, state: &str) -> bool {
+        self.left.get(path).is_some_and(|states| states.contains(state))
+    }
+
+    /// True if jobs have changed a path that they had looked at.
+    pub(crate) fn is_rewritten(&self, path: &str) -> bool {
+        self.left.contains_key(path)
+    }
+
+    /// True if a job has made what is at a path of a project, whatever other jobs have done to it since.
+    pub(crate) fn is_made(&self, project: &Path, path: &Path, digests: &mut Digests) -> bool {
+        let place = path_text(path.strip_prefix(project).unwrap_or(path));
+        self.made.contains(&place) && self.is_left(&place, &state_now(digests, path))
     }
 
     /// Those of jobs whose files are on another machine: their code, by their base keys.
@@ -175,9 +214,6 @@ impl Manifests {
         }
         let place = values.get("project").and_then(Value::as_text).map(Path::new);
         let project = self.project(place.unwrap_or(folder));
-        if tracks == Some(Tracks::Strict) {
-            return Ok((base, Some(Arc::new(Code::of_project(project)))));
-        }
         let (digest, code) = self.resolve(base, project, digests);
         identity.code = digest;
         let key = if identity.code.is_some() { identity.key()? } else { base };
@@ -218,21 +254,24 @@ impl Manifests {
         while let Some((_, set)) =
             latest.iter().find(|(own, set)| own.as_ref() == Some(&code) && self.contradicts(set, &union))
         {
-            code = code_digest([("not", code.as_str()), ("set", set.as_str())].into_iter(), std::iter::empty());
+            let other = [("not", code.as_str()), ("set", set.as_str())];
+            code = code_digest(other.into_iter(), std::iter::empty(), std::iter::empty());
         }
         (Some(code), union)
     }
 
-    /// True if a set has a file or package with other content than the present one. One that is absent now may be what the
-    /// job makes.
+    /// True if a set has a file, package or other path with other content than the present one. One that is absent now may be
+    /// what the job makes.
     fn contradicts(&mut self, set: &str, now: &Code) -> bool {
         let Some(set) = self.set(set) else { return true };
         let mut files = now.files.iter().filter(|file| file.digest != ABSENT && !file.path.starts_with(FILE_ELSEWHERE));
         let mut packages = now.packages.iter().filter(|(_, _, version)| version != ABSENT);
+        let mut facts = now.facts.iter().filter(|fact| fact.digest != ABSENT);
         files.any(|now| set.files.get(&now.path).is_some_and(|then| then.digest != now.digest))
             || packages.any(|(name, folder, version)| {
                 set.packages.get(name).is_some_and(|then| then.folder == *folder && then.version != *version)
             })
+            || facts.any(|now| set.facts.get(&now.path).is_some_and(|then| fact::is_other(then, &now.digest)))
     }
 
     /// True if the files and packages of a set are as they were.
@@ -259,6 +298,7 @@ impl Manifests {
         let (project, sets) = &place;
         let mut unchanged = true;
         let (mut files, mut packages) = (BTreeMap::new(), BTreeMap::new());
+        let mut facts: BTreeMap<(String, String), String> = BTreeMap::new();
         for id in sets {
             let Some(set) = self.set(id) else {
                 // Without it, the key must not be one that a record may have had with it.
@@ -274,8 +314,14 @@ impl Manifests {
                 let now = files
                     .entry(path.clone())
                     .or_insert_with(|| (digest_now(digests, &project.join(text_path(path))), None));
-                unchanged &= now.0 == file.digest;
+                unchanged &= now.0 == file.digest || self.is_own(&set.own, path, &now.0);
                 now.1.clone_from(&file.by);
+            }
+            for (path, then) in &set.facts {
+                let known = facts.get(&(path.clone(), then.clone()));
+                let now = known.cloned().unwrap_or_else(|| self.fact_now(project, path, then, digests));
+                unchanged &= now == *then || self.is_own_fact(&set.own, project, path, &now, digests);
+                facts.insert((path.clone(), then.clone()), now);
             }
             for (name, package) in &set.packages {
                 let is_elsewhere = package.folder.starts_with(ELSEWHERE);
@@ -287,13 +333,16 @@ impl Manifests {
         let digest = code_digest(
             files.iter().map(|(path, (digest, _))| (path.as_str(), digest.as_str())),
             packages.iter().map(|((name, _), version)| (name.as_str(), version.as_str())),
+            facts.iter().map(|((path, _), now)| (path.as_str(), now.as_str())),
         );
+        let facts = facts.into_iter().map(|((path, _), digest)| CodeFile { path, digest, by: None }).collect();
         let files = files.into_iter().map(|(path, (digest, by))| CodeFile { path, digest, by }).collect();
         let packages = packages.into_iter().map(|((name, folder), version)| (name, folder, version)).collect();
         let code = Arc::new(Code {
             project: project.clone(),
             files,
             packages,
+            facts,
             unchanged,
             digest,
             stale: false,
@@ -301,6 +350,29 @@ impl Manifests {
         });
         self.states.insert(place, Arc::clone(&code));
         code
+    }
+
+    /// True if a file that the job has changed itself is as a job left it.
+    fn is_own(&self, own: &Own, path: &str, now: &str) -> bool {
+        own.left.get(path).is_some_and(|left| left == now || self.is_left(path, now))
+    }
+
+    /// True if a path whose property is different is as the job left it. Where it looked for something in vain, any job may
+    /// have made it.
+    fn is_own_fact(&self, own: &Own, project: &Path, path: &str, now: &str, digests: &mut Digests) -> bool {
+        if fact::is_names(now) {
+            return self.is_own(own, path, now);
+        }
+        let state = state_now(digests, &project.join(text_path(path)));
+        own.left.get(path) == Some(&state) || self.is_left(path, &state)
+    }
+
+    /// The property that a path has now; of names in a folder, those that jobs have made do not count.
+    fn fact_now(&self, project: &Path, path: &str, then: &str, digests: &mut Digests) -> String {
+        let results = self.sets.ancestors().nth(3).map(fact::real);
+        fact::now(then, &project.join(text_path(path)), &mut |entry| {
+            results.as_deref().is_some_and(|results| results == entry) || self.is_made(project, entry, digests)
+        })
     }
 
     fn version(&mut self, folder: &str, name: &str) -> String {
@@ -322,6 +394,14 @@ pub(crate) fn digest_now(digests: &mut Digests, path: &Path) -> String {
         Ok(digest) => digest,
         Err(error) if error.kind() == io::ErrorKind::NotFound => ABSENT.to_owned(),
         Err(_) => "unreadable".to_owned(),
+    }
+}
+
+/// The state of a path now: the digest of a file, or the property of anything else.
+pub(crate) fn state_now(digests: &mut Digests, path: &Path) -> String {
+    match fact::state(path) {
+        state if state == fact::FILE => digest_now(digests, path),
+        state => state,
     }
 }
 
@@ -373,7 +453,14 @@ mod tests {
             let path = set_file(&self.folder.path().join("sets"), &set.id()).unwrap();
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, serde_json::to_vec(set).unwrap()).unwrap();
-            let manifest = Manifest { base: key('b'), record: key(record), code, set: set.id(), tool: Tool::Audit };
+            let manifest = Manifest {
+                base: key('b'),
+                record: key(record),
+                code,
+                set: set.id(),
+                tool: Tool::Audit,
+                own: Own::default(),
+            };
             self.lines += &(serde_json::to_string(&manifest).unwrap() + "\n");
         }
     }

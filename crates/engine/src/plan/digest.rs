@@ -20,7 +20,10 @@ use serde::{Deserialize, Serialize};
 use sweep_job::Ignore;
 
 use super::{code::Manifests, made::Made};
-use crate::host::replaced::{Outlives, Readers, replace};
+use crate::{
+    host::replaced::{Outlives, Readers, replace},
+    record::Own,
+};
 
 /// Digests of files, remembered from one run of the program to the next.
 #[derive(Debug, Default)]
@@ -138,6 +141,29 @@ impl Digests {
     #[must_use]
     pub fn with_manifests(self, manifests: Manifests) -> Self {
         Self { manifests, ..self }
+    }
+
+    /// True if a job of the store, or of this run, left a path in this state.
+    pub(crate) fn is_left(&self, path: &str, state: &str) -> bool {
+        self.manifests.is_left(path, state)
+    }
+
+    /// True if jobs are known to change a path that they look at.
+    pub(crate) fn is_rewritten(&self, path: &str) -> bool {
+        self.manifests.is_rewritten(path)
+    }
+
+    /// True if a job has made what is at a path of a project.
+    pub(crate) fn is_made_in(&mut self, project: &Path, path: &Path) -> bool {
+        let manifests = std::mem::take(&mut self.manifests);
+        let is_made = manifests.is_made(project, path, self);
+        self.manifests = manifests;
+        is_made
+    }
+
+    /// Adds the paths that a job has changed.
+    pub(crate) fn add_own(&mut self, own: &Own) {
+        self.manifests.add_own(own);
     }
 
     /// The digest of a file's content; an error for anything else.
@@ -341,9 +367,7 @@ impl Digests {
             return Ok(entry.digest.clone());
         }
         self.read += 1;
-        let mut hasher = blake3::Hasher::new();
-        io::copy(&mut fs::File::open(path)?, &mut hasher)?;
-        let digest = digest_of(path, &hasher.finalize().to_hex());
+        let digest = content_digest(path)?;
         // It may have been written to while it was read.
         let settled = Stamp::of(&fs::metadata(path)?) == stamp && stamp.has_rested(now, rest);
         if let Some(name) = name.filter(|_| settled) {
@@ -374,6 +398,13 @@ impl Locked {
         let known = self.digests.get(&normal(&there));
         known.or_else(|| self.hidden.get(&hidden(path)).filter(|_| !self.hidden.is_empty())).cloned()
     }
+}
+
+/// The digest of the content that a file has now.
+pub(crate) fn content_digest(path: &Path) -> io::Result<String> {
+    let mut hasher = blake3::Hasher::new();
+    io::copy(&mut fs::File::open(path)?, &mut hasher)?;
+    Ok(digest_of(path, &hasher.finalize().to_hex()))
 }
 
 /// The digest of a file with that of its bytes. What a task reads from a file may depend on its extension: `.bin` holds tokens,

@@ -123,16 +123,9 @@ pub(super) fn scripts(recipe: &Recipe, step: &Step, point: &Point, problems: &mu
     let declared: Vec<&str> = inputs.iter().filter_map(Value::as_text).collect();
     let names: Vec<&str> = declared.iter().filter_map(|input| Path::new(input).file_name()?.to_str()).collect();
     let folder = recipe.sources.folder(step.name.span.source);
-    let is_python = argv.first().and_then(Value::as_text).is_some_and(|program| {
-        let name = program.rsplit('/').next().unwrap_or(program);
-        name.starts_with("python") || name.starts_with("pypy")
-    });
     let tracks = template("tracks").and_then(|tracks| tracks.resolve(&recipe.params, &matrix));
     let tracks = tracks.and_then(|tracks| tracks.value.as_text().map(str::to_owned));
-    let is_tracked = match tracks.as_deref() {
-        Some(word) => word == Tracks::Code.word(),
-        None => is_python || template("depfile").is_some(),
-    };
+    let is_tracked = tracks.is_none_or(|word| word == Tracks::Code.word());
     let mut words: Vec<(&str, Span)> = Vec::new();
     if let Some(template) = template("argv") {
         let span = |index| template.part(&Part::Item(index)).unwrap_or(template).span;

@@ -57,8 +57,8 @@ pub use self::{
     turns::Turn,
 };
 pub(crate) use self::{
-    code::{digest_now, project_of, set_file},
-    digest::{Tree, digest_of, hidden, normal},
+    code::{digest_now, project_of, set_file, state_now},
+    digest::{Tree, content_digest, digest_of, hidden, normal},
     effects::{Layout, LayoutError},
     made::Made,
     select::means,
@@ -477,7 +477,12 @@ impl Plan {
         let package = |(name, folder, version): &&(String, String, String)| {
             set.packages.get(name).is_some_and(|then| then.folder == *folder && then.version != *version)
         };
-        file.map(|file| file.path.clone()).or_else(|| Some(now.packages.iter().find(package)?.0.clone()))
+        let fact = |now: &CodeFile| {
+            let then = set.facts.get(&now.path).filter(|then| record::fact::is_other(then, &now.digest))?;
+            Some(record::fact::change(&now.path, then, &now.digest, "").0)
+        };
+        let package = || Some(now.packages.iter().find(package)?.0.clone());
+        file.map(|file| file.path.clone()).or_else(|| now.facts.iter().find_map(fact)).or_else(package)
     }
 
     /// The code in the identities of jobs, by their base keys.

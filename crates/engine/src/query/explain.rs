@@ -16,7 +16,7 @@ use crate::{
     format::{clean, count},
     plan::{Code, JobId, Manifests, Plan},
     recipe::Span,
-    record::{ABSENT, Key, without_keys},
+    record::{ABSENT, Key, fact, without_keys},
     store::Entry,
 };
 
@@ -235,6 +235,13 @@ impl<'a> Explainer<'a> {
             let readers = self.readers(|code| code.files.iter().any(|file| file.path == now.path));
             let (old, new) = (shown(&then.digest), shown(&now.digest));
             causes.push(Cause::Code { what: now.path.clone(), old, new, by: then.by.clone(), readers });
+        }
+        for now in &code.facts {
+            let then = set.facts.get(&now.path).filter(|then| fact::is_other(then, &now.digest));
+            let Some(then) = then else { continue };
+            let readers = self.readers(|code| code.facts.iter().any(|fact| fact.path == now.path));
+            let (what, old, new) = fact::change(&now.path, then, &now.digest, CONTENT);
+            causes.push(Cause::Code { what, old, new, by: None, readers });
         }
         for (name, folder, now) in &code.packages {
             let then = set.packages.get(name).filter(|then| then.folder == *folder && then.version != *now);

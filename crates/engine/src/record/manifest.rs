@@ -5,7 +5,7 @@
 //! the same files.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     ffi::OsStr,
     os::unix::ffi::OsStrExt as _,
     path::{Path, PathBuf},
@@ -22,6 +22,9 @@ const SET_FORMAT: u32 = 1;
 /// In place of the digest of a file, or the version of a package, that does not exist.
 pub(crate) const ABSENT: &str = "absent";
 
+/// In place of the digest of a file that a job has read in a state that nobody can name any more.
+pub(crate) const UNKNOWN: &str = "unknown";
+
 /// Prefix of the folder of a package that a job read on a host without a shared file system. Its version cannot be compared with
 /// those of this machine.
 pub(crate) const ELSEWHERE: &str = "host:";
@@ -36,6 +39,12 @@ pub struct ReadSet {
     format: u32,
     /// Files, by their path from the project's folder, or absolute outside of it, with escapes for bytes that are not text.
     pub files: BTreeMap<String, ReadFile>,
+    /// Properties of other paths that the job asked for: names that do not exist, targets of links, names in folders.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub facts: BTreeMap<String, String>,
+    /// Of these paths, and of those in folders that the job listed, the ones that the job itself has changed.
+    #[serde(flatten)]
+    pub own: Own,
     /// Installed packages of Python, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub packages: BTreeMap<String, Package>,
@@ -65,6 +74,20 @@ pub struct Manifest {
     pub set: String,
     /// Source of the observation.
     pub tool: Tool,
+    /// The paths of the set that the job itself has changed.
+    #[serde(flatten)]
+    pub own: Own,
+}
+
+/// Paths that a job looked at and has changed itself. Such a change is not one by others.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Own {
+    /// Their states after the job: digests, or properties.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub left: BTreeMap<String, String>,
+    /// Those of them that did not exist before.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub made: BTreeSet<String>,
 }
 
 /// Beginning of the line of a manifest: the digest of what follows [`SEALED`].
@@ -146,7 +169,13 @@ impl Observation {
 impl ReadSet {
     /// The set of these files and packages.
     pub fn new(files: BTreeMap<String, ReadFile>, packages: BTreeMap<String, Package>) -> Self {
-        Self { format: SET_FORMAT, files, packages }
+        Self { format: SET_FORMAT, files, facts: BTreeMap::new(), own: Own::default(), packages }
+    }
+
+    /// The same with properties of other paths, and with the paths that the job itself has changed.
+    #[must_use]
+    pub fn with_facts(self, facts: BTreeMap<String, String>, own: Own) -> Self {
+        Self { facts, own, ..self }
     }
 
     /// Reads a set; `None` if the text is no set of this version with this identifier.
@@ -159,18 +188,23 @@ impl ReadSet {
     pub fn id(&self) -> String {
         let files = self.files.iter().map(|(path, file)| ["file", path, &file.digest, ""]);
         let packages = self.packages.iter().map(|(name, package)| ["package", name, &package.folder, &package.version]);
-        digest_of(files.chain(packages))
+        let facts = self.facts.iter().map(|(path, fact)| ["fact", path, fact, ""]);
+        let made = |path: &String| if self.own.made.contains(path) { "made" } else { "" };
+        let left = self.own.left.iter().map(|(path, state)| ["left", path, state, made(path)]);
+        digest_of(files.chain(packages).chain(facts).chain(left))
     }
 }
 
 /// The code in a key: the digest of paths with the digests of their content, and of packages with their versions; both
-/// sorted. The folders of packages are not in it, because they differ between machines.
+/// sorted, and of properties of other paths. The folders of packages are not in it, because they differ between machines.
 pub(crate) fn code_digest<'a>(
     files: impl Iterator<Item = (&'a str, &'a str)>,
     packages: impl Iterator<Item = (&'a str, &'a str)>,
+    facts: impl Iterator<Item = (&'a str, &'a str)>,
 ) -> String {
     let files = files.map(|(path, digest)| ["file", path, digest, ""]);
-    digest_of(files.chain(packages.map(|(name, version)| ["package", name, version, ""])))
+    let packages = packages.map(|(name, version)| ["package", name, version, ""]);
+    digest_of(files.chain(packages).chain(facts.map(|(path, fact)| ["fact", path, fact, ""])))
 }
 
 fn digest_of<'a>(lines: impl Iterator<Item = [&'a str; 4]>) -> String {
@@ -250,7 +284,8 @@ mod tests {
     #[test]
     fn a_changed_line_is_damaged_and_one_without_a_digest_is_of_an_earlier_version() {
         let key: Key = "a".repeat(64).parse().unwrap();
-        let manifest = Manifest { base: key, record: key, code: None, set: "b".repeat(64), tool: Tool::Audit };
+        let (set, own) = ("b".repeat(64), Own::default());
+        let manifest = Manifest { base: key, record: key, code: None, set, tool: Tool::Audit, own };
         let line = manifest.to_line().unwrap();
         let line = line.strip_suffix(b"\n").unwrap();
         assert_eq!(Line::parse(line), Line::Sealed(manifest.clone()));

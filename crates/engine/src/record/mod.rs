@@ -3,6 +3,7 @@
 mod alike;
 mod conditions;
 mod deferred;
+pub(crate) mod fact;
 mod files;
 mod key;
 mod manifest;
@@ -20,7 +21,7 @@ pub(crate) use self::{
     deferred::{Deferred, check, is_open, preview, taken, waits, without_keys},
     files::of_folder,
     key::{digest_name, input_paths},
-    manifest::{ABSENT, ELSEWHERE, FILE_ELSEWHERE, Line, Observation, code_digest, path_text, text_path},
+    manifest::{ABSENT, ELSEWHERE, FILE_ELSEWHERE, Line, Observation, UNKNOWN, code_digest, path_text, text_path},
     remarks::is_about_machine,
 };
 pub use self::{
@@ -28,7 +29,7 @@ pub use self::{
     deferred::{Product, Unresolved, resolve},
     files::Digest,
     key::{BadKey, Identity, Key},
-    manifest::{Manifest, ReadFile, ReadSet},
+    manifest::{Manifest, Own, ReadFile, ReadSet},
     milestones::{Milestone, Milestones},
     needed::{KeyList, Needed},
     prefix::Prefixes,

@@ -158,7 +158,7 @@ impl<'a, 'o> Run<'a, 'o> {
             storing: BTreeSet::new(),
             patience: None,
             writes: Arc::default(),
-            digests: Arc::new(Mutex::new(Digests::open(store.digests()))),
+            digests: Arc::new(Mutex::new(Digests::open(store.digests()).with_manifests(store.manifests()))),
             waiting: BTreeSet::new(),
             retrying: BTreeMap::new(),
             attempts: BTreeMap::new(),

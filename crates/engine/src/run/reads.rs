@@ -15,8 +15,10 @@ use sweep_job::{Failure, FailureKind, FileStamp, Observed, ObservedFile};
 
 pub(crate) use self::own::Check;
 use crate::{
-    plan::{Code, Digests, JobId, Plan, digest_now},
-    record::{ABSENT, Digest, ELSEWHERE, FILE_ELSEWHERE, Key, ReadFile, ReadSet, path_text, text_path},
+    plan::{Code, Digests, JobId, Plan, digest_now, state_now},
+    record::{
+        ABSENT, Digest, ELSEWHERE, FILE_ELSEWHERE, Key, Own, ReadFile, ReadSet, UNKNOWN, fact, path_text, text_path,
+    },
     store::Store,
 };
 
@@ -176,7 +178,8 @@ impl Reads {
 
     /// True if there are no inputs.
     pub(crate) fn is_empty(&self) -> bool {
-        let no_code = self.code.as_ref().is_none_or(|code| code.files.is_empty() && !code.stale);
+        let no_code =
+            self.code.as_ref().is_none_or(|code| code.files.is_empty() && code.facts.is_empty() && !code.stale);
         self.inputs.is_empty() && self.artifacts.is_empty() && no_code
     }
 
@@ -200,7 +203,8 @@ impl Reads {
         digests.forget();
         for file in &code.files {
             let path = code.path(&file.path);
-            if digest_now(digests, &path) != file.digest {
+            let now = digest_now(digests, &path);
+            if now != file.digest && !digests.is_rewritten(&file.path) {
                 return Err(Changed::Input { path, during: "" });
             }
         }
@@ -208,39 +212,40 @@ impl Reads {
     }
 
     /// The digests of the files that a job has read, which must be those of its key as far as that has them, and of what
-    /// was read.
+    /// was read. Changes by the job itself, and by other jobs of the store, are none by others.
     pub(crate) fn observed(&self, observed: Observed, digests: &mut Digests) -> Result<ReadSet, Changed> {
         let none = Code::default();
         let code = self.code.as_deref().unwrap_or(&none);
         let planned: BTreeMap<&str, &str> =
             code.files.iter().map(|file| (file.path.as_str(), file.digest.as_str())).collect();
+        let has_planned = !planned.is_empty();
         digests.forget();
+        let place = |text: &String| path_text(text_path(text).strip_prefix(&code.project).unwrap_or(&text_path(text)));
+        let written: BTreeSet<String> = observed.written.iter().map(place).collect();
         let mut files = BTreeMap::new();
-        for (name, ObservedFile { stamp, by }) in observed.files {
-            let path = code.path(&name);
-            let unreadable = |error: io::Error| Changed::Unreadable { path: path.clone(), reason: error.to_string() };
-            let digest = digests.of_file(&path).map_err(unreadable)?;
+        for (name, file) in observed.files {
+            let (path, planned) = (code.path(&name), planned.get(name.as_str()).copied());
+            let digest = self::digest(code, &name, &file, planned, written.contains(&name), digests)?;
             let mut is_elsewhere = code.hosted && Path::new(&name).is_absolute();
-            if code.hosted && !planned.is_empty() && !is_elsewhere && !planned.contains_key(name.as_str()) {
+            if code.hosted && has_planned && !is_elsewhere && planned.is_none() {
                 // What an earlier job has made, as a download of data, is not here.
                 if !digests.made().is_made(&path, &digest) {
                     return Err(Changed::NotSent { path });
                 }
                 is_elsewhere = true;
             }
-            let is_same = match planned.get(name.as_str()) {
-                // A file that did not exist then is one that the job makes.
-                Some(planned) if *planned != ABSENT => *planned == digest,
-                // After its digest was computed, which takes time.
-                _ => FileStamp::of(&fs::metadata(&path).map_err(unreadable)?) == stamp,
-            };
-            if !is_same {
-                return Err(Changed::Input { path, during: "" });
-            }
             let name = if is_elsewhere { format!("{FILE_ELSEWHERE}{name}") } else { name };
-            files.insert(name, ReadFile { digest, by });
+            files.insert(name, ReadFile { digest, by: file.by });
+        }
+        let mut facts = observed.facts;
+        for (folder, names) in &observed.listed {
+            let path = code.path(folder);
+            let names: Vec<PathBuf> = names.iter().map(|name| path.join(text_path(name))).collect();
+            let names = names.iter().filter(|path| !digests.is_made_in(&code.project, path));
+            facts.insert(folder.clone(), fact::of_names(names.filter_map(|path| path.file_name())));
         }
         if code.hosted {
+            facts.retain(|_, fact| !fact::is_local(fact));
             remember(&observed.written, &code.project, &planned, digests);
         }
         for name in observed.rewritten.iter().filter(|_| code.hosted) {
@@ -249,6 +254,8 @@ impl Reads {
                 return Err(Changed::Rewritten { path });
             }
         }
+        let made: BTreeSet<String> = observed.made.iter().map(place).collect();
+        let own = own(code, &files, &facts, &written, made, digests);
         for (name, folder, version) in &code.packages {
             let found = observed.packages.get(name).filter(|package| package.folder == *folder);
             if let Some(found) = found.filter(|found| found.version != *version) {
@@ -262,8 +269,74 @@ impl Reads {
                 package.folder.insert_str(0, ELSEWHERE);
             }
         }
-        Ok(ReadSet::new(files, packages))
+        Ok(ReadSet::new(files, packages).with_facts(facts, own))
     }
+}
+
+/// The digest of what a job has read of a file, if it is not another one than planned. Of a file that jobs change, other jobs may
+/// have changed the content before; not on a host, whose records are those of the files that were sent.
+fn digest(
+    code: &Code,
+    name: &str,
+    file: &ObservedFile,
+    planned: Option<&str>,
+    is_own: bool,
+    digests: &mut Digests,
+) -> Result<String, Changed> {
+    let path = code.path(name);
+    // A file that did not exist then is one that the job makes.
+    let planned = planned.filter(|planned| *planned != ABSENT);
+    if is_own {
+        let digest = file.digest.clone().unwrap_or_else(|| UNKNOWN.to_owned());
+        return match planned.filter(|planned| code.hosted && *planned != digest) {
+            Some(_) => Err(Changed::Input { path, during: "" }),
+            None => Ok(digest),
+        };
+    }
+    let unreadable = |error: io::Error| Changed::Unreadable { path: path.clone(), reason: error.to_string() };
+    let digest = digests.of_file(&path).map_err(unreadable)?;
+    // After the digest was computed, which takes time.
+    let is_as_read = FileStamp::of(&fs::metadata(&path).map_err(unreadable)?) == file.stamp;
+    if planned.map_or(is_as_read, |planned| planned == digest) {
+        return Ok(digest);
+    }
+    // Another job has changed it, before this one read it or after that.
+    match !code.hosted && digests.is_left(name, &digest) {
+        true if is_as_read => Ok(digest),
+        true => Ok(UNKNOWN.to_owned()),
+        false => Err(Changed::Input { path, during: "" }),
+    }
+}
+
+/// The paths that a job looked at, or whose folder it listed, and that it has changed itself, with their states now.
+fn own(
+    code: &Code,
+    files: &BTreeMap<String, ReadFile>,
+    facts: &BTreeMap<String, String>,
+    written: &BTreeSet<String>,
+    made: BTreeSet<String>,
+    digests: &mut Digests,
+) -> Own {
+    let mut own = Own::default();
+    let mut listed = BTreeSet::new();
+    for name in written {
+        let folder = text_path(name).parent().map(path_text).unwrap_or_default();
+        let is_listed = facts.get(&folder).is_some_and(|fact| fact::is_names(fact));
+        if is_listed {
+            listed.insert(folder);
+        }
+        if is_listed || files.contains_key(name) || facts.contains_key(name) {
+            own.left.insert(name.clone(), state_now(digests, &code.path(name)));
+        }
+    }
+    own.made = made.into_iter().filter(|name| own.left.contains_key(name)).collect();
+    digests.add_own(&own);
+    for folder in listed {
+        let path = code.path(&folder);
+        let now = fact::now(&facts[&folder], &path, &mut |entry| digests.is_made_in(&code.project, entry));
+        own.left.insert(folder, now);
+    }
+    own
 }
 
 impl Artifact {

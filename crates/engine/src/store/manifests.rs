@@ -36,12 +36,12 @@ impl Store {
     /// The manifests of all records. Those whose lines are missing are written again.
     pub fn manifests(&self) -> Manifests {
         let mut manifests = self.listed_manifests();
-        if self.unlisted(&manifests).is_empty() {
+        if self.unlisted(&mut manifests).is_empty() {
             return manifests;
         }
         // A job that ended meanwhile has written its line before its record.
         manifests = self.listed_manifests();
-        let missing = self.unlisted(&manifests);
+        let missing = self.unlisted(&mut manifests);
         for manifest in &missing {
             manifests.add(manifest.clone());
         }
@@ -62,15 +62,16 @@ impl Store {
     }
 
     /// Manifests of records that name a set, as far as the list does not have them.
-    fn unlisted(&self, manifests: &Manifests) -> Vec<Manifest> {
-        let sets = self.sets_of_records().unwrap_or_default();
-        let missing = sets.into_iter().filter(|(key, set)| !manifests.lists(*key, set));
+    fn unlisted(&self, manifests: &mut Manifests) -> Vec<Manifest> {
+        let mut sets = self.sets_of_records().unwrap_or_default();
+        sets.retain(|(key, set)| !manifests.lists(*key, set));
         let manifest = |(record, set): (Key, String)| {
             let identity = self.get(record).ok().flatten().filter(|found| found.read.as_ref() == Some(&set))?.identity;
+            let (base, own) = (identity.base_key().ok()?, manifests.own_of(&set));
             // A record does not say which tool it was, and nothing depends on it.
-            Some(Manifest { base: identity.base_key().ok()?, record, code: identity.code, set, tool: Tool::Audit })
+            Some(Manifest { base, record, code: identity.code, set, tool: Tool::Kernel, own })
         };
-        missing.filter_map(manifest).collect()
+        sets.into_iter().filter_map(manifest).collect()
     }
 
     pub(super) fn manifest_list(&self) -> PathBuf {

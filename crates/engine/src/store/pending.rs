@@ -87,7 +87,8 @@ impl Pending {
     /// Stores what the job has read, before its record.
     pub(crate) fn add_manifest(&self, identity: &Identity, tool: Tool, set: &ReadSet) -> Result<(), StoreError> {
         let base = identity.base_key().map_err(io::Error::from)?;
-        let manifest = Manifest { base, record: self.key, code: identity.code.clone(), set: set.id(), tool };
+        let (code, own) = (identity.code.clone(), set.own.clone());
+        let manifest = Manifest { base, record: self.key, code, set: set.id(), tool, own };
         Ok(self.store.add_manifest(&manifest, set)?)
     }
 

@@ -127,7 +127,7 @@ fn attempt(
         None => channel.alive(),
     };
     let memory = OutOfMemory::lately();
-    let tracking = Tracking::of(command, job, &mut programs)?;
+    let tracking = Tracking::of(command, job, launcher.as_ref(), &mut programs)?;
     if let Some(launcher) = &launcher {
         programs = programs.iter().map(|program| launcher.wrap(program)).collect();
         launcher.clear();
@@ -137,7 +137,8 @@ fn attempt(
     // What another machine opens is not noticed here.
     let params_file = if launcher.is_none() { ParamsFile::watch(&contract.params(), &job.scratch) } else { None };
     let on_line = move |output, line: &[u8], is_cut| patterns.hear(output, line, is_cut);
-    let ended = program::run(programs, launcher.as_ref(), on_line, &mut on_word)
+    let observer = tracking.as_ref().and_then(Tracking::hook);
+    let ended = program::run(programs, launcher.as_ref(), observer, on_line, &mut on_word)
         .map_err(|error| not_started(command, place, &error))?;
     if let Some(launcher) = launcher.as_ref().filter(|_| !ended.status.success()) {
         launcher.clear();
@@ -154,8 +155,11 @@ fn attempt(
         total: [total, command.until].into_iter().flatten().min(),
     };
     let failed = || (!facts.is_success).then(|| describe(command, &ended, OutOfMemory::now().since(memory)));
-    if let Some(failure) = verdict::stopped(&facts).or_else(failed) {
+    if let Some(mut failure) = verdict::stopped(&facts).or_else(failed) {
         keeper.end();
+        if let Some(hint) = tracking.and_then(Tracking::hint) {
+            failure.message = format!("{}; {hint}", failure.message);
+        }
         return Err(failure);
     }
     let params_unread = params_file.is_some_and(|file| file.is_untouched());

@@ -207,10 +207,12 @@ claims: { small: { value: { metric: x, of: { step: a } }, expect: { at_most: 100
     sandbox.write(
         "t.py",
         "import os, time
-here = os.path.dirname(os.path.realpath(__file__))
-open(os.path.join(here, 'begun-' + os.environ['SWEEP_SEED']), 'w').close()
-if len([name for name in os.listdir(here) if name.startswith('begun-')]) == 3:
-    while not os.path.exists(os.path.join(here, 'go')):
+# What is among the results is not observed.
+signs = os.path.join(os.path.dirname(os.path.realpath(__file__)), 'results', 'signs')
+os.makedirs(signs, exist_ok=True)
+open(os.path.join(signs, os.environ['SWEEP_SEED']), 'w').close()
+if len(os.listdir(signs)) == 3:
+    while not os.path.exists(os.path.join(signs, 'go')):
         time.sleep(0.05)
 import lib
 print('x=%d' % lib.X)
@@ -218,10 +220,10 @@ print('x=%d' % lib.X)
     );
     sandbox.write("lib.py", "X = 1\n");
     let running = sandbox.start(&["run", "recipe.yaml", "-j", "1"]);
-    let begun = || (0..4).filter(|seed| sandbox.path(&format!("begun-{seed}")).exists()).count();
+    let begun = || (0..4).filter(|seed| sandbox.path(&format!("results/signs/{seed}")).exists()).count();
     until("the third job runs", || begun() == 3);
     sandbox.write("lib.py", "X = 22\n");
-    sandbox.write("go", "");
+    sandbox.write("results/signs/go", "");
     let ended = running.wait();
     let said = ended.stderr;
     assert_eq!(ended.code, Some(0), "{said}");

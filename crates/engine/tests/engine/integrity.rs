@@ -10,7 +10,11 @@ use rustix::process::Signal;
 use crate::{
     messages::Transcript,
     sandbox::{Ended, Sandbox, list, until},
+    tracking::is_observed,
 };
+
+/// Options of a program whose reads and writes nobody observes.
+const UNOBSERVED: &str = ", tracks: declared";
 
 /// The folder of a job's record.
 fn folder(sandbox: &Sandbox, label: &str) -> String {
@@ -66,12 +70,23 @@ fn an_input_that_changes_while_its_job_waits_fails_the_job() {
     assert_message!(said);
 }
 
+/// Where nobody observes who changes an input. Of an observed program it is known that it was not somebody else.
 #[test]
 fn a_program_that_changes_its_own_input_has_no_result() {
     for write in ["echo more >> data.txt", "echo else > data.txt.new; mv data.txt.new $(readlink data.txt)"] {
-        let sandbox = Sandbox::with(&format!(
-            "steps: {{ job: {{ uses: command, with: {{ run: '{write}; echo n=1', inputs: [data.txt] }}, retries: 3 }} }}"
-        ));
+        let recipe = |with: &str| {
+            format!(
+                "steps: {{ job: {{ uses: command, with: {{ run: '{write}; echo n=1', inputs: [data.txt]{with} }}, retries: 3 }} }}"
+            )
+        };
+        if is_observed() {
+            let sandbox = Sandbox::with(&recipe(""));
+            sandbox.write("data.txt", "content\n");
+            let said = done(&sandbox, &[]).stderr;
+            assert!(said.contains("the job changed `data.txt`, which is an input"), "{said}");
+            assert_eq!(plan(&sandbox, &[]), (0, 1), "{write}: its input is another one");
+        }
+        let sandbox = Sandbox::with(&recipe(UNOBSERVED));
         sandbox.write("data.txt", "content\n");
         let ended = sandbox.sweep(&["run", "recipe.yaml"]);
         assert_eq!(ended.code, Some(5), "{write}: {}", ended.stderr);
@@ -264,17 +279,17 @@ fn an_artifact_that_is_not_what_was_written_is_made_again() {
 
 #[test]
 fn a_job_that_changes_what_it_takes_has_no_result() {
-    let sandbox = Sandbox::with(
+    let sandbox = Sandbox::with(&format!(
         "
 steps:
-  make: { uses: command, with: { run: 'echo whole > file.txt', outputs: [file.txt] } }
+  make: {{ uses: command, with: {{ run: 'echo whole > file.txt', outputs: [file.txt] }} }}
   use:
     needs: make
     uses: command
-    with: { run: 'echo more >> file.txt; echo n=1', inputs: ['${{ needs.make.artifacts.file.txt }}'] }
+    with: {{ run: 'echo more >> file.txt; echo n=1', inputs: ['${{{{ needs.make.artifacts.file.txt }}}}']{UNOBSERVED} }}
     retries: 1
-",
-    );
+"
+    ));
     let ended = sandbox.sweep(&["run", "recipe.yaml"]);
     assert_eq!(ended.code, Some(5), "{}", ended.stderr);
     assert_message!(ended.stderr);

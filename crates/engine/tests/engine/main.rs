@@ -48,6 +48,7 @@ mod measured;
 mod mistakes;
 mod no_effect;
 mod nodes;
+mod observation;
 mod page;
 mod policies;
 mod programs;

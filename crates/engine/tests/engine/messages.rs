@@ -3,9 +3,10 @@
 use std::fmt::{self, Write as _};
 
 /// Patterns of what differs, and what stands for it in a snapshot.
-const FILTERS: [(&str, &str); 20] = [
+const FILTERS: [(&str, &str); 21] = [
     // It depends on the machine.
     (r"(?m)^.*\bjobs?, (?:\d+ at once|one at a time) \(.*\)\n?", ""),
+    (r"(?m)^.*\bnot observed: .*\n?", ""),
     (r"(?m)^conditions\n(?:  .+\n?)+", "conditions\n  [conditions]\n"),
     (r"\bjust now\b|\b\d+ (?:min|h) ago\b", "[then]"),
     (r"(  |\b(?:about|after|began|ended|in|since) |, )(?:\d+ (?:h|min) )*\d+(?:\.\d)? (?:s|min)\b", "${1}[time]"),

@@ -57,7 +57,7 @@ impl Sandbox {
     pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_sweep-engine"));
         command.args(args).current_dir(self.folder.path()).env("NO_COLOR", "1");
-        command.env_remove("SWEEP_RESULTS").env_remove("SWEEP_LOG");
+        command.env_remove("SWEEP_RESULTS").env_remove("SWEEP_LOG").env_remove("SWEEP_OBSERVE");
         // Each sandbox is a machine of its own: tests must not wait for each other.
         command.env("SWEEP_LOCKS", self.folder.path());
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());

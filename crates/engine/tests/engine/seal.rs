@@ -107,7 +107,8 @@ fn a_program_that_is_changed_while_the_sealed_seeds_run_gets_no_verdict() {
     sandbox.write("other.sh", &TOOL.replace("+ GAIN", "+ GAIN * 3"));
     fs_err::rename(sandbox.path("other.sh"), sandbox.path("tool.sh")).unwrap();
     let ended = engine.wait();
-    assert_eq!(ended.code, Some(1), "{}", ended.stdout);
+    // A job that is observed to read the tool while it is replaced fails before the question does.
+    assert!(matches!(ended.code, Some(1 | 5)), "{:?} {}", ended.code, ended.stdout);
     assert!(ended.stderr.contains("tool.sh"), "{}", ended.stderr);
     assert!(ledger(&sandbox)["questions"][0]["conclusion"].is_null());
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::{
     sandbox::Sandbox,
-    tracking::{files, manifests, open, run, study},
+    tracking::{files, is_observed, manifests, open, run, study},
 };
 
 #[test]
@@ -40,16 +40,28 @@ print('ok=1')
 }
 
 #[test]
-fn a_python_that_ignores_its_environment_is_not_observed_and_says_so() {
+fn a_python_that_ignores_its_environment_is_observed_by_the_kernel_and_says_so_without_it() {
     for option in ["-I", "-E", "-S"] {
         let sandbox = Sandbox::with(&format!(
             "steps: {{ a: {{ uses: command, with: {{ argv: [python3, {option}, a.py], inputs: [a.py] }} }} }}"
         ));
-        sandbox.write("a.py", "print('ok=1')\n");
-        let said = run(&sandbox);
-        assert!(said.contains("the files that the program read are not tracked"), "{said}");
+        sandbox.write(
+            "a.py",
+            "import os\nprint('x=' + open(os.path.join(os.path.dirname(os.path.realpath(__file__)), 'f')).read())\n",
+        );
+        sandbox.write("f", "1");
+        let output = sandbox.command(&["run", "recipe.yaml"]).env("SWEEP_OBSERVE", "off").output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(said.contains("not observed: the files that the program reads"), "{said}");
         assert_eq!(manifests(&sandbox), Vec::<Value>::new());
-        sandbox.assert_all_cached(&["recipe.yaml"]);
+        if !is_observed() {
+            continue;
+        }
+        sandbox.write("a.py", &sandbox.read("a.py").replace("x=", "y="));
+        run(&sandbox);
+        assert_eq!(files(&sandbox, &manifests(&sandbox)[0]), ["f"]);
+        sandbox.write("f", "2");
+        assert_eq!(open(&sandbox), ["a"]);
     }
 }
 
@@ -133,6 +145,13 @@ fn a_script_that_is_no_input() {
     assert!(ended.stderr.contains("add `run.sh` to `inputs`"), "{}", ended.stderr);
     let absolute = sandbox.path("run.sh").display().to_string();
     sandbox.write("recipe.yaml", &format!("steps: {{ a: {{ uses: command, with: {{ argv: [sh, {absolute}] }} }} }}"));
+    let ended = sandbox.sweep(&["plan", "recipe.yaml"]);
+    assert!(!ended.stderr.contains("warning"), "{}", ended.stderr);
+    run(&sandbox);
+    sandbox.write("run.sh", "echo ok=2\n");
+    assert_eq!(open(&sandbox).len(), usize::from(is_observed()));
+    let declared = format!("argv: [sh, {absolute}], tracks: declared");
+    sandbox.write("recipe.yaml", &format!("steps: {{ a: {{ uses: command, with: {{ {declared} }} }} }}"));
     let ended = sandbox.sweep(&["plan", "recipe.yaml"]);
     assert!(ended.stderr.contains("a change of this file does not run the job again"), "{}", ended.stderr);
     sandbox.write("run.py", "print('ok=1')\n");

@@ -94,8 +94,8 @@ params! {
         /// differ only in parameters that act later share the state until then. A wrong statement gives wrong results.
         acts_from: BTreeMap<String, u64> = BTreeMap::new(), cosmetic true;
         /// Files that decide whether a record is valid, in addition to the declared `inputs`: `code`, also the files of
-        /// the project that the program was observed to read; `declared`, none; `strict`, none, and a program that
-        /// reads another file of the project fails. By default `code` for Python and with `depfile`, else `declared`.
+        /// the project that the program was observed to read, list or look for, the default; `declared`, none; `strict`,
+        /// none, and a program that reads or lists another file or folder of the project fails.
         tracks: Option<Tracks> = None, cosmetic true;
         /// A file in Makefile format that the program writes, as compilers do (`gcc -MD`), with the files that it
         /// read. Relative paths start from the job's folder.

@@ -23,6 +23,7 @@ use signal_hook::{
     consts::{SIGHUP, SIGTERM},
     iterator::Signals,
 };
+use sweep_observer::Hook;
 use tracing::info;
 
 use super::{
@@ -175,6 +176,7 @@ enum Writer {
 pub(super) fn run(
     programs: Vec<Command>,
     launcher: Option<&Launcher>,
+    observer: Option<&Hook>,
     on_line: impl Fn(Output, &[u8], bool) + Clone + Send + 'static,
     on_word: &mut dyn FnMut(Option<Word>),
 ) -> io::Result<Ended> {
@@ -186,6 +188,9 @@ pub(super) fn run(
     let mut pids = HashMap::new();
     for (rank, mut program) in programs.into_iter().enumerate() {
         follow_worker(&mut program);
+        if let Some(observer) = observer {
+            observer.install(&mut program);
+        }
         program.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let child = match program.spawn() {
             Ok(child) => child,

@@ -1,8 +1,9 @@
-//! The files that a program reads in addition to its declared inputs: observed through Python's audit events, or listed
-//! by the program itself in a file of dependencies.
+//! The files that a program reads in addition to its declared inputs: reported by the kernel, or, where that is not possible,
+//! by Python; or listed by the program itself in a file of dependencies.
 
 mod audit;
 mod depfile;
+mod kernel;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -17,29 +18,34 @@ use sweep_job::{
     Failure, FailureKind, FileStamp, Job, Observed, ObservedFile, Report, Tool,
     tasks::{Command, Tracks},
 };
+use sweep_observer::{Hook, Options, Seen};
 
-use self::audit::Audit;
-use super::results_of;
+use self::{audit::Audit, kernel::Kernel};
+use super::{launcher::Launcher, results_of};
 use crate::{
     format::count,
+    plan::content_digest,
     record::{path_text, text_path},
 };
 
 /// Most files that a manifest has; of more, only those with code.
 const MOST_FILES: usize = 20_000;
+/// Maximum number of other paths that a manifest has.
+const MOST_FACTS: usize = 20_000;
 /// Maximum number of files that a message lists.
 const LISTED: usize = 10;
 
 /// The observation of a program.
 pub(super) struct Tracking<'a> {
     command: &'a Command,
-    /// The project's folder.
     project: PathBuf,
     /// Folders whose files are not observed: results, and the job's own.
     skipped: Vec<PathBuf>,
     /// Inputs without links, in which the program's writes are observed.
     inputs: Vec<PathBuf>,
     audit: Audit,
+    /// The kernel's observation, or the reason for which there is none.
+    kernel: Result<Kernel, String>,
     begun: SystemTime,
 }
 
@@ -47,114 +53,228 @@ pub(super) struct Tracking<'a> {
 struct Read {
     stamp: FileStamp,
     by: Option<PathBuf>,
+    /// Digest of what was read, if the program has changed it since.
+    digest: Option<String>,
+}
+
+/// A file that was read.
+struct Noted {
+    read: Read,
+    /// True if the program had written it by then.
+    was_written_first: bool,
+}
+
+/// Everything that a program did.
+struct Found {
+    tool: Tool,
+    files: BTreeMap<PathBuf, Noted>,
+    facts: BTreeMap<PathBuf, String>,
+    listed: BTreeMap<PathBuf, BTreeSet<PathBuf>>,
+    modules: BTreeSet<(PathBuf, String)>,
+    written: BTreeSet<PathBuf>,
+    made: BTreeSet<PathBuf>,
+    /// Files that the program read after it had written them.
+    rewritten: BTreeSet<PathBuf>,
 }
 
 impl<'a> Tracking<'a> {
-    /// Prepares the observation of a job's processes, which get the variables that make Python report what it reads.
-    /// `None` if nothing is to be observed.
+    /// Prepares the observation of a job's processes. `None` if nothing is to be observed.
     pub(super) fn of(
         command: &'a Command,
         job: &Job,
+        launcher: Option<&Launcher>,
         programs: &mut [process::Command],
     ) -> Result<Option<Self>, Failure> {
-        let tracking = Self::begin(command, job).map_err(|error| Failure {
+        let tracking = Self::begin(command, job, launcher).map_err(|error| Failure {
             kind: FailureKind::Io,
             message: format!("the files that the program reads cannot be observed: {error}"),
         })?;
-        if let Some(tracking) = &tracking {
-            for program in programs {
-                tracking.audit.prepare(program, &tracking.project, &tracking.skipped, &tracking.inputs);
-            }
+        let Some(tracking) = tracking else { return Ok(None) };
+        if let (true, Err(reason)) = (tracking.is_strict(), &tracking.kernel) {
+            return Err(unknown(reason, "run the job where the kernel reports them, or use"));
         }
-        Ok(tracking)
+        for program in programs {
+            let is_aid = tracking.kernel.is_ok();
+            tracking.audit.prepare(program, &tracking.project, &tracking.skipped, &tracking.inputs, is_aid);
+        }
+        Ok(Some(tracking))
     }
 
-    fn begin(command: &'a Command, job: &Job) -> io::Result<Option<Self>> {
-        let Some(project) = job.project.as_deref().filter(|_| command.tracks != Some(Tracks::Declared)) else {
-            return Ok(None);
-        };
+    fn begin(command: &'a Command, job: &Job, launcher: Option<&Launcher>) -> io::Result<Option<Self>> {
+        let project = job.project.as_deref().filter(|_| command.tracks != Some(Tracks::Declared));
         // Another machine need not have it.
-        let Ok(project) = fs::canonicalize(project) else { return Ok(None) };
-        let results = results_of(job);
-        let mut skipped = Vec::new();
-        for folder in [results, job.dir.as_path(), job.scratch.as_path()] {
-            let real = fs::canonicalize(folder)?;
-            // Results in the project's folder itself are not told from the project.
-            skipped.extend((!project.starts_with(&real)).then_some(real));
-        }
-        let audit = Audit::begin(job.dir.parent().unwrap_or(&job.dir))?;
-        let inputs = command.inputs.iter().filter_map(|input| fs::canonicalize(&input.0).ok()).collect();
-        Ok(Some(Self { command, project, skipped, inputs, audit, begun: SystemTime::now() }))
+        let Some(project) = project.and_then(|project| fs::canonicalize(project).ok()) else { return Ok(None) };
+        let results = fs::canonicalize(results_of(job))?;
+        let staging = fs::canonicalize(job.dir.parent().unwrap_or(&job.dir))?;
+        let audit = Audit::begin(&staging)?;
+        // Results in the project's folder itself are not told from the project.
+        let is_apart = |folder: &PathBuf| !project.starts_with(folder);
+        let own: Vec<PathBuf> = [staging, fs::canonicalize(&job.scratch)?].into_iter().filter(is_apart).collect();
+        let store = Some(results).filter(is_apart);
+        let skipped: Vec<PathBuf> = store.iter().chain(&own).cloned().collect();
+        let inputs: Vec<PathBuf> = command.inputs.iter().filter_map(|input| fs::canonicalize(&input.0).ok()).collect();
+        let kernel = if launcher.is_some_and(|launcher| !launcher.is_local()) {
+            Err("a launcher starts its processes on other machines".to_owned())
+        } else {
+            Kernel::begin(Options {
+                project: project.clone(),
+                // The store has artifacts, which a job may change.
+                inputs: inputs.iter().cloned().chain(store).collect(),
+                skipped: skipped.clone(),
+                own,
+                digest: content_digest,
+            })
+        };
+        let kernel =
+            kernel.map(|kernel| if command.tracks == Some(Tracks::Strict) { kernel.required() } else { kernel });
+        Ok(Some(Self { command, project, skipped, inputs, audit, kernel, begun: SystemTime::now() }))
+    }
+
+    /// The hook that puts a program under the kernel's observation.
+    pub(super) fn hook(&self) -> Option<&Hook> {
+        self.kernel.as_ref().ok().map(Kernel::hook)
+    }
+
+    /// A reason for which the program may have failed under observation.
+    pub(super) fn hint(self) -> Option<String> {
+        unprivileged(&self.kernel.ok()?.end().ok()?)
     }
 
     /// Reports what the program has read. Must be called before the job's folder is cleared.
-    pub(super) fn end(self, folder: &Path, report: &mut dyn Report) -> Result<(), Failure> {
-        if let Some(observed) = self.observed(folder, report)? {
-            report.observed(observed);
-        }
-        Ok(())
-    }
-
-    fn observed(&self, folder: &Path, report: &mut dyn Report) -> Result<Option<Observed>, Failure> {
-        let disk = |error: io::Error| Failure {
-            kind: FailureKind::Io,
-            message: format!("the list of the files that the program read cannot be used: {error}"),
+    pub(super) fn end(mut self, folder: &Path, report: &mut dyn Report) -> Result<(), Failure> {
+        let kernel = std::mem::replace(&mut self.kernel, Err(String::new()));
+        let mut found = match kernel {
+            Ok(kernel) => {
+                let seen = kernel.end()?;
+                self.of_kernel(seen, report)?
+            }
+            Err(reason) => match self.of_python(&reason, report)? {
+                Some(found) => found,
+                None => return Ok(()),
+            },
         };
-        let mut seen = self.audit.read().map_err(disk)?;
-        let mut tool = Tool::Audit;
         if let Some(depfile) = &self.command.depfile {
-            tool = Tool::Depfile;
+            found.tool = Tool::Depfile;
             let listed = depfile::read(&folder.join(&depfile.0)).map_err(|reason| Failure {
                 kind: FailureKind::Experiment,
                 message: format!("the file of dependencies `{}` {reason}", depfile.0),
             })?;
-            self.add_listed(&listed, folder, &mut seen)?;
-        } else if seen.begun == 0 {
-            let reason = if self.is_python() {
-                "Python was started with -S, -I or -E, or without the environment of the job"
-            } else {
-                "only those that Python reads are observed"
-            };
-            if self.is_strict() {
-                return Err(unknown(reason));
-            }
-            if self.command.tracks.is_some() || self.is_python() {
-                report.note(&format!("the files that the program read are not tracked: {reason}"));
-            }
-            return Ok(None);
+            self.add_listed(&listed, folder, &mut found.files)?;
         }
-        let unobserved: Vec<String> = seen.unobserved().into_iter().map(|name| format!("`{name}`")).collect();
-        if tool == Tool::Audit && !unobserved.is_empty() {
-            let reason = format!("those that {} reads are not observed", unobserved.join(", "));
+        let observed = self.observed(found, report)?;
+        report.observed(observed);
+        Ok(())
+    }
+
+    /// Reports of the kernel, with what Python adds to them.
+    fn of_kernel(&self, seen: Seen, report: &mut dyn Report) -> Result<Found, Failure> {
+        if let Some(hint) = unprivileged(&seen) {
+            report.note(&hint);
+        }
+        let reasons: Vec<&str> = seen.blind.iter().map(|blind| blind.reason()).collect();
+        if !reasons.is_empty() {
+            let reasons = reasons.join(", and ");
             if self.is_strict() {
-                return Err(unknown(&reason));
+                return Err(unknown(&reasons, "use"));
             }
-            report.note(&format!("some files that the program read are not tracked: {reason}; list them in `inputs`"));
+            report.note(&format!("not observed: some files that the program reads, because {reasons}"));
+        }
+        if seen.is_cut {
+            report.note("not observed: the program looks at more than 200,000 paths of the project");
+        }
+        if let Some(lost) = seen.lost.first() {
+            let shown = path_text(self.place(lost));
+            report.note(&format!(
+                "not observed: the content of `{shown}` before the program changed it; it is too large"
+            ));
+        }
+        let python = self.audit.read().map_err(unusable)?;
+        let (facts, listed) = kernel::facts(&seen, &python);
+        let text = |module: &std::ffi::OsString| module.to_str().map(str::to_owned);
+        let modules = seen.modules.iter().filter_map(|(folder, module)| Some((folder.clone(), text(module)?)));
+        Ok(Found {
+            tool: Tool::Kernel,
+            files: kernel::files(&seen.files, &python),
+            facts,
+            listed,
+            modules: modules.collect(),
+            written: seen.written,
+            made: seen.made,
+            rewritten: seen.rewritten,
+        })
+    }
+
+    /// Reports of Python alone.
+    fn of_python(&self, reason: &str, report: &mut dyn Report) -> Result<Option<Found>, Failure> {
+        let mut seen = self.audit.read().map_err(unusable)?;
+        let is_alone = self.command.depfile.is_none();
+        if is_alone {
+            let others = if seen.begun > 0 {
+                "the files that other programs than Python read"
+            } else {
+                "the files that the program reads"
+            };
+            report.note(&format!("not observed: {others}, because {reason}; add them to `inputs`"));
+        }
+        if seen.begun == 0 && is_alone {
+            return Ok(None);
         }
         // Files that were opened for writing, too, and have their content still, as `np.memmap` does by default.
         seen.written.retain(|path| !seen.read.get(path).is_some_and(|noted| noted.is_unchanged(path)));
         let mut rewritten = BTreeSet::new();
         for path in &seen.written {
             let Some(read) = seen.read.remove(path) else { continue };
-            let place = path_text(self.place(path));
             if read.was_written_first {
-                rewritten.insert(place);
-            } else if self.is_strict() {
-                seen.read.insert(path.clone(), read);
+                rewritten.insert(path.clone());
             } else {
+                let place = path_text(self.place(path));
                 report.note(&format!("`{place}` is not tracked: the program reads it and writes it"));
             }
         }
-        let written = seen.written.iter().map(|path| path_text(path)).collect();
-        let files = self.files(seen.read, report);
-        if self.is_strict() {
-            return if files.is_empty() { Ok(None) } else { Err(undeclared(&files)) };
+        let (facts, listed, made) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
+        let audit::Seen { read: files, packages: modules, written, .. } = seen;
+        Ok(Some(Found { tool: Tool::Audit, files, facts, listed, modules, written, made, rewritten }))
+    }
+
+    /// The report on what was found.
+    fn observed(&self, found: Found, report: &mut dyn Report) -> Result<Observed, Failure> {
+        let texts = |paths: BTreeSet<PathBuf>| paths.iter().map(|path| path_text(path)).collect();
+        let Found { tool, files, facts, listed, modules, written, made, rewritten } = found;
+        let files = self.files(files, &written, report);
+        let place = |path: &Path| path_text(self.place(path));
+        let mut facts: BTreeMap<String, String> = facts
+            .into_iter()
+            .filter(|(path, _)| !self.is_input(path))
+            .map(|(path, fact)| (place(&path), fact))
+            .collect();
+        let listed: BTreeMap<String, BTreeSet<String>> = listed
+            .into_iter()
+            .filter(|(path, _)| !self.is_input(path))
+            .map(|(path, names)| (place(&path), names.iter().map(|name| path_text(name)).collect()))
+            .collect();
+        if self.is_strict() && !(files.is_empty() && listed.is_empty()) {
+            return Err(undeclared(&files, &listed));
         }
-        Ok(Some(Observed { tool, files, packages: audit::packages(&seen.packages), written, rewritten }))
+        if facts.len() > MOST_FACTS {
+            report.note(&format!(
+                "not observed: names that the program looks for, of which there are more than {MOST_FACTS}; add their folder to \
+                 `inputs`"
+            ));
+            facts.clear();
+        }
+        let packages = audit::packages(&modules);
+        let rewritten = rewritten.iter().map(|path| place(path)).collect();
+        let (written, made) = (texts(written), texts(made));
+        Ok(Observed { tool, files, facts, listed, packages, written, made, rewritten })
     }
 
     /// Adds the files of a list of dependencies.
-    fn add_listed(&self, listed: &[PathBuf], folder: &Path, seen: &mut audit::Seen) -> Result<(), Failure> {
+    fn add_listed(
+        &self,
+        listed: &[PathBuf],
+        folder: &Path,
+        files: &mut BTreeMap<PathBuf, Noted>,
+    ) -> Result<(), Failure> {
         for path in listed {
             let Ok(real) = fs::canonicalize(folder.join(path)) else { continue };
             let Ok(metadata) = fs::metadata(&real) else { continue };
@@ -168,31 +288,36 @@ impl<'a> Tracking<'a> {
                     message: format!("the input `{shown}` changed after it was planned, while the job ran; run again"),
                 });
             }
-            let read = Read { stamp: FileStamp::of(&metadata), by: None };
-            seen.read.insert(real, audit::Noted { read, was_written_first: false });
+            let read = Read { stamp: FileStamp::of(&metadata), by: None, digest: None };
+            files.entry(real).or_insert(Noted { read, was_written_first: false });
         }
         Ok(())
     }
 
     /// The files that are not declared inputs, by their paths from the project's folder.
-    fn files(&self, read: BTreeMap<PathBuf, audit::Noted>, report: &mut dyn Report) -> BTreeMap<String, ObservedFile> {
+    fn files(
+        &self,
+        read: BTreeMap<PathBuf, Noted>,
+        written: &BTreeSet<PathBuf>,
+        report: &mut dyn Report,
+    ) -> BTreeMap<String, ObservedFile> {
         let too_many = read.len() > MOST_FILES;
         let mut gone = Vec::new();
         let mut files = BTreeMap::new();
-        for (path, audit::Noted { read, .. }) in read {
-            if self.inputs.iter().any(|input| path.starts_with(input)) {
+        for (path, Noted { read, .. }) in read {
+            if self.is_input(&path) {
                 continue;
             }
             if too_many && path.extension().is_none_or(|end| end != "py" && end != "so") {
                 continue;
             }
             let text = path_text(self.place(&path));
-            if !path.is_file() {
+            if !path.is_file() && !written.contains(&path) {
                 gone.push(text);
                 continue;
             }
             let by = read.by.as_deref().and_then(|by| by.strip_prefix(&self.project).ok()).map(path_text);
-            files.insert(text, ObservedFile { stamp: read.stamp, by });
+            files.insert(text, ObservedFile { stamp: read.stamp, digest: read.digest, by });
         }
         if too_many {
             report.note(&format!(
@@ -213,10 +338,8 @@ impl<'a> Tracking<'a> {
         path.strip_prefix(&self.project).unwrap_or(path)
     }
 
-    /// True if the program is Python by its name.
-    fn is_python(&self) -> bool {
-        let name = self.command.argv.first().and_then(|name| Path::new(&name.0).file_name()?.to_str());
-        name.is_some_and(audit::is_python)
+    fn is_input(&self, path: &Path) -> bool {
+        self.inputs.iter().any(|input| path.starts_with(input))
     }
 
     fn is_strict(&self) -> bool {
@@ -224,18 +347,46 @@ impl<'a> Tracking<'a> {
     }
 }
 
+/// The program without the rights that it has otherwise, in words.
+fn unprivileged(seen: &Seen) -> Option<String> {
+    let first = seen.privileged.first().filter(|_| !rustix::process::geteuid().is_root())?.display();
+    Some(format!(
+        "`{first}` runs without the rights of its owner, because it is observed; with `tracks: declared` it has them"
+    ))
+}
+
 /// The failure of a job that declares all files that it reads, of which some are not known.
-fn unknown(reason: &str) -> Failure {
+fn unknown(reason: &str, remedy: &str) -> Failure {
     let message = format!(
-        "`tracks: strict` needs to know the files that the program reads: {reason}; use `tracks: code` or `tracks: declared`"
+        "`tracks: strict` needs to know all files that the program reads, and they are not observed: {reason}; {remedy} `tracks: \
+         code` or `tracks: declared`"
     );
     Failure { kind: FailureKind::Input, message }
 }
 
-fn undeclared(files: &BTreeMap<String, ObservedFile>) -> Failure {
-    let shown: Vec<String> = files.keys().take(LISTED).map(|path| format!("`{}`", text_path(path).display())).collect();
-    let more = if files.len() > LISTED { format!(" and {} more", files.len() - LISTED) } else { String::new() };
-    let (shown, them) = (shown.join(", "), if files.len() == 1 { "it" } else { "them" });
-    let message = format!("the program read files that are not declared: {shown}{more}; add {them} to `inputs`");
-    Failure { kind: FailureKind::Input, message }
+fn unusable(error: io::Error) -> Failure {
+    let message = format!("the list of the files that the program read cannot be used: {error}");
+    Failure { kind: FailureKind::Io, message }
+}
+
+fn undeclared(files: &BTreeMap<String, ObservedFile>, listed: &BTreeMap<String, BTreeSet<String>>) -> Failure {
+    let named = |paths: Vec<&String>| {
+        let shown: Vec<String> = paths.iter().take(LISTED).map(|path| shown(path)).collect();
+        let more = if paths.len() > LISTED { format!(" and {} more", paths.len() - LISTED) } else { String::new() };
+        shown.join(", ") + &more
+    };
+    let read = format!("read files that are not declared: {}", named(files.keys().collect()));
+    let looked = format!("listed folders that are not declared: {}", named(listed.keys().collect()));
+    let what = match (files.is_empty(), listed.is_empty()) {
+        (false, true) => read,
+        (true, _) => looked,
+        (false, false) => format!("{read}; it {looked}"),
+    };
+    let them = if files.len() + listed.len() == 1 { "it" } else { "them" };
+    Failure { kind: FailureKind::Input, message: format!("the program {what}; add {them} to `inputs`") }
+}
+
+/// A path of the project for people.
+fn shown(path: &str) -> String {
+    if path.is_empty() { "the project's folder".to_owned() } else { format!("`{}`", text_path(path).display()) }
 }

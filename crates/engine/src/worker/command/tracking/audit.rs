@@ -11,7 +11,7 @@ use std::{
 use fs_err as fs;
 use sweep_job::{FileStamp, Package};
 
-use super::Read;
+use super::{Noted, Read};
 use crate::{
     host::packages::{installed, named, normalized},
     record::path_text,
@@ -36,21 +36,18 @@ pub(super) struct Audit {
 pub(super) struct Seen {
     /// Processes that have reported.
     pub(super) begun: usize,
-    /// The names of programs that these have started.
-    pub(super) started: Vec<String>,
     /// Files that were read, by their absolute paths.
     pub(super) read: BTreeMap<PathBuf, Noted>,
     /// Files that were written.
     pub(super) written: BTreeSet<PathBuf>,
     /// Modules of installed packages, with the folders that they are installed in.
     pub(super) packages: BTreeSet<(PathBuf, String)>,
-}
-
-/// A file that was read.
-pub(super) struct Noted {
-    pub(super) read: Read,
-    /// True if the program had written it by then.
-    pub(super) was_written_first: bool,
+    /// Files that import others, by the others.
+    pub(super) importers: BTreeMap<PathBuf, PathBuf>,
+    /// Numbers of times that the import system listed folders.
+    pub(super) listed: BTreeMap<PathBuf, usize>,
+    /// Modules that were looked for.
+    pub(super) wanted: BTreeSet<String>,
 }
 
 impl Noted {
@@ -75,8 +72,16 @@ impl Audit {
         self.folder.join(READS)
     }
 
-    /// Adds the variables that make Python import the module.
-    pub(super) fn prepare(&self, program: &mut Command, project: &Path, skipped: &[PathBuf], inputs: &[PathBuf]) {
+    /// Adds the variables that make Python import the module. `is_aid` if the kernel reports the files, and Python adds only
+    /// what the kernel does not know.
+    pub(super) fn prepare(
+        &self,
+        program: &mut Command,
+        project: &Path,
+        skipped: &[PathBuf],
+        inputs: &[PathBuf],
+        is_aid: bool,
+    ) {
         let own =
             program.get_envs().find(|(name, _)| *name == "PYTHONPATH").map(|(_, value)| value.map(OsStr::to_owned));
         let before = own.unwrap_or_else(|| std::env::var_os("PYTHONPATH")).filter(|path| !path.is_empty());
@@ -91,6 +96,8 @@ impl Audit {
         };
         program.env("PYTHONPATH", path).env("SWEEP_READS", self.reads()).env("SWEEP_PROJECT", project);
         program.env("SWEEP_SKIPPED", lines(skipped)).env("SWEEP_INPUT_FOLDERS", lines(inputs));
+        // A job that runs `sweep` itself has its own value.
+        program.env("SWEEP_READS_AID", if is_aid { "1" } else { "" });
     }
 
     /// Files and packages that the module has reported.
@@ -100,25 +107,6 @@ impl Audit {
     }
 }
 
-impl Seen {
-    /// The programs whose files are not known: those that are no Python, and Python that has not reported.
-    pub(super) fn unobserved(&self) -> BTreeSet<&str> {
-        let (python, others): (Vec<&str>, Vec<&str>) =
-            self.started.iter().map(String::as_str).partition(|name| is_python(name));
-        let mut unobserved: BTreeSet<&str> = others.into_iter().collect();
-        // The first process was started by the worker.
-        if self.begun <= python.len() {
-            unobserved.extend(python);
-        }
-        unobserved
-    }
-}
-
-/// True for the name of a Python.
-pub(super) fn is_python(name: &str) -> bool {
-    name.starts_with("python") || name.starts_with("pypy")
-}
-
 /// Understands a report. Lines that are torn, or that something else has written, are left out.
 fn parse(text: &[u8]) -> Seen {
     let mut seen = Seen::default();
@@ -126,7 +114,6 @@ fn parse(text: &[u8]) -> Seen {
         let fields: Vec<&[u8]> = line.split(|byte| *byte == b'\t').collect();
         match fields.as_slice() {
             [b"begin", _] => seen.begun += 1,
-            [b"start", program] => seen.started.push(unescaped(program).to_string_lossy().into_owned()),
             [b"read", size, mtime, inode, path, by] => {
                 let stamp = || {
                     let text = |field: &[u8]| str::from_utf8(field).ok().map(str::to_owned);
@@ -140,7 +127,7 @@ fn parse(text: &[u8]) -> Seen {
                 }
                 let by = (!by.is_empty()).then(|| PathBuf::from(unescaped(by)));
                 let was_written_first = seen.written.contains(&path);
-                let noted = Noted { read: Read { stamp, by }, was_written_first };
+                let noted = Noted { read: Read { stamp, by, digest: None }, was_written_first };
                 let known = seen.read.entry(path).or_insert(noted);
                 // Read again with another content: no digest would be that of what was read.
                 if known.read.stamp != stamp {
@@ -149,6 +136,22 @@ fn parse(text: &[u8]) -> Seen {
             }
             [b"write", path] => {
                 seen.written.insert(PathBuf::from(unescaped(path)));
+            }
+            [b"by", path, by] if !by.is_empty() => {
+                if let Ok(path) = fs::canonicalize(PathBuf::from(unescaped(path))) {
+                    let by = PathBuf::from(unescaped(by));
+                    seen.importers.entry(path).or_insert_with(|| fs::canonicalize(&by).unwrap_or(by));
+                }
+            }
+            [b"lists", folder] => {
+                if let Ok(folder) = fs::canonicalize(PathBuf::from(unescaped(folder))) {
+                    *seen.listed.entry(folder).or_default() += 1;
+                }
+            }
+            [b"wants", module] => {
+                // What is no word cannot be told from others in a list.
+                let is_word = !module.iter().any(u8::is_ascii_whitespace);
+                seen.wanted.extend(str::from_utf8(module).ok().filter(|_| is_word).map(str::to_owned));
             }
             [b"package", folder, module] => {
                 if let Ok(module) = str::from_utf8(module) {
@@ -240,15 +243,6 @@ mod tests {
         assert!(seen.read[Path::new("/p/out")].was_written_first);
         assert_eq!(seen.packages.len(), 1);
         assert_eq!(parse(b"").begun, 0);
-    }
-
-    #[test]
-    fn programs_without_reports_are_known() {
-        let unobserved =
-            |text: &str| parse(text.as_bytes()).unobserved().into_iter().map(str::to_owned).collect::<Vec<_>>();
-        assert_eq!(unobserved("begin\t1\nstart\tpython3\nbegin\t2\n"), Vec::<String>::new());
-        assert_eq!(unobserved("begin\t1\nstart\tpython3\n"), ["python3"]);
-        assert_eq!(unobserved("begin\t1\nstart\tgcc\nstart\tpython3.11\nbegin\t2\n"), ["gcc"]);
     }
 
     #[test]

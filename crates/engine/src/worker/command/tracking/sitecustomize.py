@@ -9,7 +9,14 @@ than all of this:
     read   size  time  inode  path  importer
     write  path
     package  folder  module
-    start  program
+
+Where the kernel reports the files (SWEEP_READS_AID), only what it does not know: the importers of modules, folders that the
+import system lists, and names of modules that are looked for:
+
+    begin  process
+    by     path  importer
+    lists  folder
+    wants  module
 
 Nothing here may fail or change what the program does: every error is ignored, and the module that has the name
 `sitecustomize` without this one is imported in its place.
@@ -29,6 +36,7 @@ def _observe():
     fsencode, fspath, realpath = os.fsencode, os.fspath, os.path.realpath
     getframe = sys._getframe
     top = os.path.join(os.path.realpath(project), "")
+    aids = bool(os.environ.get("SWEEP_READS_AID"))
     seen = set()
     skipped = [folder for folder in os.environ.get("SWEEP_SKIPPED", "").split("\n") if folder]
     # An environment in the project's folder, or a project in the environment's.
@@ -91,7 +99,7 @@ def _observe():
                 name = frame.f_code.co_filename
                 # The import system, `runpy`, and this file.
                 if not name.startswith("<frozen ") and name != __file__ and not name.startswith(library):
-                    return b"" if name.startswith("<") else escaped(realpath(name))
+                    return b"" if name.startswith("<") else escaped(absolute(name) if aids else realpath(name))
                 frame = frame.f_back
         except ValueError:
             pass
@@ -102,6 +110,13 @@ def _observe():
 
     def read(path):
         path = source(absolute(path))
+        if aids:
+            # No look at any file: the kernel would report that, too.
+            if path not in seen and path.endswith((".py", ".so", ".pyc")) and not path.startswith(library):
+                seen.add(path)
+                if "/site-packages/" not in path and "/dist-packages/" not in path:
+                    say(b"by", escaped(path), importer())
+            return
         # Caches of compilers, such as numba's, are what the sources give.
         if path in seen or "/__pycache__/" in path or installed(path) or path.startswith(library):
             return
@@ -120,7 +135,7 @@ def _observe():
 
     def written(path):
         path = absolute(path)
-        if ("write", path) in seen or "__pycache__" in path:
+        if aids or ("write", path) in seen or "__pycache__" in path:
             return
         seen.add(("write", path))
         # Of a link itself, not of what it leads to.
@@ -140,9 +155,6 @@ def _observe():
 
     # Events of changes to folders, with the number of paths that each has first.
     changes = {"os.rename": 2, "os.remove": 1, "os.mkdir": 1, "os.rmdir": 1, "os.truncate": 1, "os.link": 2, "os.symlink": 1}
-
-    # Events of the start of a program.
-    starts = ("subprocess.Popen", "os.exec", "os.posix_spawn", "os.system")
 
     def hook(event, arguments):
         if event == "open":
@@ -167,8 +179,19 @@ def _observe():
                         written(path)
             except Exception:
                 pass
+        elif event == "os.listdir":
+            try:
+                if aids and getframe(1).f_code.co_filename.startswith("<frozen importlib"):
+                    say(b"lists", escaped(absolute(text(arguments[0]) or ".")))
+            except Exception:
+                pass
         elif event == "import":
             try:
+                if aids:
+                    module = arguments[0].split(".", 1)[0]
+                    if ("wants", module) not in seen:
+                        seen.add(("wants", module))
+                        say(b"wants", escaped(module))
                 # Only of an extension module the file is known here.
                 path = text(arguments[1])
                 if path:
@@ -185,16 +208,6 @@ def _observe():
                     finally:
                         if event == "sqlite3.connect":
                             written(path)
-            except Exception:
-                pass
-        elif event in starts:
-            try:
-                started = arguments[0]
-                if event == "subprocess.Popen" and not started:
-                    started = arguments[1][0] if isinstance(arguments[1], (list, tuple)) else arguments[1]
-                started = "sh" if event == "os.system" else text(started)
-                if started:
-                    say(b"start", escaped(os.path.basename(started)))
             except Exception:
                 pass
         elif event in changes:
@@ -216,6 +229,8 @@ def _observe():
 
     def modules():
         """Modules that were imported before, and those that were found without opening a file."""
+        if aids:
+            return
         for module in list(sys.modules.values()):
             try:
                 path = getattr(module, "__file__", None)
@@ -226,6 +241,10 @@ def _observe():
 
     say(b"begin", b"%d" % os.getpid())
     modules()
+    if aids:
+        for folder, finder in list(sys.path_importer_cache.items()):
+            if getattr(finder, "_path_mtime", -1) != -1:
+                say(b"lists", escaped(absolute(folder)))
     sys.addaudithook(hook)
     import atexit
 

@@ -1,0 +1,109 @@
+//! The kernel's reports of what a program and all its children do with files.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io,
+    path::{Path, PathBuf},
+};
+
+use sweep_job::{Failure, FailureKind, FileStamp};
+use sweep_observer::{Fact, File, Hook, Options, Seen};
+
+use super::{Noted, Read, audit};
+use crate::{
+    host::threads::{self, Started},
+    record::fact,
+};
+
+/// Variable that switches the kernel's reports off.
+const SWITCH: &str = "SWEEP_OBSERVE";
+
+/// The observation by the kernel, which begins before the program starts.
+pub(super) struct Kernel {
+    hook: Hook,
+    thread: Started<Seen>,
+}
+
+impl Kernel {
+    /// Begins the observation; the reason if it cannot be.
+    pub(super) fn begin(options: Options) -> Result<Self, String> {
+        if std::env::var(SWITCH).is_ok_and(|switch| switch == "off") {
+            return Err(format!("`{SWITCH}` is `off`"));
+        }
+        if !sweep_observer::is_supported() {
+            return Err("the kernel reports no system calls here (seccomp user notification)".to_owned());
+        }
+        let begin = || -> io::Result<Self> {
+            let (hook, supervisor) = sweep_observer::observe(options)?;
+            Ok(Self { hook, thread: threads::start(move || supervisor.run())? })
+        };
+        begin().map_err(|error| format!("the observer cannot be started: {error}"))
+    }
+
+    /// The same, for programs that must not start without it.
+    pub(super) fn required(self) -> Self {
+        Self { hook: self.hook.required(), ..self }
+    }
+
+    /// Puts programs under observation.
+    pub(super) fn hook(&self) -> &Hook {
+        &self.hook
+    }
+
+    /// Everything that was observed, once all processes have ended.
+    pub(super) fn end(self) -> Result<Seen, Failure> {
+        let Self { hook, thread } = self;
+        drop(hook);
+        thread.join().map_err(|error| Failure {
+            kind: FailureKind::Crash,
+            message: format!("the observer of the program failed: {error}"),
+        })
+    }
+}
+
+/// The files that were read. Those of which only the size or times are known count like others.
+pub(super) fn files(seen: &BTreeMap<PathBuf, File>, python: &audit::Seen) -> BTreeMap<PathBuf, Noted> {
+    let noted = |(path, file): (&PathBuf, &File)| {
+        // Read again with another content: no digest would be that of what was read.
+        let inode = if file.is_changed { 0 } else { file.stamp.inode };
+        let stamp = FileStamp { size: file.stamp.size, mtime: file.stamp.mtime, inode };
+        let digest = file.digest.clone().filter(|_| !file.is_changed);
+        let read = Read { stamp, by: python.importers.get(path).cloned(), digest };
+        (path.clone(), Noted { read, was_written_first: false })
+    };
+    seen.iter().map(noted).collect()
+}
+
+/// Properties of other paths, and the folders that the program itself listed. Python's import system lists each folder of
+/// its path: there, only the modules that it looked for count.
+pub(super) fn facts(
+    seen: &Seen,
+    python: &audit::Seen,
+) -> (BTreeMap<PathBuf, String>, BTreeMap<PathBuf, BTreeSet<PathBuf>>) {
+    let mut listed = BTreeMap::new();
+    let mut facts = BTreeMap::new();
+    for (folder, of_folder) in &seen.listed {
+        let Some(names) = &of_folder.names else { continue };
+        let by_imports = python.listed.get(folder).copied().unwrap_or(0);
+        if of_folder.opens > by_imports {
+            listed.insert(folder.clone(), names.iter().map(PathBuf::from).collect());
+        } else {
+            let there = fact::modules(folder);
+            let missing = python.wanted.iter().map(String::as_str).filter(|module| !there.contains(*module));
+            facts.insert(folder.clone(), fact::of_modules(missing));
+        }
+    }
+    for (path, property) in &seen.facts {
+        let text = match property {
+            Fact::Absent => crate::record::ABSENT.to_owned(),
+            Fact::File => fact::FILE.to_owned(),
+            Fact::Link(target) => fact::of_link(target),
+            Fact::Folder => fact::FOLDER.to_owned(),
+        };
+        facts.entry(path.clone()).or_insert(text);
+    }
+    // A folder is there if anything in it is.
+    let inside: BTreeSet<&Path> = seen.files.keys().chain(listed.keys()).flat_map(|path| path.ancestors()).collect();
+    facts.retain(|path, text| !(text == fact::FOLDER && inside.contains(path.as_path())));
+    (facts, listed)
+}

@@ -1,0 +1,319 @@
+//! What a program did: the state of each path before the program changed it.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    ffi::OsString,
+    fs::{self, Metadata},
+    io,
+    os::unix::fs::MetadataExt as _,
+    path::{Path, PathBuf},
+};
+
+use super::{filter::Blind, walk::State};
+
+/// Names of folders that belong to version control, and of Python's cache, whose sources count instead.
+pub const PASSED_OVER: [&str; 4] = [".git", ".hg", ".svn", "__pycache__"];
+/// Files whose presence marks the folder of an environment, whose packages count instead.
+const ENVIRONMENT: [&str; 2] = ["pyvenv.cfg", "conda-meta"];
+/// Most paths that are remembered.
+const MOST_PATHS: usize = 200_000;
+/// The largest file whose digest is taken before the program changes it, in bytes.
+const LARGEST: u64 = 256 << 20;
+
+/// Places that matter.
+#[derive(Debug)]
+pub struct Options {
+    /// Folder in which reads and writes count.
+    pub project: PathBuf,
+    /// Places in which only writes count, also in the project.
+    pub inputs: Vec<PathBuf>,
+    /// Folders in which reads do not count.
+    pub skipped: Vec<PathBuf>,
+    /// Folders in which writes do not count either.
+    pub own: Vec<PathBuf>,
+    /// The digest of a file's content.
+    pub digest: fn(&Path) -> io::Result<String>,
+}
+
+/// Everything that was observed. All paths are absolute and without links.
+#[derive(Debug, Default)]
+pub struct Seen {
+    /// Files that were read, or whose size or times were asked for, before the program itself changed them.
+    pub files: BTreeMap<PathBuf, File>,
+    /// Properties of other paths.
+    pub facts: BTreeMap<PathBuf, Fact>,
+    /// Folders that were listed: the names in them that the program had not made.
+    pub listed: BTreeMap<PathBuf, Listed>,
+    /// Paths that were created, changed, replaced or removed.
+    pub written: BTreeSet<PathBuf>,
+    /// Those of them that did not exist before.
+    pub made: BTreeSet<PathBuf>,
+    /// Files that were opened to be read after the program had changed them.
+    pub rewritten: BTreeSet<PathBuf>,
+    /// Reasons for gaps in all of this.
+    pub blind: BTreeSet<Blind>,
+    /// Programs with set-user-ID that were started without its effect.
+    pub privileged: BTreeSet<PathBuf>,
+    /// Modules that were opened in folders of installed packages.
+    pub modules: BTreeSet<(PathBuf, OsString)>,
+    /// Files of which no digest could be taken before the program changed them.
+    pub lost: BTreeSet<PathBuf>,
+    /// True if so many paths were looked at that not all are here.
+    pub is_cut: bool,
+}
+
+/// A file that was read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct File {
+    /// Its state when it was read first.
+    pub stamp: Stamp,
+    /// The digest of its content then, if the program has changed it later.
+    pub digest: Option<String>,
+    /// True if something else changed it meanwhile.
+    pub is_changed: bool,
+    /// True if it was opened, false if only its size or times were asked for.
+    pub is_opened: bool,
+}
+
+/// A property of a path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Fact {
+    /// It does not exist.
+    Absent,
+    /// It is a file, of which nothing else was asked.
+    File,
+    /// It is a folder.
+    Folder,
+    /// It is a link with this target.
+    Link(PathBuf),
+}
+
+/// A folder that was listed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Listed {
+    /// Times that it was opened as a folder.
+    pub opens: usize,
+    /// The names in it, once it was listed.
+    pub names: Option<BTreeSet<OsString>>,
+}
+
+/// Values that change with a file's content.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stamp {
+    /// Size in bytes.
+    pub size: u64,
+    /// Time of the last change of the content, in nanoseconds since 1970.
+    pub mtime: i64,
+    /// Time of the last change of anything.
+    pub ctime: i64,
+    /// Inode.
+    pub inode: u64,
+}
+
+/// The part that a place has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Interest {
+    All,
+    Writes,
+    Nothing,
+}
+
+/// The state of a path before the program changed it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Before {
+    Absent,
+    File(Stamp),
+    Folder,
+    Link(PathBuf),
+    Other,
+}
+
+/// Collects what is observed.
+#[derive(Debug)]
+pub(crate) struct Collector {
+    options: Options,
+    pub(crate) seen: Seen,
+    before: BTreeMap<PathBuf, Before>,
+    /// Folders of the project, with whether they are environments.
+    environments: HashMap<PathBuf, bool>,
+}
+
+impl Stamp {
+    /// The state of a file.
+    pub fn of(metadata: &Metadata) -> Self {
+        let time = |seconds: i64, rest: i64| seconds.saturating_mul(1_000_000_000).saturating_add(rest);
+        Self {
+            size: metadata.size(),
+            mtime: time(metadata.mtime(), metadata.mtime_nsec()),
+            ctime: time(metadata.ctime(), metadata.ctime_nsec()),
+            inode: metadata.ino(),
+        }
+    }
+
+    /// True if the content is likely to be the same, whatever became of names and permissions.
+    fn has_content_of(self, other: Self) -> bool {
+        (self.size, self.mtime, self.inode) == (other.size, other.mtime, other.inode)
+    }
+}
+
+impl Before {
+    fn of(path: &Path) -> Self {
+        match super::walk::look(path) {
+            State::Absent | State::Incomplete => Self::Absent,
+            State::File(metadata) => Self::File(Stamp::of(&metadata)),
+            State::Folder => Self::Folder,
+            State::Link(target) => Self::Link(target),
+            State::Other => Self::Other,
+        }
+    }
+}
+
+impl Collector {
+    pub(crate) fn new(options: Options) -> Self {
+        Self { options, seen: Seen::default(), before: BTreeMap::new(), environments: HashMap::new() }
+    }
+
+    /// The part that a path without links has.
+    pub(crate) fn interest(&mut self, path: &Path) -> Interest {
+        let is_below = |folders: &[PathBuf]| folders.iter().any(|folder| path.starts_with(folder));
+        if is_below(&self.options.own) {
+            return Interest::Nothing;
+        }
+        if is_below(&self.options.inputs) {
+            return Interest::Writes;
+        }
+        let Ok(inner) = path.strip_prefix(&self.options.project) else { return Interest::Nothing };
+        let is_passed = inner.iter().any(|name| PASSED_OVER.iter().any(|passed| name == *passed));
+        if is_passed || is_below(&self.options.skipped) || self.is_environment(path) {
+            return Interest::Nothing;
+        }
+        Interest::All
+    }
+
+    /// True if a folder of the project on the way to the path has an environment in it.
+    fn is_environment(&mut self, path: &Path) -> bool {
+        let project = &self.options.project;
+        let folders = path.ancestors().skip(1).take_while(|folder| *folder != project && folder.starts_with(project));
+        for folder in folders {
+            let known = self.environments.get(folder).copied();
+            let is_one = known.unwrap_or_else(|| ENVIRONMENT.iter().any(|mark| folder.join(mark).exists()));
+            if known.is_none() {
+                self.environments.insert(folder.to_owned(), is_one);
+            }
+            if is_one {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// True if there is no room for another path.
+    fn is_full(&mut self) -> bool {
+        let count = self.seen.files.len() + self.seen.facts.len() + self.before.len();
+        self.seen.is_cut |= count >= MOST_PATHS;
+        count >= MOST_PATHS
+    }
+
+    /// True if the program itself has made what is there: the path, or a folder on the way to it.
+    fn is_own(&self, path: &Path) -> bool {
+        let mut folders = path.ancestors().skip(1).take_while(|folder| folder.starts_with(&self.options.project));
+        self.before.contains_key(path) || folders.any(|folder| self.before.get(folder) == Some(&Before::Absent))
+    }
+
+    /// A file is opened to be read, or its size and times are asked for.
+    pub(crate) fn read(&mut self, path: &Path, metadata: &Metadata, is_opened: bool) {
+        let stamp = Stamp::of(metadata);
+        let before = self.before.get(path);
+        // A call that was to change it may have failed.
+        let is_untouched = before == Some(&Before::File(stamp));
+        if !is_untouched && self.is_own(path) {
+            if is_opened && matches!(before, Some(Before::File(_))) {
+                self.seen.rewritten.insert(path.to_owned());
+            }
+            return;
+        }
+        if let Some(known) = self.seen.files.get_mut(path) {
+            known.is_changed |= !known.stamp.has_content_of(stamp);
+            known.is_opened |= is_opened;
+        } else if !self.is_full() {
+            self.seen.facts.remove(path);
+            let file = File { stamp, digest: None, is_changed: false, is_opened };
+            self.seen.files.insert(path.to_owned(), file);
+        }
+        if is_untouched {
+            // It is open for writing already, so that no call tells of its change.
+            self.keep_digest(path);
+        }
+    }
+
+    /// A property of a path is asked for.
+    pub(crate) fn fact(&mut self, path: &Path, fact: Fact) {
+        let known = self.seen.files.contains_key(path) || self.seen.facts.contains_key(path);
+        if !known && !self.is_own(path) && !self.is_full() {
+            self.seen.facts.insert(path.to_owned(), fact);
+        }
+    }
+
+    /// A folder is opened.
+    pub(crate) fn opened(&mut self, folder: &Path) {
+        if !self.is_own(folder) {
+            self.seen.listed.entry(folder.to_owned()).or_default().opens += 1;
+        }
+    }
+
+    /// A folder is listed.
+    pub(crate) fn listed(&mut self, folder: &Path) {
+        if self.is_own(folder) || self.seen.listed.get(folder).is_some_and(|listed| listed.names.is_some()) {
+            return;
+        }
+        let Ok(entries) = fs::read_dir(folder) else { return };
+        let names = entries.filter_map(|entry| Some(entry.ok()?.file_name()));
+        let counts = |name: &OsString| {
+            let path = folder.join(name);
+            self.before.get(&path) != Some(&Before::Absent) && !self.options.skipped.contains(&path)
+        };
+        let names = names.filter(counts).collect();
+        self.seen.listed.entry(folder.to_owned()).or_default().names = Some(names);
+    }
+
+    /// A path is about to be created, changed or removed.
+    pub(crate) fn write(&mut self, path: &Path) {
+        if self.before.contains_key(path) || self.is_full() {
+            return;
+        }
+        let before = Before::of(path);
+        if let (Before::File(stamp), Some(known)) = (&before, self.seen.files.get_mut(path)) {
+            known.is_changed |= !known.stamp.has_content_of(*stamp);
+            self.keep_digest(path);
+        }
+        self.before.insert(path.to_owned(), before);
+    }
+
+    fn keep_digest(&mut self, path: &Path) {
+        let Some(known) = self.seen.files.get_mut(path).filter(|known| known.digest.is_none()) else { return };
+        known.digest = if known.stamp.size <= LARGEST { (self.options.digest)(path).ok() } else { None };
+        if known.digest.is_none() {
+            self.seen.lost.insert(path.to_owned());
+        }
+    }
+
+    /// Everything, once the program has ended.
+    pub(crate) fn finish(mut self) -> Seen {
+        // A call may have failed, and a temporary file is gone.
+        for (path, before) in self.before {
+            let is_same = match (&before, Before::of(&path)) {
+                (Before::File(before), Before::File(now)) => before.has_content_of(now),
+                (Before::Other, Before::Other) => false,
+                (before, now) => *before == now,
+            };
+            if is_same {
+                continue;
+            }
+            if before == Before::Absent {
+                self.seen.made.insert(path.clone());
+            }
+            self.seen.written.insert(path);
+        }
+        self.seen
+    }
+}

@@ -1,0 +1,486 @@
+//! The loop that hears of system calls, notes them, and lets them go on.
+
+use std::{
+    collections::HashSet,
+    ffi::{OsStr, OsString},
+    fs,
+    os::{
+        fd::{AsRawFd as _, OwnedFd},
+        unix::{ffi::OsStringExt as _, fs::PermissionsExt as _},
+    },
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use libc::{POLLIN, pollfd, seccomp_notif};
+
+use super::{
+    filter::{self, About, Blind, Call, Effect},
+    kernel::{self, Arrival},
+    seen::{Collector, Fact, Interest, Options, Seen},
+    walk::{Place, State, Walker},
+};
+
+/// Folders whose packages are known by their versions.
+const SITES: [&str; 2] = ["/site-packages/", "/dist-packages/"];
+/// Time for processes that cannot be killed, once all others have ended.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Interval at which the loop looks at the time, in milliseconds.
+const INTERVAL: i32 = 500;
+/// Commands of Git that tell the state of the project, which a program logs and does not compute with.
+const TELLING: [&str; 16] = [
+    "branch",
+    "cat-file",
+    "config",
+    "describe",
+    "diff",
+    "diff-files",
+    "diff-index",
+    "log",
+    "ls-files",
+    "remote",
+    "rev-list",
+    "rev-parse",
+    "show",
+    "status",
+    "symbolic-ref",
+    "update-index",
+];
+/// Most words of a command that are looked at.
+const MOST_WORDS: usize = 16;
+/// `openat2` resolves the path as if the folder were the root.
+const RESOLVE_IN_ROOT: u64 = 0x10;
+/// Bits of a program's mode that change its user or group.
+const PRIVILEGES: u32 = 0o6000;
+
+/// Observes the processes that a worker starts. Its loop runs in a thread of its own.
+#[derive(Debug)]
+pub struct Supervisor {
+    line: OwnedFd,
+    collector: Collector,
+    walker: Walker,
+    /// Paths at which there is nothing to note, as long as nothing is made there.
+    passed: HashSet<(PathBuf, bool)>,
+    /// Processes that look at the project's state only to tell it: `git status` and the like.
+    tellers: HashSet<u32>,
+    /// Places at which the program has mounted something, which its own processes may serve: looking there could wait for
+    /// them.
+    mounts: Vec<PathBuf>,
+}
+
+/// The access that a call asks for.
+#[expect(clippy::struct_excessive_bools, reason = "the kernel's flags")]
+#[derive(Debug, Clone, Copy)]
+struct Access {
+    reads: bool,
+    writes: bool,
+    creates: bool,
+    truncates: bool,
+    exclusive: bool,
+    folder: bool,
+    follows: bool,
+    only_path: bool,
+}
+
+impl Access {
+    fn of(flags: u64) -> Self {
+        let has = |flag: i32| flags & u64::from(flag.cast_unsigned()) != 0;
+        let mode = flags & u64::from(libc::O_ACCMODE.cast_unsigned());
+        let is = |wanted: i32| mode == u64::from(wanted.cast_unsigned());
+        let exclusive = has(libc::O_CREAT) && has(libc::O_EXCL);
+        Self {
+            reads: is(libc::O_RDONLY) || is(libc::O_RDWR),
+            writes: is(libc::O_WRONLY) || is(libc::O_RDWR) || has(libc::O_TRUNC),
+            creates: has(libc::O_CREAT),
+            truncates: has(libc::O_TRUNC),
+            exclusive,
+            folder: has(libc::O_DIRECTORY),
+            follows: !has(libc::O_NOFOLLOW) && !exclusive,
+            only_path: has(libc::O_PATH),
+        }
+    }
+
+    /// That of `creat`.
+    fn creating() -> Self {
+        Self::of(u64::from((libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC).cast_unsigned()))
+    }
+}
+
+impl Supervisor {
+    pub(crate) fn new(line: OwnedFd, options: Options) -> Self {
+        let (walker, passed) = (Walker::default(), HashSet::new());
+        Self { line, collector: Collector::new(options), walker, passed, tellers: HashSet::new(), mounts: Vec::new() }
+    }
+
+    /// Answers all calls until the last process has ended.
+    pub fn run(mut self) -> Seen {
+        let poll = |descriptor: &OwnedFd| pollfd { fd: descriptor.as_raw_fd(), events: POLLIN, revents: 0 };
+        let mut listeners: Vec<OwnedFd> = Vec::new();
+        // The line is the last one.
+        let mut open = vec![poll(&self.line)];
+        let mut closed: Option<Instant> = None;
+        while !open.is_empty() && closed.is_none_or(|closed| closed.elapsed() < PATIENCE) {
+            if !kernel::wait(&mut open, INTERVAL) {
+                continue;
+            }
+            for (listener, _) in listeners.iter().zip(&open).filter(|(_, open)| open.revents & POLLIN != 0) {
+                self.answer(listener);
+            }
+            // One that is closed may have a last report.
+            let is_done: Vec<bool> = open.iter().map(|open| open.revents != 0 && open.revents & POLLIN == 0).collect();
+            let is_called = closed.is_none() && open.last().is_some_and(|line| line.revents != 0);
+            if !is_called && !is_done.contains(&true) {
+                continue;
+            }
+            let mut done = is_done.into_iter();
+            listeners.retain(|_| !done.next().unwrap_or(false));
+            if is_called {
+                match kernel::receive(&self.line) {
+                    Arrival::Listener(listener) => {
+                        kernel::wake_up_here(&listener);
+                        listeners.push(listener);
+                    }
+                    Arrival::Refused => drop(self.collector.seen.blind.insert(Blind::Unreported)),
+                    Arrival::Closed => closed = Some(Instant::now()),
+                }
+            }
+            open = listeners.iter().map(poll).collect();
+            open.extend(closed.is_none().then(|| poll(&self.line)));
+        }
+        self.collector.finish()
+    }
+
+    fn answer(&mut self, listener: &OwnedFd) {
+        let Some(report) = kernel::report(listener) else { return };
+        if self.note(&report, listener).is_none() && kernel::is_waiting(listener, report.id) {
+            self.collector.seen.blind.insert(Blind::Memory);
+        }
+        kernel::go_on(listener, report.id);
+    }
+
+    /// Notes a call before it goes on; `None` if the memory of its process cannot be read.
+    fn note(&mut self, report: &seccomp_notif, listener: &OwnedFd) -> Option<()> {
+        let arguments = &report.data.args;
+        let path = |folder: Option<usize>, path: usize| {
+            self::path(report, folder.map(|folder| arguments[folder]), arguments[path])
+        };
+        let call = filter::understand(&report.data);
+        if matches!(call, Call::Open { .. } | Call::OpenHow | Call::Stat { .. } | Call::List)
+            && self.is_teller(report.pid)
+        {
+            return Some(());
+        }
+        match call {
+            Call::Open { folder, path: at, flags } => {
+                let access = flags.map_or_else(Access::creating, |flags| Access::of(arguments[flags] & 0xFFFF_FFFF));
+                if let Some(path) = path(folder, at)? {
+                    self.open(&path, access);
+                }
+            }
+            Call::OpenHow => {
+                let mut how = [0; 24];
+                let count = kernel::memory(report.pid, arguments[2], &mut how).ok()?;
+                let number = |at: usize| how[at..].first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
+                if count == how.len() && number(16) & RESOLVE_IN_ROOT != 0 {
+                    self.collector.seen.blind.insert(Blind::View);
+                }
+                if let Some(path) = path(Some(0), 1)? {
+                    self.open(&path, Access::of(number(0)));
+                }
+            }
+            Call::Exec { folder, path: at, flags } => {
+                let follows = !has(flags.map(|flags| arguments[flags]), libc::AT_SYMLINK_NOFOLLOW);
+                if let Some(path) = path(folder, at)? {
+                    self.exec(&path, follows);
+                    self.tellers.remove(&report.pid);
+                    if path.file_name() == Some(OsStr::new("git")) && tells(report.pid, arguments[at + 1]) {
+                        self.tellers.insert(report.pid);
+                    }
+                }
+            }
+            Call::Stat { folder, path: at, flags, follows, about } => {
+                let follows = follows && !has(flags.map(|flags| arguments[flags]), libc::AT_SYMLINK_NOFOLLOW);
+                if let Some(path) = path(folder, at)? {
+                    self.stat(&path, follows, about);
+                }
+            }
+            Call::List => {
+                if let Some(folder) = descriptor(report.pid, arguments[0])
+                    && self.collector.interest(&folder) == Interest::All
+                    && kernel::is_waiting(listener, report.id)
+                {
+                    self.collector.listed(&folder);
+                }
+            }
+            Call::Write { folder, path: at, effect } => {
+                if let Some(path) = path(folder, at)? {
+                    self.write(&path, effect);
+                }
+            }
+            Call::Two { folders, paths, moves } => {
+                let (from, to) = folders.map_or((None, None), |(from, to)| (Some(from), Some(to)));
+                if let (Some(from), Some(to)) = (path(from, paths.0)?, path(to, paths.1)?) {
+                    self.take(&from, moves);
+                    self.write(&to, Effect::Removes);
+                }
+            }
+            Call::Blind(blind) => {
+                if i64::from(report.data.nr) == libc::SYS_mount
+                    && let Some(place) = path(None, 1)?
+                {
+                    self.mounts.push(place);
+                }
+                self.collector.seen.blind.insert(blind);
+            }
+        }
+        Some(())
+    }
+
+    /// True if a process, or the one that a thread belongs to, only tells the state of the project.
+    fn is_teller(&self, process: u32) -> bool {
+        if self.tellers.is_empty() || self.tellers.contains(&process) {
+            return !self.tellers.is_empty();
+        }
+        let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+        let group = status.lines().find_map(|line| line.strip_prefix("Tgid:")?.trim().parse().ok());
+        group.is_some_and(|group: u32| self.tellers.contains(&group))
+    }
+
+    /// The end of a path, unless there is nothing to note there. Notes the links on the way.
+    fn place(&mut self, path: &Path, follows: bool) -> Option<(Place, Interest)> {
+        if self.mounts.iter().any(|mount| path.starts_with(mount)) {
+            return None;
+        }
+        let place = self.walker.walk(path, follows);
+        let mut interest = self.collector.interest(&place.path);
+        for (link, target) in &place.links {
+            if self.collector.interest(link) == Interest::All {
+                self.collector.fact(link, Fact::Link(target.clone()));
+                if interest == Interest::Nothing {
+                    interest = Interest::Writes;
+                }
+            }
+        }
+        Some((place, interest))
+    }
+
+    fn open(&mut self, path: &Path, access: Access) {
+        let key = (path.to_owned(), access.follows);
+        if !access.writes && self.passed.contains(&key) {
+            return;
+        }
+        let Some((Place { path: real, state, .. }, interest)) = self.place(path, access.follows) else { return };
+        if matches!(state, State::File(_)) && access.reads && !access.only_path {
+            self.package(path);
+        }
+        if interest == Interest::Nothing {
+            if !access.writes {
+                self.passed.insert(key);
+            } else if matches!(state, State::Absent) {
+                self.forget(path, false);
+            }
+            return;
+        }
+        let is_read = interest == Interest::All;
+        match &state {
+            State::File(_) if access.only_path && is_read => self.collector.fact(&real, Fact::File),
+            State::File(metadata) if access.reads && !access.truncates && is_read => {
+                self.collector.read(&real, metadata, true);
+            }
+            State::Folder if is_read => {
+                self.collector.fact(&real, Fact::Folder);
+                if access.folder {
+                    self.collector.opened(&real);
+                }
+            }
+            // A file that is only to be written, or is made where there must be none, does not matter.
+            State::Absent if is_read && access.reads && !access.truncates && !access.exclusive => {
+                self.collector.fact(&real, Fact::Absent);
+            }
+            State::Incomplete if is_read => self.collector.fact(&real, Fact::Absent),
+            State::Link(target) if is_read && !access.exclusive => {
+                self.collector.fact(&real, Fact::Link(target.clone()));
+            }
+            _ => {}
+        }
+        let changes = matches!(state, State::File(_)) || (access.creates && matches!(state, State::Absent));
+        if access.writes && changes && !access.only_path {
+            self.forget(path, false);
+            self.collector.write(&real);
+        }
+    }
+
+    fn exec(&mut self, path: &Path, follows: bool) {
+        let Some((Place { path: real, state, .. }, interest)) = self.place(path, follows) else { return };
+        if let State::File(metadata) = &state {
+            if metadata.permissions().mode() & PRIVILEGES != 0 {
+                self.collector.seen.privileged.insert(real.clone());
+            }
+            if interest == Interest::All {
+                self.collector.read(&real, metadata, true);
+            }
+        } else if matches!(state, State::Absent | State::Incomplete) && interest == Interest::All {
+            self.collector.fact(&real, Fact::Absent);
+        }
+    }
+
+    fn stat(&mut self, path: &Path, follows: bool, about: About) {
+        let key = (path.to_owned(), follows);
+        if self.passed.contains(&key) {
+            return;
+        }
+        let Some((Place { path: real, state, .. }, interest)) = self.place(path, follows) else { return };
+        if interest == Interest::Nothing {
+            self.passed.insert(key);
+            return;
+        }
+        if interest != Interest::All {
+            return;
+        }
+        match state {
+            State::File(metadata) if about == About::All => self.collector.read(&real, &metadata, false),
+            State::File(_) => self.collector.fact(&real, Fact::File),
+            State::Folder => self.collector.fact(&real, Fact::Folder),
+            State::Absent | State::Incomplete => self.collector.fact(&real, Fact::Absent),
+            State::Link(target) => self.collector.fact(&real, Fact::Link(target)),
+            State::Other => {}
+        }
+    }
+
+    /// The content of a path becomes that of another one.
+    fn take(&mut self, path: &Path, moves: bool) {
+        let Some((Place { path: real, state, .. }, interest)) = self.place(path, false) else { return };
+        if interest == Interest::All
+            && let State::File(metadata) = &state
+        {
+            self.collector.read(&real, metadata, true);
+        }
+        if moves {
+            self.forget(path, !matches!(state, State::File(_)));
+            if interest != Interest::Nothing {
+                self.walker.forget(&real);
+                self.collector.write(&real);
+            }
+        }
+    }
+
+    /// A path is created, changed or removed.
+    fn write(&mut self, path: &Path, effect: Effect) {
+        let Some((Place { path: real, state, .. }, interest)) = self.place(path, effect == Effect::Changes) else {
+            return;
+        };
+        self.forget(path, effect == Effect::Creates || matches!(state, State::Folder | State::Link(_)));
+        self.walker.forget(&real);
+        if interest != Interest::Nothing && !matches!(state, State::Incomplete) {
+            self.collector.write(&real);
+        }
+    }
+
+    /// Forgets what is known of a path that is about to change, and of all others if some may lead through it.
+    fn forget(&mut self, path: &Path, all: bool) {
+        self.walker.forget(path);
+        if all {
+            self.passed.clear();
+        }
+        for follows in [false, true] {
+            self.passed.remove(&(path.to_owned(), follows));
+        }
+    }
+
+    /// Notes the installed package that an open file belongs to.
+    fn package(&mut self, path: &Path) {
+        let bytes = path.as_os_str().as_encoded_bytes();
+        let found = SITES.iter().find_map(|site| {
+            let site = site.as_bytes();
+            Some((bytes.windows(site.len()).position(|part| part == site)?, site.len()))
+        });
+        let Some((at, length)) = found else { return };
+        let (folder, inner) = (&bytes[..at + length - 1], &bytes[at + length..]);
+        let inner = inner.strip_prefix(b"__pycache__/").unwrap_or(inner);
+        let first = inner.split(|byte| *byte == b'/').next().unwrap_or_default();
+        let is_described = [".dist-info", ".egg-info", ".pth", ".egg-link"];
+        if is_described.iter().any(|end| first.ends_with(end.as_bytes())) {
+            return;
+        }
+        let is_file = first.len() == inner.len();
+        let stem = first.split(|byte| *byte == b'.').next().unwrap_or_default();
+        let module = if is_file { stem } else { first };
+        let text = |bytes: &[u8]| OsString::from_vec(bytes.to_vec());
+        self.collector.seen.modules.insert((PathBuf::from(text(folder)), text(module)));
+    }
+}
+
+/// True if the words of a command of Git are those of one that tells.
+fn tells(process: u32, words: u64) -> bool {
+    let mut is_value = false;
+    for index in 1..MOST_WORDS {
+        let mut address = [0; 8];
+        let at = words.saturating_add(8 * index as u64);
+        if kernel::memory(process, at, &mut address).ok() != Some(address.len()) {
+            return false;
+        }
+        let Ok(Some(word)) = kernel::path(process, u64::from_le_bytes(address)) else { return false };
+        match word.as_slice() {
+            _ if is_value => is_value = false,
+            b"-C" | b"-c" | b"--git-dir" | b"--work-tree" => is_value = true,
+            b"--version" => return true,
+            [b'-', ..] => {}
+            command => return TELLING.iter().any(|telling| telling.as_bytes() == command),
+        }
+    }
+    false
+}
+
+fn has(flags: Option<u64>, flag: i32) -> bool {
+    flags.is_some_and(|flags| flags & u64::from(flag.cast_unsigned()) != 0)
+}
+
+/// The absolute path that a call means; the inner `None` for none, the outer if the memory cannot be read.
+#[expect(clippy::option_option, reason = "one is the caller's path, the other that it cannot be known")]
+fn path(report: &seccomp_notif, folder: Option<u64>, address: u64) -> Option<Option<PathBuf>> {
+    let process = report.pid;
+    let Some(text) = kernel::path(process, address).ok()?.filter(|text| !text.is_empty()) else { return Some(None) };
+    let path = PathBuf::from(OsString::from_vec(text));
+    if path.is_absolute() {
+        return Some(Some(of_process(process, path)));
+    }
+    // Only the lower half is the number.
+    #[expect(clippy::cast_possible_truncation, reason = "a descriptor has 32 bits")]
+    let number = folder.map_or(libc::AT_FDCWD, |folder| (folder as u32).cast_signed());
+    let folder = if number == libc::AT_FDCWD {
+        fs::read_link(format!("/proc/{process}/cwd")).ok()
+    } else {
+        fs::read_link(format!("/proc/{process}/fd/{number}")).ok()
+    };
+    Some(folder.filter(|folder| folder.is_absolute()).map(|folder| folder.join(path)))
+}
+
+/// Paths that mean another file in each process, as they are for this process.
+fn of_process(process: u32, path: PathBuf) -> PathBuf {
+    for (prefix, there) in [
+        ("/proc/self", ""),
+        ("/proc/thread-self", ""),
+        ("/dev/fd", "fd"),
+        ("/dev/stdin", "fd/0"),
+        ("/dev/stdout", "fd/1"),
+    ] {
+        if let Ok(inner) = path.strip_prefix(prefix) {
+            let mut own = PathBuf::from(format!("/proc/{process}"));
+            for part in [Path::new(there), inner] {
+                if !part.as_os_str().is_empty() {
+                    own.push(part);
+                }
+            }
+            return own;
+        }
+    }
+    path
+}
+
+/// The folder that a descriptor is open for.
+fn descriptor(process: u32, number: u64) -> Option<PathBuf> {
+    #[expect(clippy::cast_possible_truncation, reason = "a descriptor has 32 bits")]
+    let number = number as u32;
+    let folder = fs::read_link(OsStr::new(&format!("/proc/{process}/fd/{number}"))).ok()?;
+    folder.is_absolute().then_some(folder)
+}

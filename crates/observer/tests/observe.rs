@@ -1,0 +1,136 @@
+//! Programs under observation.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+    thread,
+};
+
+use sweep_observer::{Fact, Options, Seen, is_supported, observe};
+
+/// Runs a script of the shell in the project's folder.
+fn seen(folder: &Path, script: &str) -> Seen {
+    let options = Options {
+        project: folder.join("project"),
+        inputs: vec![folder.join("inputs")],
+        skipped: vec![folder.join("project/results")],
+        own: vec![folder.join("project/results/own")],
+        digest: |path| fs::read_to_string(path),
+    };
+    let (hook, supervisor) = observe(options).unwrap();
+    let mut command = Command::new("sh");
+    command.args(["-c", script]).current_dir(folder.join("project"));
+    hook.install(&mut command);
+    let supervisor = thread::spawn(move || supervisor.run());
+    let status = command.status().unwrap();
+    assert!(status.success(), "{script}");
+    drop((command, hook));
+    supervisor.join().unwrap()
+}
+
+/// A folder with a project and inputs, and with files in both.
+fn world() -> (tempfile::TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let real = fs::canonicalize(folder.path()).unwrap();
+    for inner in ["project/sub", "project/results/own", "project/.git", "inputs"] {
+        fs::create_dir_all(real.join(inner)).unwrap();
+    }
+    for (name, text) in [("project/a", "1"), ("project/sub/b", "2"), ("inputs/c", "3"), ("project/.git/x", "")] {
+        fs::write(real.join(name), text).unwrap();
+    }
+    (folder, real)
+}
+
+fn names(folder: &Path, paths: impl Iterator<Item = impl AsRef<Path>>) -> Vec<String> {
+    paths.map(|path| path.as_ref().strip_prefix(folder).unwrap().to_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn files_links_names_and_listings() {
+    if !is_supported() {
+        eprintln!("skipped: the kernel reports no system calls here");
+        return;
+    }
+    let (_kept, folder) = world();
+    std::os::unix::fs::symlink("sub", folder.join("project/link")).unwrap();
+    let script =
+        "cat a link/b .git/x > /dev/null; ls sub > /dev/null; test -e none || true; cat ../inputs/c > results/own/x";
+    let seen = seen(&folder, script);
+    assert_eq!(names(&folder, seen.files.keys()), ["project/a", "project/sub/b"]);
+    let fact = |name: &str| seen.facts.get(&folder.join(name));
+    assert_eq!(fact("project/link"), Some(&Fact::Link("sub".into())));
+    assert_eq!(fact("project/none"), Some(&Fact::Absent));
+    let listed = &seen.listed[&folder.join("project/sub")];
+    assert_eq!((listed.opens, listed.names.as_ref().unwrap().len()), (1, 1));
+    assert!(seen.written.is_empty() && seen.blind.is_empty(), "{seen:?}");
+}
+
+#[test]
+fn a_file_is_known_as_it_was_before_the_program_changed_it() {
+    if !is_supported() {
+        eprintln!("skipped: the kernel reports no system calls here");
+        return;
+    }
+    let (_kept, folder) = world();
+    let script = "cat a; echo new > a; cat a; echo x > made; cat made; cat sub/b > sub/b.new; mv sub/b.new sub/b; \
+        echo y >> ../inputs/c; echo z > temporary; rm temporary";
+    let seen = seen(&folder, script);
+    assert_eq!(names(&folder, seen.files.keys()), ["project/a", "project/sub/b"]);
+    assert_eq!(seen.files[&folder.join("project/a")].digest.as_deref(), Some("1"));
+    assert_eq!(seen.files[&folder.join("project/sub/b")].digest.as_deref(), Some("2"));
+    assert_eq!(names(&folder, seen.written.iter()), ["inputs/c", "project/a", "project/made", "project/sub/b"]);
+    assert_eq!(names(&folder, seen.made.iter()), ["project/made"]);
+}
+
+#[test]
+fn a_call_that_fails_changes_nothing() {
+    if !is_supported() {
+        eprintln!("skipped: the kernel reports no system calls here");
+        return;
+    }
+    let (_kept, folder) = world();
+    let script = "(mkdir sub; mv none other) 2> results/own/x || true; : >> a; cat sub/b a";
+    let seen = seen(&folder, script);
+    assert_eq!(names(&folder, seen.files.keys()), ["project/a", "project/sub/b"]);
+    assert!(seen.written.is_empty(), "{seen:?}");
+}
+
+#[test]
+fn many_processes_at_once() {
+    if !is_supported() {
+        eprintln!("skipped: the kernel reports no system calls here");
+        return;
+    }
+    let (_kept, folder) = world();
+    for number in 0..200 {
+        fs::write(folder.join(format!("project/sub/{number}")), "x").unwrap();
+    }
+    let script =
+        "for part in 0 1 2 3; do (for number in $(seq $part 4 199); do cat sub/$number > /dev/null; done) & done; wait";
+    let seen = seen(&folder, script);
+    assert_eq!(seen.files.len(), 200);
+}
+
+/// Trackers of experiments log the commit and the changes.
+#[test]
+fn the_state_that_git_tells_is_not_read() {
+    if !is_supported() {
+        eprintln!("skipped: the kernel reports no system calls here");
+        return;
+    }
+    let (_kept, folder) = world();
+    let git = |words: &[&str]| {
+        let status = Command::new("git").args(words).current_dir(folder.join("project")).status();
+        status.is_ok_and(|status| status.success())
+    };
+    fs::remove_dir_all(folder.join("project/.git")).unwrap();
+    if !git(&["init", "--quiet"]) {
+        eprintln!("skipped: there is no Git here");
+        return;
+    }
+    let told = seen(&folder, "git status > results/own/x; git -C . diff > results/own/x; cat sub/b");
+    assert_eq!(names(&folder, told.files.keys()), ["project/sub/b"]);
+    let read = seen(&folder, "git hash-object a");
+    assert_eq!(names(&folder, read.files.keys()), ["project/a"]);
+}
