@@ -134,7 +134,11 @@ fn is_importable(folder: &Path, module: &str) -> bool {
     folder.join(module).is_dir()
         || has(".py")
         || has(".pyc")
-        || own().iter().filter_map(|name| name.to_str()).any(|name| name.starts_with(&starts) && name.ends_with(".so"))
+        || own().iter().filter_map(|name| name.to_str()).any(|name| name.starts_with(&starts) && is_library(name))
+}
+
+fn is_library(name: &str) -> bool {
+    Path::new(name).extension().is_some_and(|end| end == "so")
 }
 
 fn names(folder: &Path) -> io::Result<Vec<OsString>> {

@@ -188,7 +188,7 @@ impl<'a> Tracking<'a> {
                 "not observed: the content of `{shown}` before the program changed it; it is too large"
             ));
         }
-        let python = self.audit.read().map_err(unusable)?;
+        let python = self.audit.read().map_err(|error| unusable(&error))?;
         let (facts, listed) = kernel::facts(&seen, &python);
         let text = |module: &std::ffi::OsString| module.to_str().map(str::to_owned);
         let modules = seen.modules.iter().filter_map(|(folder, module)| Some((folder.clone(), text(module)?)));
@@ -206,7 +206,7 @@ impl<'a> Tracking<'a> {
 
     /// Reports of Python alone.
     fn of_python(&self, reason: &str, report: &mut dyn Report) -> Result<Option<Found>, Failure> {
-        let mut seen = self.audit.read().map_err(unusable)?;
+        let mut seen = self.audit.read().map_err(|error| unusable(&error))?;
         let is_alone = self.command.depfile.is_none();
         if is_alone {
             let others = if seen.begun > 0 {
@@ -364,7 +364,7 @@ fn unknown(reason: &str, remedy: &str) -> Failure {
     Failure { kind: FailureKind::Input, message }
 }
 
-fn unusable(error: io::Error) -> Failure {
+fn unusable(error: &io::Error) -> Failure {
     let message = format!("the list of the files that the program read cannot be used: {error}");
     Failure { kind: FailureKind::Io, message }
 }
