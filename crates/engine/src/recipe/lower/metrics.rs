@@ -112,7 +112,8 @@ pub(super) const CONDITIONS: &[(&str, bool)] = &[("alike", false), ("any", true)
 mapping! {
     /// The keys of a metric in `metrics`.
     struct MetricKeys = "metric" {
-        /// The better direction. Default: `min` for losses, times and sizes, `max` for rates, `none` for other metrics.
+        /// The better direction. Default: `min` for losses, times and sizes, `max` for rates; by its name for a metric that a
+        /// program reports (`val_loss`, `ppl`, `rmse`: `min`; `acc`, `test/f1`, `reward`: `max`); `none` for other metrics.
         better: Word<Option<Better>> = Word(Better::WORDS),
         /// The smallest difference between two values, for example `0.01` for the accuracy on 100 items.
         ///
