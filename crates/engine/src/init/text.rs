@@ -100,19 +100,30 @@ fn wished(script: &Script, found: &Found, wish: &Wish) -> Result<Vec<Axis>, Init
         let exact = found.parameters.iter().find(|parameter| parameter.name == *name);
         let parameter = exact.or_else(|| found.parameters.iter().find(|one| spelled(&one.name) == spelled(name)));
         let names = || found.parameters.iter().map(|parameter| parameter.name.as_str());
-        let unknown = || {
-            InitError::NoParameter {
+        let unknown = || InitError::NoParameter {
             script: script.path.clone(),
             name: name.clone(),
             help: crate::recipe::suggest(name, "parameters", names())
-                .unwrap_or_else(|| format!("it shows none: write the command with `{{{name}}}`, as in `sweep run --axis {name}={values} -- python3 {} --{name} {{{name}}}`", script.path.display())),
-        }
+                .unwrap_or_else(|| by_command(script, name, values)),
         };
         let parameter = parameter.ok_or_else(unknown)?;
         let name = parameter.name.replace('.', "_");
         Ok(Axis { parameter: parameter.name.clone(), name, value: values.clone(), more: String::new() })
     };
     wish.axes.iter().map(axis).collect()
+}
+
+/// The way to vary a parameter that a script does not show.
+fn by_command(script: &Script, name: &str, values: &str) -> String {
+    let path = script.path.display().to_string();
+    let program = match &script.python {
+        Some(python) => format!("{python} {path}"),
+        None if path.contains('/') => path,
+        None => format!("./{path}"),
+    };
+    format!(
+        "it shows none: write the command with a place for the value, as in `sweep run --axis {name}={values} -- {program} --{name} {{{name}}}`"
+    )
 }
 
 /// True if the values `true` and `false` of a parameter reach the script in this form.
