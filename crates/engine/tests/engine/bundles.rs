@@ -354,7 +354,7 @@ name: study
 steps:
   a:
     uses: command
-    with: { argv: [cat, src/score.txt], inputs: [../src], ignore: ['*.cache'], metrics: { score: 'score=(.*)' } }
+    with: { argv: [cat, src/score.txt], inputs: [../src], ignore: ['*.cache'] }
 ";
     let sandbox = Sandbox::new();
     sandbox.write("recipes/study.yaml", recipe);
@@ -378,7 +378,7 @@ steps:
     let there = moved(sandbox, &[]);
     let ended = verify(&there, &["--rerun", "1", "--yes"]);
     assert_eq!(ended.code, Some(0), "{}{}", ended.stdout, ended.stderr);
-    assert!(ended.stdout.contains("1 of 1 jobs that ran again agree"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("1 of 1 job that ran again agree"), "{}", ended.stdout);
 }
 
 #[test]
