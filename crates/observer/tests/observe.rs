@@ -1,5 +1,7 @@
 //! Programs under observation.
 
+#![expect(clippy::unwrap_used, reason = "in a test a panic is the message")]
+
 use std::{
     fs,
     path::{Path, PathBuf},
