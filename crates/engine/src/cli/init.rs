@@ -9,7 +9,10 @@ use std::{
 
 use clap::{Args, ValueEnum};
 
-use super::{BackendArg, ChangeArgs, Prepared, print};
+use super::{
+    BackendArg, ChangeArgs, Prepared, print,
+    script::{Study, Subject},
+};
 use crate::{
     error::{Error, Exit},
     format::{clean, count, quoted, say},
@@ -138,6 +141,10 @@ fn of_script(
     for name in &missing {
         say(format_args!("note: `{}` has no default and must be given: replace its value", clean(name)));
     }
+    // Jobs that `sweep run` has done already have shown their metrics.
+    let subject = Subject::Script(script, found);
+    let mut study = Study { subject, name: name.to_owned(), file: output.to_owned(), wish, keep: None };
+    study.learn(results, &unchanged())?;
     Ok(())
 }
 
@@ -162,20 +169,24 @@ pub(super) fn command_line(script: &Script, wish: &Wish) -> String {
     words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
 }
 
-/// Writes the recipe if it plans, and returns the number of its jobs. An existing file is never replaced.
-fn write(results: &Path, folder: &Path, output: &Path, text: &str) -> Result<usize, Error> {
-    let writing = || Error::io("cannot write the recipe");
-    let mut beside = tempfile::Builder::new().prefix(".new").suffix(".yaml").tempfile_in(folder).map_err(writing())?;
-    beside.write_all(text.as_bytes()).map_err(writing())?;
-    let changes = ChangeArgs {
+/// No changes to a recipe.
+fn unchanged() -> ChangeArgs {
+    ChangeArgs {
         scale: None,
         set: Vec::new(),
         axes: Vec::new(),
         backend: BackendArg::Auto,
         executor: None,
         hosts: Vec::new(),
-    };
-    let Prepared { plan, .. } = changes.prepare(results, &[beside.path().to_owned()], &[], false)?;
+    }
+}
+
+/// Writes the recipe if it plans, and returns the number of its jobs. An existing file is never replaced.
+fn write(results: &Path, folder: &Path, output: &Path, text: &str) -> Result<usize, Error> {
+    let writing = || Error::io("cannot write the recipe");
+    let mut beside = tempfile::Builder::new().prefix(".new").suffix(".yaml").tempfile_in(folder).map_err(writing())?;
+    beside.write_all(text.as_bytes()).map_err(writing())?;
+    let Prepared { plan, .. } = unchanged().prepare(results, &[beside.path().to_owned()], &[], false)?;
     beside.as_file().set_permissions(PermissionsExt::from_mode(0o644)).map_err(writing())?;
     beside.persist_noclobber(output).map_err(|error| match error.error.kind() {
         std::io::ErrorKind::AlreadyExists => InitError::Exists(output.to_owned()).into(),

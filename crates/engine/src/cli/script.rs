@@ -10,7 +10,7 @@ use std::{
 };
 
 use super::{
-    Prepared, init,
+    ChangeArgs, Prepared, init,
     report::{self, ReportArgs},
     run::{self, RunArgs},
 };
@@ -31,21 +31,21 @@ const FOLDER: &str = "studies";
 const MAX_METRICS: usize = 6;
 const MAX_CURVES: usize = 3;
 /// Maximum time that a script may take until it reads its parameters.
-const INSPECTION_TIMEOUT: Duration = Duration::from_secs(60);
+const INSPECTION_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// A study of a script or a command line.
-struct Study {
-    subject: Subject,
+pub(super) struct Study {
+    pub(super) subject: Subject,
     /// The name of the recipe.
-    name: String,
+    pub(super) name: String,
     /// The recipe's file.
-    file: PathBuf,
-    wish: Wish,
+    pub(super) file: PathBuf,
+    pub(super) wish: Wish,
     /// The command that writes the recipe to the current folder.
-    keep: Option<String>,
+    pub(super) keep: Option<String>,
 }
 
-enum Subject {
+pub(super) enum Subject {
     Script(recipes::Script, recipes::Found),
     Command { argv: Vec<String>, folder: PathBuf },
 }
@@ -62,10 +62,12 @@ pub(super) fn run(results: &Path, mut args: RunArgs) -> Result<Exit, Error> {
     args.command.clear();
     args.paths = vec![study.file.clone()];
     study.write()?;
-    let was_known = study.learn(results, &args)?;
+    let was_known = study.learn(results, &args.changes)?;
     let exit = run::run(results, &args)?;
-    if !was_known && study.learn(results, &args)? {
+    if !was_known && study.learn(results, &args.changes)? {
         report::report(results, &ReportArgs::of(&args))?;
+        let page = results.join("reports").join(&study.name).join("index.html");
+        say(format_args!("report: {}", clean(&page.display().to_string())));
     }
     if study.wish.metrics.is_empty() {
         say(format_args!(
@@ -115,32 +117,15 @@ impl Study {
         replace(&self.file, text.as_bytes(), Readers::All, Outlives::Process).map_err(writing())
     }
 
-    /// The numbers in the log of a job.
-    fn printed(&self, plan: &Plan, store: &Store) -> Result<Vec<recipes::Printed>, Error> {
-        for (_, job) in plan.jobs() {
-            let Some(record) = store.get(job.key)? else { continue };
-            let Some(log) = log_of(store, &record) else { continue };
-            // What cannot be read has no numbers.
-            let text = fs_err::read(log).unwrap_or_default();
-            let mut printed = recipes::printed(&String::from_utf8_lossy(&text));
-            printed.truncate(MAX_METRICS);
-            for one in &printed {
-                say(format_args!("metric `{}`, from lines such as: {}", clean(&one.name), clean(&one.line)));
-            }
-            return Ok(printed);
-        }
-        Ok(Vec::new())
-    }
-
     /// Adds the metrics and curves that the jobs have measured to the recipe. `true` if there are any.
-    fn learn(&mut self, results: &Path, args: &RunArgs) -> Result<bool, Error> {
-        let Prepared { plan, .. } = args.changes.prepare(results, &args.paths, &[], false)?;
+    pub(super) fn learn(&mut self, results: &Path, changes: &ChangeArgs) -> Result<bool, Error> {
+        let Prepared { plan, .. } = changes.prepare(results, std::slice::from_ref(&self.file), &[], false)?;
         let store = Store::new(results);
         let (mut metrics, mut curves) = (BTreeMap::new(), BTreeMap::new());
         for (_, job) in plan.jobs() {
             let Some(record) = store.get(job.key)? else { continue };
             let open = record.outcome.metrics.keys().filter(|name| job.task.metric(name).is_none());
-            for name in open.filter(|name| !name.ends_with(".step")) {
+            for name in open.filter(|name| name.rsplit_once('.').is_none_or(|(_, last)| last != "step")) {
                 *metrics.entry(name.clone()).or_insert(0) += 1;
             }
             for name in record.outcome.curves.keys() {
@@ -148,11 +133,11 @@ impl Study {
             }
         }
         if metrics.is_empty() && self.wish.printed.is_empty() {
-            self.wish.printed = self.printed(&plan, &store)?;
+            self.wish.printed = printed(&plan, &store)?;
             if !self.wish.printed.is_empty() {
                 // The metrics are taken from the logs: no program runs again.
                 self.write()?;
-                return self.learn(results, args);
+                return self.learn(results, changes);
             }
         }
         self.wish.metrics = chosen(metrics, MAX_METRICS);
@@ -162,6 +147,23 @@ impl Study {
         }
         Ok(!self.wish.metrics.is_empty())
     }
+}
+
+/// The numbers in the log of a job.
+fn printed(plan: &Plan, store: &Store) -> Result<Vec<recipes::Printed>, Error> {
+    for (_, job) in plan.jobs() {
+        let Some(record) = store.get(job.key)? else { continue };
+        let Some(log) = log_of(store, &record) else { continue };
+        // What cannot be read has no numbers.
+        let text = fs_err::read(log).unwrap_or_default();
+        let mut printed = recipes::printed(&String::from_utf8_lossy(&text));
+        printed.truncate(MAX_METRICS);
+        for one in &printed {
+            say(format_args!("metric `{}`, from lines such as: {}", clean(&one.name), clean(&one.line)));
+        }
+        return Ok(printed);
+    }
+    Ok(Vec::new())
 }
 
 /// The most frequent names, those with a better direction first.

@@ -4,7 +4,7 @@ use std::{fmt::Write as _, path::Path};
 
 use super::{
     InitError, Wish, scalar,
-    text::{reads, results},
+    text::{self, reads, results},
 };
 
 /// The place of the seed in a command line.
@@ -28,7 +28,7 @@ pub fn command(argv: &[String], folder: &Path, name: &str, wish: &Wish) -> Resul
     if !axes.is_empty() {
         out.push_str("    matrix:\n");
         for (axis, values) in &wish.axes {
-            let _ = writeln!(out, "      {}: [{values}]", scalar::text(axis));
+            let _ = writeln!(out, "      {}: {}", scalar::text(axis), text::values(values));
         }
     }
     if has(SEED) {
@@ -36,15 +36,15 @@ pub fn command(argv: &[String], folder: &Path, name: &str, wish: &Wish) -> Resul
     }
     let filled = argv.iter().map(|argument| {
         let places = axes.iter().copied().chain([SEED]);
-        let text = places.fold(argument.clone(), |text, place| {
+        let filled = places.fold(argument.clone(), |text, place| {
             text.replace(&format!("{{{place}}}"), &format!("${{{{ matrix.{place} }}}}"))
         });
-        scalar::text(&text)
+        scalar::text(&filled)
     });
     let argv: Vec<String> = filled.collect();
     let _ = writeln!(out, "    with:\n      argv: [{}]", argv.join(", "));
     let _ = writeln!(out, "      project: {}", scalar::text(&folder.to_string_lossy()));
     reads(&mut out, wish);
-    results(&mut out, name, axes, wish);
+    results(&mut out, name, &axes, wish);
     Ok(out)
 }

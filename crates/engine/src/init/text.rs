@@ -64,7 +64,7 @@ pub fn text(
     }
     let (lines, mut missing) = lines(found.source, &parameters, &axes, seed.as_deref());
     let is_passed = lines.iter().any(|line| line.value.is_some());
-    let mut out = head(script, found, name, file);
+    let mut out = head(script, found, name, file, wish);
     step(&mut out, &axes, seed.as_ref().map(|_| wish.seeds.unwrap_or(1)));
     out.push_str("    with:\n");
     let positions: Vec<&Parameter> = found.parameters.iter().filter(|one| one.style == Style::Position).collect();
@@ -175,7 +175,7 @@ fn negated(name: &str) -> String {
     format!("{}no-{}", &name[..leaf], &name[leaf..])
 }
 
-fn head(script: &Script, found: &Found, name: &str, file: &Path) -> String {
+fn head(script: &Script, found: &Found, name: &str, file: &Path, wish: &Wish) -> String {
     let origin = match found.source {
         Source::Argparse => "argparse",
         Source::Click => "click",
@@ -186,16 +186,13 @@ fn head(script: &Script, found: &Found, name: &str, file: &Path) -> String {
         Source::None | Source::Broken => "",
     };
     let (script, file) = (clean(&script.path.to_string_lossy()).into_owned(), file.to_string_lossy());
+    let by = if wish.waits { "sweep run" } else { "sweep new" };
     let mut out = String::new();
     if origin.is_empty() {
-        comment(
-            &mut out,
-            "",
-            &format!("Written by `sweep new` for {script}, which shows no parameters: {}.", found.why),
-        );
+        comment(&mut out, "", &format!("Written by `{by}` for {script}, which shows no parameters: {}.", found.why));
     } else {
         let number = count(found.parameters.len(), "parameter");
-        comment(&mut out, "", &format!("Written by `sweep new` for {script}: {number}, read from {origin}."));
+        comment(&mut out, "", &format!("Written by `{by}` for {script}: {number}, read from {origin}."));
     }
     let file = clean(&file);
     let _ = write!(out, "#\n#   sweep plan {file}    shows the jobs\n#   sweep run {file}     runs them\n");
@@ -221,11 +218,23 @@ fn step(out: &mut String, axes: &[Axis], seeds: Option<u32>) {
         out.push_str("    matrix:\n");
         for axis in axes {
             let more = if axis.more.is_empty() { String::new() } else { format!("  # {}", clean(&axis.more)) };
-            let _ = writeln!(out, "      {}: [{}]{more}", scalar::text(&axis.name), axis.value);
+            let _ = writeln!(out, "      {}: {}{more}", scalar::text(&axis.name), values(&axis.value));
         }
     }
     if let Some(seeds) = seeds {
         let _ = writeln!(out, "    # Repetitions, with the seeds 0, 1, …\n    seeds: {seeds}");
+    }
+}
+
+/// The values of an axis, as they are typed, as YAML.
+pub(super) fn values(typed: &str) -> String {
+    let is_plain = |char: char| char.is_ascii_alphanumeric() || "_-+./, ".contains(char);
+    if typed.starts_with(['[', '{']) {
+        typed.to_owned()
+    } else if typed.chars().all(is_plain) {
+        format!("[{}]", typed.split(',').map(str::trim).collect::<Vec<_>>().join(", "))
+    } else {
+        format!("[{typed}]")
     }
 }
 
@@ -380,7 +389,7 @@ fn foot(out: &mut String, name: &str, axes: &[Axis], wish: &Wish) {
          \x20     # outputs: [model.pt]\n\
          \x20   # resources: { cpus: 1, gpus: 1 }\n",
     );
-    results(out, name, axes.iter().map(|axis| axis.name.as_str()).collect(), wish);
+    results(out, name, &axes.iter().map(|axis| axis.name.as_str()).collect::<Vec<_>>(), wish);
 }
 
 /// The patterns of numbers in the lines that the program prints.
@@ -396,7 +405,7 @@ pub(super) fn reads(out: &mut String, wish: &Wish) {
 }
 
 /// The table and the figures.
-pub(super) fn results(out: &mut String, name: &str, axes: Vec<&str>, wish: &Wish) {
+pub(super) fn results(out: &mut String, name: &str, axes: &[&str], wish: &Wish) {
     let cells: Vec<String> = wish.metrics.iter().map(|metric| scalar::text(metric)).collect();
     let (note, cells) = if cells.is_empty() {
         ("    # Add the metrics that the script reports.\n", "time.run".to_owned())

@@ -182,7 +182,7 @@ fn has(program: &str) -> bool {
 /// Makes what text alone cannot be.
 fn build(sandbox: &Sandbox, value: u32) {
     let sh = |script: &str| {
-        assert!(Command::new("sh").args(["-euc", script]).current_dir(sandbox.path("")).status().unwrap().success())
+        assert!(Command::new("sh").args(["-euc", script]).current_dir(sandbox.path("")).status().unwrap().success());
     };
     sh(&format!(
         "rm -f f/p.db; python3 -c 'import sqlite3; d = sqlite3.connect(\"f/p.db\"); d.execute(\"create table t (x)\"); \

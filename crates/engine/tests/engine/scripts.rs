@@ -48,6 +48,7 @@ fn a_script_is_swept_without_a_recipe() {
     let words: Vec<&str> = keep.split(' ').skip(4).collect();
     assert_eq!(sandbox.sweep(&words).code, Some(0));
     assert_eq!(sandbox.plan_tally(&["study.yaml"]).0, 12, "{}", sandbox.read("study.yaml"));
+    assert!(sandbox.read("study.yaml").contains("cells: [loss]"), "{}", sandbox.read("study.yaml"));
     // A second run runs nothing, more values run what they add, and an edit of what the script reads runs all again.
     run(&sandbox, &args);
     assert_eq!(sandbox.records().len(), 12);
