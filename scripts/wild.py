@@ -30,7 +30,7 @@ def attempt(study, sweep, python, place):
     """Runs one study; returns the seconds of its first run and what is wrong with it, or nothing."""
     shutil.copytree(WILD, place / "wild")
     folder, results = place / "wild" / study["folder"], place / "results"
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("SWEEP_")}
+    environment = dict(os.environ)
     if study.get("python"):
         environment["PATH"] = f"{pathlib.Path(python).parent}:{environment['PATH']}"
     if study.get("before"):

@@ -4,7 +4,7 @@
 //! known after the first run.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -22,7 +22,7 @@ use crate::{
     init::{self as recipes, Wish},
     plan::Plan,
     stats::Better,
-    store::Store,
+    store::{KEPT, Store},
 };
 
 /// The folder of the recipes, below the results folder.
@@ -132,9 +132,9 @@ impl Study {
                 *curves.entry(name.clone()).or_insert(0) += 1;
             }
         }
-        if metrics.is_empty() && self.wish.printed.is_empty() {
-            self.wish.printed = printed(&plan, &store)?;
-            if !self.wish.printed.is_empty() {
+        if metrics.is_empty() && self.wish.printed.is_empty() && self.wish.logs.is_empty() {
+            (self.wish.printed, self.wish.logs) = logged(&plan, &store)?;
+            if !self.wish.printed.is_empty() || !self.wish.logs.is_empty() {
                 // The metrics are taken from the logs: no program runs again.
                 self.write()?;
                 return self.learn(results, changes);
@@ -149,21 +149,57 @@ impl Study {
     }
 }
 
-/// The numbers in the log of a job.
-fn printed(plan: &Plan, store: &Store) -> Result<Vec<recipes::Printed>, Error> {
+/// Logs of a program: kinds of `reads`, each with its paths.
+type Logs = BTreeMap<&'static str, BTreeSet<String>>;
+
+/// The numbers that a job has printed, else the logs that it has written.
+fn logged(plan: &Plan, store: &Store) -> Result<(Vec<recipes::Printed>, Logs), Error> {
+    let none = (Vec::new(), Logs::new());
     for (_, job) in plan.jobs() {
         let Some(record) = store.get(job.key)? else { continue };
-        let Some(log) = log_of(store, &record) else { continue };
         // What cannot be read has no numbers.
-        let text = fs_err::read(log).unwrap_or_default();
-        let mut printed = recipes::printed(&String::from_utf8_lossy(&text));
+        let output = log_of(store, &record).and_then(|log| fs_err::read(log).ok()).unwrap_or_default();
+        let mut printed = recipes::printed(&String::from_utf8_lossy(&output));
         printed.truncate(MAX_METRICS);
         for one in &printed {
             say(format_args!("metric `{}`, from lines such as: {}", clean(&one.name), clean(&one.line)));
         }
-        return Ok(printed);
+        if !printed.is_empty() {
+            return Ok((printed, Logs::new()));
+        }
+        let mut logs = Logs::new();
+        let kept = store.files(record.key).join(KEPT);
+        written(&kept, Path::new(""), &mut logs);
+        for (kind, paths) in &logs {
+            let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
+            say(format_args!(
+                "metrics from {}, which the program wrote (`reads: {{ {kind}: … }}`)",
+                clean(&paths.join(", "))
+            ));
+        }
+        return Ok((Vec::new(), logs));
     }
-    Ok(Vec::new())
+    Ok(none)
+}
+
+/// Adds the logs below a folder of kept files. A folder that cannot be read has none.
+fn written(kept: &Path, inner: &Path, logs: &mut Logs) {
+    for entry in fs_err::read_dir(kept.join(inner)).into_iter().flatten().flatten() {
+        let path = inner.join(entry.file_name());
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            written(kept, &path, logs);
+            continue;
+        }
+        let is_events = entry.file_name().to_string_lossy().contains("tfevents");
+        let (kind, place) = match path.extension().and_then(|end| end.to_str()) {
+            _ if is_events => ("tensorboard", inner.to_owned()),
+            Some("csv" | "tsv") => ("csv", path),
+            Some("jsonl" | "ndjson") => ("jsonl", path),
+            _ => continue,
+        };
+        let place = if place.as_os_str().is_empty() { ".".into() } else { place.to_string_lossy().into_owned() };
+        logs.entry(kind).or_default().insert(place);
+    }
 }
 
 /// The most frequent names, those with a better direction first.

@@ -11,6 +11,7 @@ mod suggest;
 mod text;
 
 use std::{
+    collections::{BTreeMap, BTreeSet},
     io,
     os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
@@ -53,6 +54,8 @@ pub struct Wish {
     pub curves: Vec<String>,
     /// Numbers in the lines that the program prints, which are read as metrics.
     pub printed: Vec<Printed>,
+    /// Logs that the program writes, which are read as curves: kinds of `reads`, each with its paths.
+    pub logs: BTreeMap<&'static str, BTreeSet<String>>,
 }
 
 /// Reason why no recipe was written.

@@ -376,7 +376,7 @@ fn params(out: &mut String, lines: &[Line]) {
 }
 
 fn foot(out: &mut String, name: &str, axes: &[Axis], wish: &Wish) {
-    if wish.printed.is_empty() {
+    if wish.printed.is_empty() && wish.logs.is_empty() {
         out.push_str(
             "      # Metrics: `sweep.report(step, loss=…)` in the script, lines `loss=2.3` that it prints, or what it writes already.\n\
              \x20     # reads: { stdout: 'step {step} .*loss {loss}', tensorboard: runs/, csv: log.csv }\n",
@@ -392,12 +392,19 @@ fn foot(out: &mut String, name: &str, axes: &[Axis], wish: &Wish) {
     results(out, name, &axes.iter().map(|axis| axis.name.as_str()).collect::<Vec<_>>(), wish);
 }
 
-/// The patterns of numbers in the lines that the program prints.
+/// The logs that the program writes, and the patterns of numbers in the lines that it prints.
 pub(super) fn reads(out: &mut String, wish: &Wish) {
-    if wish.printed.is_empty() {
+    if wish.printed.is_empty() && wish.logs.is_empty() {
         return;
     }
-    out.push_str("      reads:\n        stdout:\n");
+    out.push_str("      reads:\n");
+    for (kind, paths) in &wish.logs {
+        let paths: Vec<String> = paths.iter().map(|path| scalar::text(path)).collect();
+        let _ = writeln!(out, "        {kind}: [{}]", paths.join(", "));
+    }
+    if !wish.printed.is_empty() {
+        out.push_str("        stdout:\n");
+    }
     for one in &wish.printed {
         comment(out, "          ", &format!("Its last line: {}", one.line));
         let _ = writeln!(out, "          - {}", scalar::text(&one.pattern));

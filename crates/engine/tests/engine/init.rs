@@ -8,7 +8,7 @@ use crate::sandbox::{Ended, Sandbox};
 
 /// A Python with click, Hydra, tyro and typer: that of the folder in `SWEEP_PYTHON_PARSERS`, or of where
 /// `scripts/python-deps.sh` installs it. Says so where there is none.
-fn parsers() -> Option<String> {
+pub(crate) fn parsers() -> Option<String> {
     let made = || std::env::home_dir().map(|home| home.join(".cache/sweep/parsers"));
     let folder = std::env::var_os("SWEEP_PYTHON_PARSERS").map(PathBuf::from).or_else(made);
     let python = folder.map(|folder| folder.join("bin/python")).filter(|python| python.exists());

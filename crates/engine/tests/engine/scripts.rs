@@ -1,6 +1,11 @@
 //! Studies of scripts and command lines that have no recipe.
 
-use crate::sandbox::{Ended, Sandbox};
+use std::process::Command;
+
+use crate::{
+    init::parsers,
+    sandbox::{Ended, Sandbox, repository},
+};
 
 const TRAIN: &str = "
 import argparse
@@ -98,6 +103,31 @@ fn numbers_of_a_log_are_metrics() {
     let count = sandbox.records().len();
     run(&sandbox, &args);
     assert_eq!(sandbox.records().len(), count, "nothing runs again");
+}
+
+#[test]
+fn a_log_that_a_script_writes_has_its_metrics() {
+    let sandbox = Sandbox::new();
+    let script = "import os, sys\nos.makedirs('logs', exist_ok=True)\nfile = open('logs/metrics.csv', 'w')\n\
+                  file.write('step,val_loss\\n1,%s\\n2,%s\\n' % (sys.argv[1], float(sys.argv[1]) / 2))\n";
+    sandbox.write("main.py", script);
+    let ended = run(&sandbox, &["--axis", "lr=0.5,1.0", "--", "python3", "main.py", "{lr}"]);
+    assert!(ended.stderr.contains("metrics from logs/metrics.csv, which the program wrote"), "{}", ended.stderr);
+    assert!(ended.stdout.contains("val_loss") && ended.stdout.contains("0.250"), "{}", ended.stdout);
+}
+
+/// Imitations of other people's projects, each run as its author would.
+#[test]
+fn scripts_of_other_projects_run_with_one_command_and_no_edit() {
+    let sandbox = Sandbox::new();
+    let script = repository().join("scripts/wild.py");
+    let mut command = Command::new("python3");
+    command.arg(script).arg(env!("CARGO_BIN_EXE_sweep-engine")).args(parsers());
+    command.env("SWEEP_LOCKS", sandbox.path("")).env("NO_COLOR", "1");
+    let ended = command.output().unwrap();
+    let (table, errors) = (String::from_utf8_lossy(&ended.stdout), String::from_utf8_lossy(&ended.stderr));
+    println!("{table}");
+    assert!(ended.status.success() && table.contains("| nanoGPT's configurator | 1 | 0 |"), "{table}{errors}");
 }
 
 #[test]

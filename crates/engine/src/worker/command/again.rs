@@ -16,13 +16,12 @@ use sweep_job::{
 
 use self::{log::Log, origin::attributed};
 use super::{
-    kept::KEPT,
     program::Output,
     reads::{self, source_name},
     report::{REPORT, Series, State},
     words::{self, plain},
 };
-use crate::{batches::Again, record::Record};
+use crate::{batches::Again, record::Record, store::KEPT};
 
 /// The kind of a source in a program's output.
 const STDOUT: &str = "stdout";

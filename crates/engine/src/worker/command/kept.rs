@@ -17,9 +17,7 @@ use sweep_job::{
 };
 
 use super::reads::is_event_file;
-
-/// The folder of these files among those of a job.
-pub(super) const KEPT: &str = ".sweep";
+use crate::store::KEPT;
 
 /// The largest file that nothing names, in bytes.
 const LARGEST: u64 = 1 << 20;
