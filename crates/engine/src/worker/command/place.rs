@@ -51,7 +51,13 @@ impl Place {
                 project.0.display()
             ),
         })?;
-        let check = || View::check(&folder.join("check")).err().map(|error| error.to_string());
+        let check = || {
+            let place = folder.join("check");
+            let refused = View::check(&place).err().map(|error| error.to_string());
+            // What stays here would be in the way of the view.
+            let _ = clear(&place);
+            refused
+        };
         let view = match REFUSED.get_or_init(check) {
             Some(reason) => {
                 report.note(&format!(
