@@ -94,7 +94,12 @@ impl View {
         let mut command = Command::new("true");
         Self::new(&folder, &folder, None, place)?.apply(&mut command);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let status = command.status()?;
+        let refused = |error: io::Error| match error.raw_os_error() {
+            // The limit of user namespaces is an exhausted space to the kernel.
+            Some(libc::ENOSPC | libc::EPERM | libc::EUSERS) => io::Error::other("user namespaces are not allowed"),
+            _ => error,
+        };
+        let status = command.status().map_err(refused)?;
         if status.success() { Ok(()) } else { Err(io::Error::other(format!("`true` ended with {status}"))) }
     }
 

@@ -23,8 +23,9 @@ mod verify;
 
 use std::{
     collections::HashSet,
+    fs::Permissions,
     io::{self, Read as _, Write as _},
-    os::unix::fs::OpenOptionsExt as _,
+    os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _},
     path::{Path, PathBuf},
     sync::Arc,
     thread,
@@ -431,17 +432,35 @@ fn entries(folder: &Path) -> io::Result<Vec<PathBuf>> {
     }
 }
 
-fn remove_if_there(folder: &Path) -> io::Result<()> {
-    /// So often something may be added while a folder is emptied: by a worker that is about to end.
-    const TRIES: usize = 100;
-    for _ in 0..TRIES {
+/// Removes a folder with its content, also where a program or an overlay has taken its owner's permissions away.
+pub(crate) fn remove_if_there(folder: &Path) -> io::Result<()> {
+    /// Number of attempts: a worker that is about to end may add something while the folder is emptied.
+    const MAX_TRIES: usize = 100;
+    let mut is_open = false;
+    for _ in 0..MAX_TRIES {
         match fs::remove_dir_all(folder) {
             Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => thread::sleep(Duration::from_millis(1)),
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied && !is_open => {
+                open_folders(folder)?;
+                is_open = true;
+            }
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => return Ok(()),
         }
     }
     fs::remove_dir_all(folder)
+}
+
+/// Lets the owner of a folder enter and change it and all folders in it.
+fn open_folders(folder: &Path) -> io::Result<()> {
+    fs::set_permissions(folder, Permissions::from_mode(0o700))?;
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            open_folders(&entry.path())?;
+        }
+    }
+    Ok(())
 }
 
 #[cfg(all(test, feature = "remote"))]

@@ -1,9 +1,8 @@
 //! The place that a program runs in: an empty folder with its inputs, or its project.
 
 use std::{
-    fs::Permissions,
     io,
-    os::unix::fs::{FileTypeExt as _, PermissionsExt as _},
+    os::unix::fs::FileTypeExt as _,
     path::{Path, PathBuf},
     process,
     sync::OnceLock,
@@ -14,7 +13,7 @@ use sweep_job::{Failure, FailureKind, Job, Report, tasks::Command};
 use sweep_observer::View;
 
 use super::{disk, folder::Folder};
-use crate::store::TRACKING;
+use crate::store::{TRACKING, remove_if_there};
 
 /// Name of the folder of a view, beside what else is removed with the job.
 const VIEW: &str = "view";
@@ -55,7 +54,7 @@ impl Place {
             let place = folder.join("check");
             let refused = View::check(&place).err().map(|error| error.to_string());
             // What stays here would be in the way of the view.
-            let _ = clear(&place);
+            let _ = remove_if_there(&place);
             refused
         };
         let view = match REFUSED.get_or_init(check) {
@@ -79,7 +78,7 @@ impl Place {
 
     fn view(working: &Path, job: &Job, folder: &Path) -> io::Result<View> {
         // Of an attempt that was killed.
-        clear(folder)?;
+        remove_if_there(folder)?;
         // The job's folder is `results/store/staging/KEY/files`.
         let store = job.dir.ancestors().nth(3).map(fs::canonicalize).transpose()?;
         View::new(&root(working, job), working, store.as_deref(), folder)
@@ -134,7 +133,7 @@ impl Place {
 
     /// Removes what the program has written and what is not kept.
     pub(super) fn clear(&self) -> io::Result<()> {
-        clear(&self.folder)
+        remove_if_there(&self.folder)
     }
 }
 
@@ -171,7 +170,9 @@ fn take(from: &Path, to: &Path, moves: bool) -> io::Result<()> {
 
 /// Removes the marks of an overlay for files that the program has removed.
 fn unmark(folder: &Path) -> io::Result<()> {
-    for entry in fs::read_dir(folder)? {
+    // An output that cannot be read is refused with its name.
+    let Ok(entries) = fs::read_dir(folder) else { return Ok(()) };
+    for entry in entries {
         let entry = entry?;
         let kind = entry.file_type()?;
         if kind.is_char_device() {
@@ -181,16 +182,4 @@ fn unmark(folder: &Path) -> io::Result<()> {
         }
     }
     Ok(())
-}
-
-/// Removes a folder. An overlay leaves one in it that its owner may not enter.
-fn clear(folder: &Path) -> io::Result<()> {
-    let inner = folder.join("work/work");
-    if inner.is_dir() {
-        fs::set_permissions(&inner, Permissions::from_mode(0o700))?;
-    }
-    match fs::remove_dir_all(folder) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
-    }
 }
