@@ -56,7 +56,14 @@ pub fn text(
     let axes = if wish.axes.is_empty() { suggest::axes(&parameters) } else { wished(script, found, wish)? };
     let is_varied = |parameter: &&Parameter| axes.iter().any(|axis| axis.parameter == parameter.name);
     let varied: Vec<&Parameter> = parameters.iter().filter(is_varied).collect();
-    let booleans = booleans(&varied);
+    let is_boolean =
+        |parameter: &&Parameter| matches!(parameter.style, Style::Flag | Style::Pair | Style::Truth | Style::Python);
+    // Without a boolean among the axes, the form suits those that may be added.
+    let booleans = if varied.iter().any(is_boolean) {
+        booleans(&varied)
+    } else {
+        booleans(&parameters.iter().collect::<Vec<_>>())
+    };
     // These take booleans as they are.
     let has_types = matches!(found.source, Source::Hydra | Source::Sweep);
     if let Some(mixed) = varied.iter().find(|parameter| !has_types && !suits(parameter, booleans)) {

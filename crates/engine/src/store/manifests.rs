@@ -17,6 +17,7 @@ use std::{
 };
 
 use fs_err as fs;
+use rustix::fs::{FlockOperation, flock};
 use sweep_job::Tool;
 
 use super::{Store, entries};
@@ -105,9 +106,8 @@ impl Store {
         let _appending = APPENDING.lock().unwrap_or_else(PoisonError::into_inner);
         let _held = if self.is_shared() { Some(self.wait_for_lock()?) } else { None };
         let mut file = fs::OpenOptions::new().read(true).append(true).create(true).open(&list)?;
-        if is_torn(&mut file)? {
-            lines.insert(0, b'\n');
-        }
+        flock(&file, FlockOperation::LockExclusive)?;
+        cut_torn_line(&mut file)?;
         failpoints::write_all(&mut file, &lines, "manifest: before the line", "manifest: in the line")?;
         file.sync_data()?;
         failpoints::point("manifest: done")
@@ -171,13 +171,20 @@ impl Store {
     }
 }
 
-/// True if a file does not end with a whole line: a process was killed while it wrote.
-fn is_torn(file: &mut fs::File) -> io::Result<bool> {
+/// Removes the end of a file that is no whole line: its writer was killed before it committed the record.
+fn cut_torn_line(file: &mut fs::File) -> io::Result<()> {
     if file.seek(SeekFrom::End(0))? == 0 {
-        return Ok(false);
+        return Ok(());
     }
     file.seek(SeekFrom::End(-1))?;
     let mut last = [0];
     file.read_exact(&mut last)?;
-    Ok(last != *b"\n")
+    if last == *b"\n" {
+        return Ok(());
+    }
+    let mut text = Vec::new();
+    file.rewind()?;
+    file.read_to_end(&mut text)?;
+    let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+    file.set_len(whole as u64)
 }

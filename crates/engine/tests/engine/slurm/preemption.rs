@@ -122,7 +122,7 @@ fn a_job_that_gets_sigterm_is_submitted_again_and_does_not_count_as_failed() {
 #[test]
 fn a_job_without_a_checkpoint_that_gets_sigterm_begins_anew() {
     let Some((cluster, _quiet)) = shared() else { return };
-    let sandbox = Sandbox::with("steps: { a: { uses: mock, with: { seconds: 3 }, resources: { cpus: 1 } } }");
+    let sandbox = Sandbox::with("steps: { a: { uses: mock, with: { seconds: 6 }, resources: { cpus: 1 } } }");
     let engine = cluster.start_sweep(&sandbox, &run("recipe.yaml", &[]));
     until("it runs", || !sandbox.journal("started").is_empty());
     let id = cluster.live(&sandbox)[0].0.clone();
