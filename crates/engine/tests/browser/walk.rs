@@ -47,7 +47,8 @@ parser.add_argument("--lr", type=float, default=0.1, help="learning rate")
 parser.add_argument("--iters", type=int, default=1000)
 args = parser.parse_args()
 model = importlib.import_module(f"model_{args.mode}")
-here = os.path.dirname(os.path.realpath(__file__))
+# What it writes to its project is its own.
+here = os.environ["OUTSIDE"]
 
 loss = 4.0
 if sweep.resume() is not None:
@@ -107,6 +108,8 @@ fn installed(folder: &Path) -> Option<PathBuf> {
 struct User {
     sandbox: Sandbox,
     bin: PathBuf,
+    /// A folder that all jobs share.
+    outside: tempfile::TempDir,
 }
 
 impl User {
@@ -115,7 +118,7 @@ impl User {
         let mut command = Command::new(self.bin.join("sweep"));
         command.args(args).current_dir(self.sandbox.path("")).env("PATH", path).env("NO_COLOR", "1");
         command.env_remove("SWEEP_RESULTS").env_remove("SWEEP_LOG").env_remove("PYTHONPATH");
-        command.env("SWEEP_LOCKS", self.sandbox.path(""));
+        command.env("SWEEP_LOCKS", self.sandbox.path("")).env("OUTSIDE", self.outside.path());
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.spawn().unwrap()
     }
@@ -129,7 +132,7 @@ impl User {
 
     /// The steps that each attempt of a mode has trained so far.
     fn trained(&self, mode: &str) -> Vec<Vec<u64>> {
-        let text = std::fs::read_to_string(self.sandbox.path("trained.txt")).unwrap_or_default();
+        let text = std::fs::read_to_string(self.outside.path().join("trained.txt")).unwrap_or_default();
         let mut attempts: Vec<Vec<u64>> = Vec::new();
         for word in text.lines().filter_map(|line| line.strip_prefix(mode)).map(str::trim) {
             match (word.parse(), attempts.last_mut()) {
@@ -147,7 +150,7 @@ fn from_an_empty_folder_to_a_study_that_survives_kills_and_edits() {
     let Some(mut browser) = Browser::start() else { return };
     let environment = tempfile::tempdir().unwrap();
     let Some(bin) = installed(environment.path()) else { return };
-    let user = User { sandbox: Sandbox::new(), bin };
+    let user = User { sandbox: Sandbox::new(), bin, outside: tempfile::tempdir().unwrap() };
     let sandbox = &user.sandbox;
     sandbox.write("train.py", TRAIN);
     sandbox.write("model_plain.py", "DECAY = 0.9\n");
@@ -183,7 +186,7 @@ fn from_an_empty_folder_to_a_study_that_survives_kills_and_edits() {
     run.signal(Signal::KILL);
     drop(run);
     until("the workers end with the engine", || sandbox.workers().is_empty());
-    sandbox.write("go", "");
+    std::fs::write(user.outside.path().join("go"), "").unwrap();
     user.sweep(&recipe);
     for mode in modes {
         let attempts = user.trained(mode);
