@@ -33,7 +33,7 @@ steps:
 
 TRAIN = """
     import json, os, sweep, time
-    p = sweep.params(lr=1.0, iters=30)
+    p = sweep.params(lr=1.0, iters=30, name="")
     assert sweep.active() and p.name == "x"
     state = {"sum": 0.0, "from": []}
     if (path := sweep.resume()) is not None:
@@ -104,7 +104,7 @@ class Program(unittest.TestCase):
             self.assertEqual(outcome["curves"]["sum"]["values"][-1], sum(range(30)) * lr)
             metrics = {name: metric["value"] for name, metric in outcome["metrics"].items()}
             self.assertEqual((metrics["loss"], metrics["loss.step"], metrics["sum"]), (0, 12, 435 * lr))
-            self.assertEqual(outcome["metrics"]["step_ms"], {"value": 0.002, "unit": "s"})
+            self.assertEqual(outcome["metrics"]["step_ms"], {"value": 2.0, "unit": "ms"})
             self.assertIn(metrics["begun"], begun)
             self.assertEqual(metrics["attempts"], 1 if metrics["begun"] == 0 else 2)
 
