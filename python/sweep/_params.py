@@ -14,7 +14,8 @@ class UnknownParameter(AttributeError, KeyError):
 
     def __init__(self, name: str, known: Iterable[str]) -> None:
         self.message = (
-            f"neither the recipe's `params` nor the defaults of `sweep.params` have `{name}`; {_suggestion(name, known)}"
+            f"neither the recipe's `params` nor the defaults of `sweep.params` have `{name}`; "
+            f"{_suggestion(name, known)}"
         )
         super().__init__(self.message)
 
@@ -23,8 +24,8 @@ class UnknownParameter(AttributeError, KeyError):
         """Names of the recipe's `params` that the defaults do not have."""
         shown = ", ".join(f"`{name}`" for name in names[:3]) + (" and others" if len(names) > 3 else "")
         return _restore_error(
-            f"the recipe's `params` have {shown}, the defaults of `sweep.params` do not; {_suggestion(names[0], known)}; "
-            "`sweep.params(..., NAME=DEFAULT)` takes other names, too"
+            f"the recipe's `params` have {shown}, the defaults of `sweep.params` do not; "
+            f"{_suggestion(names[0], known)}; `sweep.params(..., NAME=DEFAULT)` takes other names, too"
         )
 
     def __str__(self) -> str:
@@ -109,10 +110,10 @@ def params(*others: Any, **defaults: Any) -> Params:
     """The parameters of the job: the recipe's `params`, and `defaults` for those that it does not give.
 
     A name that the recipe has and the defaults do not is an `UnknownParameter`, because its value would have no effect.
-    `sweep.params()` without defaults takes all names, and `sweep.params(..., lr=0.1)` takes names beside the defaults: for
-    scripts that read their parameters in several places. Mappings are merged, and one with names takes no other names.
-    A default says the kind of a value: a number that the recipe gives as text is a `TypeError`, and an integer for a default
-    that is a float becomes a float. By hand, the answer is the defaults: `sys.argv` is not read.
+    `sweep.params()` without defaults takes all names, and `sweep.params(..., lr=0.1)` takes names beside the defaults:
+    for scripts that read their parameters in several places. Mappings are merged, and one with names takes no other
+    names. A default says the kind of a value: a number that the recipe gives as text is a `TypeError`, and an integer
+    for a default that is a float becomes a float. By hand, the answer is the defaults: `sys.argv` is not read.
     """
     if others not in ((), (...,)):
         raise TypeError("`sweep.params` takes defaults by their names, and `...` before them for other names")

@@ -34,7 +34,7 @@ def results(
     sort: Sequence[str] = (),
     frame: Optional[str] = None,
 ) -> Any:
-    """The results in a folder as a frame with a row for each job: axes, parameters and metrics, each metric in its unit.
+    """The results in a folder as a frame with a row for each job: axes, parameters and metrics in their units.
 
     With a recipe these are the jobs of its points that are done, and the axes are columns; `step` keeps one of its
     steps, and `scale` chooses a scale of the recipe. `where`, `select` and `sort` are those of `sweep query`:

@@ -46,8 +46,8 @@ class Parameters(unittest.TestCase):
 
     def test_names_that_only_the_recipe_has_are_errors(self) -> None:
         for given, call, said in [
-            ({"learning_rate": 0.1}, "lr=0.5", "have `learning_rate`, the defaults of `sweep.params` do not; there are `lr`"),
-            ({"lr": 0.1, "dept": 3}, "lr=0.5, depth=4", "`dept`, the defaults of `sweep.params` do not; did you mean `depth`?"),
+            ({"learning_rate": 0.1}, "lr=0.5", "`learning_rate`, the defaults of `sweep.params` do not; there are"),
+            ({"lr": 0.1, "dept": 3}, "lr=0.5, depth=4", "the defaults of `sweep.params` do not; did you mean `depth`?"),
             ({"opt": {"wdd": 1}}, "opt={'wd': 0.1}", "have `opt.wdd`, the defaults"),
             ({"a": 1, "b": 2, "c": 3, "d": 4}, "e=5", "have `a`, `b`, `c` and others, the"),
             ({"x": None}, "lr=0.5", "have `x`, the"),

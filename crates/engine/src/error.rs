@@ -147,9 +147,13 @@ pub enum Error {
     Propose(#[from] ProposeError),
     /// Flags of scripts were given with recipes.
     #[error(
-        "`--seeds` and a command apply to a script or a command line, and these are recipes; a recipe has `seeds` in a step"
+        "`--seeds`, `--python` and arguments after `--` are for scripts and command lines; to change the seeds of a recipe, write \
+         `--axis seed=0,1,2`"
     )]
     ForScripts,
+    /// A script was given beside another script or a recipe.
+    #[error("{} is a script: run each script by a command of its own, and recipes by another", .0.display())]
+    OneScript(std::path::PathBuf),
     /// No recipe was written for a script.
     #[error(transparent)]
     Init(#[from] InitError),
@@ -294,6 +298,7 @@ impl Error {
             | Self::Design(_)
             | Self::Bundle(BundleError::NothingDone)
             | Self::ForScripts
+            | Self::OneScript(_)
             | Self::Init(_)
             | Self::Copy(CopyError::Differs { .. })
             | Self::NoDestination

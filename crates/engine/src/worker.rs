@@ -25,7 +25,7 @@ use sweep_job::{
 
 use crate::host::{lab, settings::Settings};
 
-pub(crate) use self::command::measure_again;
+pub(crate) use self::command::{logs, measure_again};
 
 /// Runs the job that standard input holds. The process dies with the engine, whose process is `engine`.
 pub fn main(engine: u32) -> ExitCode {

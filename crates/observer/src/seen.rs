@@ -1,4 +1,4 @@
-//! What a program did: the state of each path before the program changed it.
+//! The files that a program used, and the state of each path before the program changed it.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},

@@ -22,7 +22,8 @@ use crate::{
     init::{self as recipes, Wish},
     plan::Plan,
     stats::Better,
-    store::{KEPT, Store},
+    store::Store,
+    worker,
 };
 
 /// The folder of the recipes, below the results folder.
@@ -53,7 +54,7 @@ pub(super) enum Subject {
 /// Runs recipes, a script, or a command line.
 pub(super) fn run(results: &Path, mut args: RunArgs) -> Result<Exit, Error> {
     let Some(mut study) = Study::of(results, &args)? else {
-        if args.seeds.is_some() || !args.command.is_empty() {
+        if args.seeds.is_some() || args.python.is_some() || !args.command.is_empty() {
             return Err(Error::ForScripts);
         }
         return run::run(results, &args);
@@ -100,7 +101,12 @@ impl Study {
                 let keep = init::command_line(&script, &wish);
                 (Subject::Script(script, found), name, Some(keep))
             }
-            _ => return Ok(None),
+            (paths, _) => {
+                return match paths.iter().find(|path| is_script(path)) {
+                    Some(script) => Err(Error::OneScript(script.clone())),
+                    None => Ok(None),
+                };
+            }
         };
         let file = results.join(FOLDER).join(format!("{name}.yaml"));
         Ok(Some(Self { subject, name, file, wish, keep }))
@@ -167,9 +173,7 @@ fn logged(plan: &Plan, store: &Store) -> Result<(Vec<recipes::Printed>, Logs), E
         if !printed.is_empty() {
             return Ok((printed, Logs::new()));
         }
-        let mut logs = Logs::new();
-        let kept = store.files(record.key).join(KEPT);
-        written(&kept, Path::new(""), &mut logs);
+        let logs = worker::logs(&store.files(record.key));
         for (kind, paths) in &logs {
             let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
             say(format_args!(
@@ -180,26 +184,6 @@ fn logged(plan: &Plan, store: &Store) -> Result<(Vec<recipes::Printed>, Logs), E
         return Ok((Vec::new(), logs));
     }
     Ok(none)
-}
-
-/// Adds the logs below a folder of kept files. A folder that cannot be read has none.
-fn written(kept: &Path, inner: &Path, logs: &mut Logs) {
-    for entry in fs_err::read_dir(kept.join(inner)).into_iter().flatten().flatten() {
-        let path = inner.join(entry.file_name());
-        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            written(kept, &path, logs);
-            continue;
-        }
-        let is_events = entry.file_name().to_string_lossy().contains("tfevents");
-        let (kind, place) = match path.extension().and_then(|end| end.to_str()) {
-            _ if is_events => ("tensorboard", inner.to_owned()),
-            Some("csv" | "tsv") => ("csv", path),
-            Some("jsonl" | "ndjson") => ("jsonl", path),
-            _ => continue,
-        };
-        let place = if place.as_os_str().is_empty() { ".".into() } else { place.to_string_lossy().into_owned() };
-        logs.entry(kind).or_default().insert(place);
-    }
 }
 
 /// The most frequent names, those with a better direction first.

@@ -11,8 +11,8 @@ use crate::{
     store::Store,
 };
 
-/// Checks this machine, and the executor if it is another one. A batch system gets a trial job with so many GPUs, which must run
-/// within `patience`.
+/// Checks this machine, and `executor` if it is a batch system: submits a trial job with `gpus` GPUs, which must end within
+/// `patience`.
 pub fn examine(results: &Path, executor: &Executor, gpus: usize, patience: Duration) -> Vec<Finding> {
     let mut findings = local::examine(results, matches!(executor, Executor::Local));
     let Executor::Batch(system) = executor else { return findings };

@@ -56,7 +56,7 @@ fn is_hostile(char: char) -> bool {
     char.is_control() || matches!(char, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// The beginning of a text in so many characters, of which the last is `…` if the text is longer.
+/// Truncates `text` to `most` characters, the last of which is then `…`.
 pub(crate) fn shortened(text: &str, most: usize) -> String {
     if text.chars().count() <= most {
         return text.to_owned();

@@ -28,8 +28,6 @@ def allowed(path):
 def guard(event, args):
     if event == "open":
         path, mode, flags = args
-        if isinstance(path, str):
-            opened["last"] = os.path.realpath(path)
         if not isinstance(path, int) and (flags or 0) & WRITES and not allowed(path):
             raise Refused("`sweep new` lets the script write nothing: " + text(path))
     elif event in REFUSED:

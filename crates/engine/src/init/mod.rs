@@ -1,4 +1,5 @@
-//! First recipes: commented templates, and recipes for scripts. `probe.rs` reads the script's parameters, `text.rs` writes them as a recipe.
+//! First recipes: commented templates, and recipes for scripts and command lines. `probe.rs` reads the script's parameters, `text.rs`
+//! writes them as a recipe, `command.rs` writes that of a command line, and `printed.rs` finds the numbers that a program printed.
 //!
 //! The parameters are those of argparse, click, typer, Hydra, tyro or `sweep.params`. The script runs until it reads them, in a
 //! process that may neither write files nor start programs nor connect to anything.
@@ -198,7 +199,6 @@ impl Found {
             source: Source::None,
             parameters: Vec::new(),
             commands: Vec::new(),
-            files: Vec::new(),
             why: why.to_owned(),
             line: 0,
             module: String::new(),

@@ -278,24 +278,12 @@ def of_hydra(name, value):
     return parameter(name, "truth" if isinstance(value, bool) else "value", value, kind)
 
 
-def hydra_files(path, name):
-    """What the configuration is read from, relative to the script's folder."""
-    if path is None or os.path.isabs(str(path)):
-        return []
-    first = os.path.normpath(str(path)).split(os.sep)[0]
-    if first == ".":
-        return [str(name) + ("" if str(name).endswith(".yaml") else ".yaml")] if name else []
-    return [] if first == ".." else [first]
-
-
 def patch_hydra(hydra):
     import functools
-    import inspect
 
     original = hydra.main
 
     def main(*args, **kwargs):
-        given = inspect.signature(original).bind(*args, **kwargs).arguments
         decorate = original(*args, **kwargs)
 
         def decorated(task):
@@ -316,7 +304,7 @@ def patch_hydra(hydra):
                 config = OmegaConf.to_container(OmegaConf.create(printed.getvalue()), resolve=False)
                 fixed = {argument.lstrip("+").split("=")[0] for argument in ARGUMENTS}
                 entries = [of_hydra(name, value) for name, value in leaves(config) if name not in fixed]
-                report("hydra", entries, files=hydra_files(given.get("config_path"), given.get("config_name")))
+                report("hydra", entries)
 
             return call
 
@@ -436,8 +424,6 @@ def patch_sweep(module):
 
 # A configurator: a file that a script executes, and that gives its global variables the values of `--name=value`
 
-opened = {"last": None}
-
 
 def of_globals(values):
     for name, value in list(values.items()):
@@ -453,9 +439,7 @@ def patch_exec():
         caller = sys._getframe(1)
         is_script = caller.f_code.co_filename == SCRIPT
         if is_script and patches["on"] and isinstance(source, str) and "argv" in source and "globals()" in source:
-            file = opened["last"] and os.path.relpath(opened["last"], os.path.dirname(os.path.realpath(SCRIPT)))
-            files = [file] if file and not file.startswith("..") else []
-            report("configurator", list(of_globals(caller.f_globals if globals is None else globals)), files=files)
+            report("configurator", list(of_globals(caller.f_globals if globals is None else globals)))
         if globals is None:
             globals, locals = caller.f_globals, caller.f_locals
         return original(source, globals, locals, **more)

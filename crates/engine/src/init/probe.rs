@@ -30,9 +30,6 @@ pub struct Found {
     /// Commands among which one must be chosen.
     #[serde(default)]
     pub commands: Vec<String>,
-    /// Files and folders that the configuration is read from, relative to the script's folder.
-    #[serde(default)]
-    pub files: Vec<String>,
     /// The reason why there are no parameters.
     #[serde(default)]
     pub why: String,

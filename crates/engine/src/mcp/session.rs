@@ -148,7 +148,7 @@ impl Session {
         self.journal.add(&line, folder.as_ref().map(RunFolder::path))
     }
 
-    /// Waits until something is there, at most for so many seconds.
+    /// Calls `look` until it returns a value, for at most `seconds`.
     pub fn wait<T>(&self, seconds: f64, mut look: impl FnMut() -> Option<T>) -> Option<T> {
         let begun = Instant::now();
         loop {
@@ -178,7 +178,7 @@ impl Session {
         self.bounds.without(self.usage())
     }
 
-    /// Starts work of at most so many jobs; answers its number in this session.
+    /// Starts work of at most `jobs` jobs, and returns its number in this session.
     pub fn start(&self, work: Work<'_>, jobs: usize) -> Result<usize, Fault> {
         let left = self.left();
         let mut runs = self.runs();

@@ -231,7 +231,7 @@ fn whole_parts(line: &str, room: usize) -> &str {
     ends.last().map_or("", |end| line[..end].trim_end())
 }
 
-/// A name in so many columns: what tells jobs apart is mostly at its end.
+/// Shortens a name to `width` columns at its beginning, because the names of jobs differ at their ends.
 fn cut(name: &str, width: usize) -> String {
     let length = name.chars().count();
     if length <= width {

@@ -43,7 +43,7 @@ pub struct Checked {
 /// Verifies the ledger of a store: every digest and level, every bundle, and every verdict from the records.
 ///
 /// # Errors
-/// The chain is broken, or the disk says no. What is wrong with a bundle is a defect.
+/// The chain is broken, or a file cannot be read. A damaged bundle is a defect in the result, not an error.
 pub fn verify(store: &Store) -> Result<Checked, ProposeError> {
     let ledger = Ledger::read(store)?;
     let mut checked = Checked { entries: ledger.entries.len(), head: ledger.head.clone(), ..Checked::default() };

@@ -85,7 +85,7 @@ pub struct Question {
     pub select: Vec<String>,
     /// The columns to sort by, the first one first; with a `-` before it, the largest first.
     pub sort: Vec<String>,
-    /// At most so many rows.
+    /// Maximum number of rows.
     pub limit: Option<usize>,
 }
 

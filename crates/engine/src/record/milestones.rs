@@ -1,4 +1,4 @@
-//! Milestones of a job: the time at which it had done so many of its steps.
+//! Milestones of a job: the times at which it reached certain steps.
 
 use serde::{Deserialize, Serialize};
 

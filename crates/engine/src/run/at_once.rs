@@ -1,4 +1,4 @@
-//! How many jobs of a plan run at once on this machine, and the resource that bounds them.
+//! The number of jobs of a plan that run at once on this machine, and the resource that bounds it.
 
 use std::fmt;
 

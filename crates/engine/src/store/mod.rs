@@ -37,7 +37,7 @@ use rustix::{fs::OFlags, io::Errno};
 use tracing::{field, info_span};
 
 pub(crate) use self::lease::Presence;
-pub(crate) use self::pending::{CONTRACT, KEPT, OBSERVER, PARAMS, READS, REPORT, TRACKING};
+pub(crate) use self::pending::{CONTRACT, OBSERVER, PARAMS, READS, REPORT, TRACKING};
 pub(crate) use self::verify::wrong_key;
 pub use self::{
     decisions::{Decision, Member},

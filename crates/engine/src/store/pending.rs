@@ -15,8 +15,6 @@ use crate::{
 
 /// Folder of `sweep` in a scratch folder.
 pub(crate) const CONTRACT: &str = ".sweep";
-/// Folder among the files of a record with the logs from which metrics can be taken again.
-pub(crate) const KEPT: &str = ".sweep";
 /// File in it that a program reports to.
 pub(crate) const REPORT: &str = "report.jsonl";
 /// File in it with the parameters of a program.

@@ -35,10 +35,10 @@ use sweep_job::{
     tasks::{Command, MetricsFrom, Shell, input_name},
 };
 
-use crate::{host::machine::OutOfMemory, run::killed, store::KEPT};
+use crate::{host::machine::OutOfMemory, run::killed};
 
-pub(crate) use self::again::measure_again;
 pub(super) use self::program::is_over;
+pub(crate) use self::{again::measure_again, kept::logs};
 use self::{
     contract::Contract,
     folder::Folder,
@@ -198,7 +198,7 @@ fn clean_up<'c>(command: &'c Command, place: &Place, folder: &Folder) -> Result<
     }
     // A log that cannot be kept is no reason to lose the result.
     let has_logs = place.is_private() && kept::keep(command, place.written(), &outputs).unwrap_or(false);
-    let stays: Vec<&str> = outputs.iter().copied().chain(has_logs.then_some(KEPT)).collect();
+    let stays: Vec<&str> = outputs.iter().copied().chain(has_logs.then_some(kept::KEPT)).collect();
     place.hand_over(&stays, folder).map_err(disk("the program's outputs cannot be kept"))?;
     folder.keep(&stays).map_err(disk("the job's folder cannot be cleaned up"))?;
     Ok(outputs)

@@ -8,7 +8,7 @@ use crate::{
 };
 
 /// True if this machine gives programs private views; says so where it does not.
-fn has_views() -> bool {
+pub(crate) fn has_views() -> bool {
     let place = tempfile::tempdir().unwrap();
     let refused = sweep_observer::View::check(&place.path().join("check")).err();
     if let Some(error) = &refused {

@@ -16,12 +16,13 @@ use sweep_job::{
 
 use self::{log::Log, origin::attributed};
 use super::{
+    kept::KEPT,
     program::Output,
     reads::{self, source_name},
     report::{REPORT, Series, State},
     words::{self, plain},
 };
-use crate::{batches::Again, record::Record, store::KEPT};
+use crate::{batches::Again, record::Record};
 
 /// The kind of a source in a program's output.
 const STDOUT: &str = "stdout";

@@ -4,6 +4,7 @@
 //! They are in the folder [`KEPT`] among the job's files. What is there is no artifact: no other job gets it.
 
 use std::{
+    collections::{BTreeMap, BTreeSet},
     ffi::OsString,
     io,
     os::unix::ffi::OsStringExt as _,
@@ -17,7 +18,9 @@ use sweep_job::{
 };
 
 use super::reads::is_event_file;
-use crate::store::KEPT;
+
+/// The folder of these files among those of a job.
+pub(super) const KEPT: &str = ".sweep";
 
 /// The largest file that nothing names, in bytes.
 const LARGEST: u64 = 1 << 20;
@@ -73,8 +76,34 @@ pub(super) fn keep(command: &Command, folder: &Path, outputs: &[&str]) -> io::Re
     Ok(any)
 }
 
+/// The logs among the files of a record that can be read as curves, by their kinds in `reads`.
+pub(crate) fn logs(files: &Path) -> BTreeMap<&'static str, BTreeSet<String>> {
+    let mut logs = BTreeMap::new();
+    add_logs(&files.join(KEPT), Path::new(""), &mut logs);
+    logs
+}
+
+/// Adds the logs below a folder of kept files. A folder that cannot be read has none.
+fn add_logs(kept: &Path, inner: &Path, logs: &mut BTreeMap<&'static str, BTreeSet<String>>) {
+    for entry in fs::read_dir(kept.join(inner)).into_iter().flatten().flatten() {
+        let path = inner.join(entry.file_name());
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            add_logs(kept, &path, logs);
+            continue;
+        }
+        let (kind, place) = match path.extension().and_then(|end| end.to_str()) {
+            _ if is_event_file(&path) => ("tensorboard", inner),
+            Some("csv" | "tsv") => ("csv", path.as_path()),
+            Some("jsonl" | "ndjson") => ("jsonl", path.as_path()),
+            _ => continue,
+        };
+        let place = if place.as_os_str().is_empty() { Path::new(".") } else { place };
+        logs.entry(kind).or_default().insert(place.to_string_lossy().into_owned());
+    }
+}
+
 /// The files and folders that `reads` and `metrics` name.
-fn named(command: &Command) -> Vec<PathBuf> {
+pub(super) fn named(command: &Command) -> Vec<PathBuf> {
     let sources = command.sources().filter(|(kind, _)| *kind != "stdout").map(|(_, place)| place);
     let file = command.metrics.as_ref().and_then(MetricsFrom::file).map(|file| file.0.as_str());
     sources.chain(file).map(PathBuf::from).collect()

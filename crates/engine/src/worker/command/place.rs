@@ -12,7 +12,7 @@ use fs_err as fs;
 use sweep_job::{Failure, FailureKind, Job, Report, tasks::Command};
 use sweep_observer::View;
 
-use super::{disk, folder::Folder};
+use super::{disk, folder::Folder, kept};
 use crate::store::{TRACKING, remove_if_there};
 
 /// Name of the folder of a view, beside what else is removed with the job.
@@ -35,7 +35,11 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// The place of a job's program. Says if its writes cannot be kept apart from the project.
+    /// The place of a job's program. Where this machine has no private views, the program runs in the project itself, and the
+    /// report says so.
+    ///
+    /// # Errors
+    /// There is no such folder, or files of the program cannot be told from those of other jobs, because there is no view.
     pub(super) fn open(command: &Command, job: &Job, report: &mut dyn Report) -> Result<Self, Failure> {
         let folder = job.dir.parent().unwrap_or(&job.dir).join(TRACKING).join(VIEW);
         let Some(project) = &command.project else {
@@ -58,6 +62,16 @@ impl Place {
             refused
         };
         let view = match REFUSED.get_or_init(check) {
+            Some(reason) if !command.outputs.is_empty() || !kept::named(command).is_empty() => {
+                return Err(Failure {
+                    kind: FailureKind::Input,
+                    message: format!(
+                        "this machine has no private views of folders ({reason}), so that files in `outputs`, `reads` and \
+                         `metrics` may be those of other jobs; list the files that the program needs in `inputs`, and remove \
+                         `project`"
+                    ),
+                });
+            }
             Some(reason) => {
                 report.note(&format!(
                     "the program runs in `{}` itself, and what it writes there stays: this machine has no private views of \
@@ -101,14 +115,14 @@ impl Place {
 
     /// Makes programs start here.
     pub(super) fn apply(&self, programs: &mut [process::Command]) {
-        for program in programs.iter_mut().filter(|_| self.view.is_some()) {
-            if let Some(view) = &self.view {
+        if let Some(view) = &self.view {
+            for program in programs {
                 view.apply(program);
             }
         }
     }
 
-    /// False if what the program writes to its folder is also in the folder of others: its writes are in the project itself.
+    /// True if the program writes to a folder of its own. False if it writes to the project itself.
     pub(super) fn is_private(&self) -> bool {
         !self.in_project || self.view.is_some()
     }
@@ -121,14 +135,13 @@ impl Place {
         Folder::open(&self.written)
     }
 
-    /// Moves `outputs` of the program to the job's folder, or copies them if the project itself has them.
+    /// Moves `outputs` of the program to the job's folder.
     pub(super) fn hand_over(&self, outputs: &[&str], folder: &Folder) -> io::Result<()> {
-        if !self.in_project {
-            return Ok(());
+        if self.in_project {
+            outputs.iter().try_for_each(|output| take(&self.written.join(output), &folder.path().join(output)))
+        } else {
+            Ok(())
         }
-        outputs
-            .iter()
-            .try_for_each(|output| take(&self.written.join(output), &folder.path().join(output), self.view.is_some()))
     }
 
     /// Removes what the program has written and what is not kept.
@@ -143,29 +156,15 @@ fn root(working: &Path, job: &Job) -> PathBuf {
     project.filter(|project| working.starts_with(project)).unwrap_or_else(|| working.to_owned())
 }
 
-/// Moves or copies an output. One that another one contains is there already.
-fn take(from: &Path, to: &Path, moves: bool) -> io::Result<()> {
+/// Moves an output, unless it is part of one that was moved before.
+fn take(from: &Path, to: &Path) -> io::Result<()> {
     if to.symlink_metadata().is_ok() {
         return Ok(());
     }
     if let Some(folder) = to.parent() {
         fs::create_dir_all(folder)?;
     }
-    if moves && from.symlink_metadata().is_ok() {
-        return fs::rename(from, to);
-    }
-    let kind = fs::symlink_metadata(from)?.file_type();
-    if kind.is_symlink() {
-        return fs::os::unix::fs::symlink(fs::read_link(from)?, to);
-    }
-    if kind.is_file() {
-        return fs::copy(from, to).map(drop);
-    }
-    fs::create_dir(to)?;
-    fs::read_dir(from)?.try_for_each(|entry| {
-        let entry = entry?;
-        take(&entry.path(), &to.join(entry.file_name()), false)
-    })
+    fs::rename(from, to)
 }
 
 /// Removes the marks of an overlay for files that the program has removed.
