@@ -24,7 +24,7 @@ pub(crate) struct Ended {
 }
 
 /// Longer than anything here may take, even on a machine that is busy with other things.
-const PATIENCE: Duration = Duration::from_mins(2);
+const PATIENCE: Duration = Duration::from_mins(5);
 
 impl Sandbox {
     /// An empty folder.
@@ -238,14 +238,17 @@ impl Running {
         let mut stderr = self.0.stderr.take().unwrap();
         let stdout = thread::spawn(move || read(&mut stdout));
         let stderr = thread::spawn(move || read(&mut stderr));
-        let mut code = None;
-        until("the program ends", || match self.0.try_wait().unwrap() {
-            Some(status) => {
-                code = status.code();
-                true
+        let begun = Instant::now();
+        let code = loop {
+            match self.0.try_wait().unwrap() {
+                Some(status) => break status.code(),
+                None if begun.elapsed() < PATIENCE => thread::sleep(Duration::from_millis(5)),
+                None => {
+                    let _ = self.0.kill();
+                    panic!("the program has not ended: {}{}", stdout.join().unwrap(), stderr.join().unwrap());
+                }
             }
-            None => false,
-        });
+        };
         Ended { code, stdout: stdout.join().unwrap(), stderr: stderr.join().unwrap() }
     }
 }
