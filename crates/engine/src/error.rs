@@ -62,6 +62,12 @@ pub enum Error {
         /// Near names, or those that exist.
         help: String,
     },
+    /// A script stands where a recipe is needed, and no study of it has run.
+    #[error(
+        "`{}` is a script, and no study of it has run: `sweep run {} --axis NAME=A,B` runs one, `sweep new {}` writes a recipe",
+        .0.display(), .0.display(), .0.display()
+    )]
+    NoStudy(PathBuf),
     /// A recipe is invalid.
     #[error("{name} is not a valid recipe")]
     Recipe {
@@ -299,6 +305,7 @@ impl Error {
             | Self::Bundle(BundleError::NothingDone)
             | Self::ForScripts
             | Self::OneScript(_)
+            | Self::NoStudy(_)
             | Self::Init(_)
             | Self::Copy(CopyError::Differs { .. })
             | Self::NoDestination

@@ -27,6 +27,8 @@ pub struct Outcome {
 
 /// The first word of the reason why a metric that diverged has no value.
 const DIVERGED: &str = "diverged";
+/// The words before the step from which on a metric is not finite.
+const SINCE: &str = " from step ";
 
 /// A measured number.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -66,9 +68,10 @@ impl Outcome {
         }
     }
 
-    /// Notes that a metric has no value because its newest one is not finite.
-    pub fn set_diverged(&mut self, name: &str) {
-        self.facts.insert(Self::absent(name), format!("{DIVERGED}: its newest value is not finite"));
+    /// Notes that a metric has no value because its newest one is not finite; `since` is the first step of those that are not.
+    pub fn set_diverged(&mut self, name: &str, since: Option<u64>) {
+        let since = since.map_or_else(String::new, |step| format!("{SINCE}{step}"));
+        self.facts.insert(Self::absent(name), format!("{DIVERGED}: its newest value is not finite{since}"));
     }
 
     /// The name of the fact with the reason why a metric has no value.
@@ -76,10 +79,11 @@ impl Outcome {
         format!("absent.{name}")
     }
 
-    /// The metrics that diverged, each with the reason in words.
-    pub fn diverged(&self) -> impl Iterator<Item = (&str, &str)> {
+    /// The metrics that diverged, each with the step from which on its values are not finite, where that is known.
+    pub fn diverged(&self) -> impl Iterator<Item = (&str, Option<u64>)> {
         let absent = self.facts.iter().filter_map(|(name, why)| Some((name.strip_prefix("absent.")?, why.as_str())));
-        absent.filter(|(_, why)| why.starts_with(DIVERGED))
+        let since = |why: &str| why.rsplit_once(SINCE).and_then(|(_, step)| step.parse().ok());
+        absent.filter(|(_, why)| why.starts_with(DIVERGED)).map(move |(name, why)| (name, since(why)))
     }
 
     /// The same outcome with every metric and every curve in the unit that its name says. Outcomes of earlier versions

@@ -41,6 +41,9 @@ pub struct Aggregates {
     /// True if the newest value was not finite. The others are those of the finite values.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub diverged: bool,
+    /// The first step of the newest values that are not finite. Records of earlier versions have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<u64>,
     /// The newest value with its step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last: Option<(u64, f64)>,
@@ -76,13 +79,14 @@ impl ReportedSource {
         self.series.contains_key(name) || self.finals.contains_key(name)
     }
 
-    /// The series and final values whose newest value is not finite, without those that have a value nevertheless.
-    pub fn diverged(&self, collect: &BTreeMap<String, Collect>) -> impl Iterator<Item = &String> {
+    /// The series and final values whose newest value is not finite, without those that have a value nevertheless. Each has the step
+    /// from which on it is not finite, where that is known.
+    pub fn diverged(&self, collect: &BTreeMap<String, Collect>) -> impl Iterator<Item = (&String, Option<u64>)> {
         let has_value = |name: &String| collect.get(name).is_some_and(|how| how.ignores_divergence());
         let series = self.series.iter().filter(move |(name, series)| series.diverged && !has_value(name));
         let series = series.filter(|(name, _)| !self.finals.contains_key(*name));
         let finals = self.finals.iter().filter(|(_, last)| last.is_none());
-        series.map(|(name, _)| name).chain(finals.map(|(name, _)| name))
+        series.map(|(name, series)| (name, series.since)).chain(finals.map(|(name, _)| (name, None)))
     }
 
     /// Adds the metrics: final values, and of every other series the value that `collect` names, the newest without.

@@ -11,7 +11,7 @@ use crate::{
     analysis::search,
     format::{clean, count},
     plan::{JobId, Plan, Study},
-    record::Key,
+    record::{Key, is_about_machine},
     run::{RunEvent, RunFolder},
     store::{Measured, Store},
 };
@@ -30,9 +30,19 @@ pub enum Absence {
     /// Its job has not run.
     NotRun,
     /// Its job is done, but did not measure the metric.
-    NotMeasured,
+    NotMeasured {
+        /// The metric.
+        metric: String,
+        /// The metrics that the job measured instead, in words.
+        instead: String,
+    },
     /// Its job is done, but the newest value of the metric is not finite.
-    Diverged,
+    Diverged {
+        /// The metric.
+        metric: String,
+        /// The first step of the values that are not finite, if it is known.
+        since: Option<u64>,
+    },
     /// Its job reports the metric in a unit of another kind, both in words.
     OtherUnit(String),
     /// The points of a comparison cannot be paired one to one.
@@ -51,6 +61,8 @@ pub enum Absence {
     Incomplete,
 }
 
+/// Maximum number of metrics that are listed instead of one that is missing.
+const MAX_NAMES: usize = 5;
 /// Number of runs that are searched, the latest first. Jobs in none of them count as not run.
 const MOST_RUNS: usize = 20;
 
@@ -118,6 +130,23 @@ impl Absence {
         Self::OtherUnit(format!("{}, others in {}", words(found), words(metric)))
     }
 
+    /// The absence of a metric from a result.
+    pub(super) fn of_metric(measured: &Measured, metric: &str) -> Self {
+        if let Some(since) = measured.diverged(metric) {
+            return Self::Diverged { metric: metric.to_owned(), since };
+        }
+        let names: Vec<&str> = measured.metrics.keys().map(String::as_str).collect();
+        let own: Vec<&str> = names.iter().copied().filter(|name| !is_about_machine(name)).collect();
+        let names = if own.is_empty() { names } else { own };
+        let more = names.len().saturating_sub(MAX_NAMES);
+        let mut listed: Vec<String> = names.iter().take(MAX_NAMES).map(|name| format!("`{}`", clean(name))).collect();
+        if more > 0 {
+            listed.push(format!("{more} more"));
+        }
+        let instead = if listed.is_empty() { "nothing".to_owned() } else { listed.join(", ") };
+        Self::NotMeasured { metric: metric.to_owned(), instead }
+    }
+
     /// True if the job has ended without a result and will have none unless it runs again.
     pub(super) fn is_final(&self) -> bool {
         matches!(
@@ -125,10 +154,19 @@ impl Absence {
             Self::Failed(_)
                 | Self::Blocked(_)
                 | Self::Stopped(_)
-                | Self::NotMeasured
-                | Self::Diverged
+                | Self::NotMeasured { .. }
+                | Self::Diverged { .. }
                 | Self::OtherUnit(_)
         )
+    }
+
+    /// The kind of the absence, and the metric that it is about, if it is about one.
+    fn kind(&self) -> (&'static str, &str) {
+        let metric = match self {
+            Self::NotMeasured { metric, .. } | Self::Diverged { metric, .. } => metric,
+            _ => "",
+        };
+        (self.word(), metric)
     }
 
     /// A short form for table cells.
@@ -139,8 +177,8 @@ impl Absence {
             Self::Stopped(_) => "stopped",
             Self::Running => "running",
             Self::NotRun => "not run",
-            Self::NotMeasured => "not measured",
-            Self::Diverged => "diverged",
+            Self::NotMeasured { .. } => "not measured",
+            Self::Diverged { .. } => "diverged",
             Self::OtherUnit(_) => "other unit",
             Self::Unpaired => "not paired",
             Self::OnePair | Self::Equal | Self::Incomplete => "undecided",
@@ -151,13 +189,23 @@ impl Absence {
     }
 }
 
+/// The first step from which on metrics are not finite, in words; nothing if no step is known.
+pub(super) fn since<'a>(absences: impl Iterator<Item = &'a Absence>) -> String {
+    let steps = absences.filter_map(|absence| if let Absence::Diverged { since, .. } = absence { *since } else { None });
+    let steps: BTreeSet<u64> = steps.collect();
+    match (steps.first(), steps.len()) {
+        (None, _) => String::new(),
+        (Some(step), 1) => format!(" from step {step}"),
+        (Some(step), _) => format!(" from step {step} or later"),
+    }
+}
+
 /// The footnotes of a table: one for each kind of absence, in the order of their first appearance.
 #[derive(Debug, Default)]
 pub(crate) struct Footnotes(Vec<Footnote>);
 
 #[derive(Debug)]
 struct Footnote {
-    word: &'static str,
     /// The first job with this kind of absence.
     first: Absence,
     /// Other reasons of other jobs.
@@ -193,10 +241,9 @@ impl Footnote {
 impl Footnotes {
     /// The letter of the footnote with the reason for a missing number.
     pub(crate) fn letter(&mut self, absence: &Absence, job: Option<JobId>) -> char {
-        let word = absence.word();
-        let known = self.0.iter().position(|note| note.word == word);
+        let known = self.0.iter().position(|note| note.first.kind() == absence.kind());
         let index = known.unwrap_or_else(|| {
-            self.0.push(Footnote { word, first: absence.clone(), others: BTreeSet::new(), jobs: BTreeMap::new() });
+            self.0.push(Footnote { first: absence.clone(), others: BTreeSet::new(), jobs: BTreeMap::new() });
             self.0.len() - 1
         });
         let note = &mut self.0[index];
@@ -224,10 +271,17 @@ impl Footnotes {
                 Absence::Stopped(reason) => format!("{jobs} not run: {}", note.stopped(reason, &more)),
                 Absence::Running => format!("{jobs} still running"),
                 Absence::NotRun => format!("{jobs} not run"),
-                Absence::NotMeasured => format!("not measured by {jobs}"),
-                Absence::Diverged => format!(
-                    "{jobs} diverged: the newest value is not finite; `metrics: {{ NAME: min-finite }}` in the step takes the finite ones"
-                ),
+                Absence::NotMeasured { metric, instead } => {
+                    format!("`{}` was not measured by {jobs}, which measured {instead}{more}", clean(metric))
+                }
+                Absence::Diverged { metric, .. } => {
+                    let metric = clean(metric);
+                    format!(
+                        "{jobs} diverged: `{metric}` is NaN or infinite{}; `metrics: {{ {metric}: min-finite }}` in the step takes the \
+                         finite values",
+                        since(note.jobs.values())
+                    )
+                }
                 Absence::OtherUnit(units) => {
                     format!("reported by {jobs} in {}{more}; declare the metric's `unit` under `metrics`", clean(units))
                 }

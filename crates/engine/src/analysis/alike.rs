@@ -85,8 +85,8 @@ pub(super) fn leave_out_equal(sides: &mut [&mut Side<'_>], apart: &[String], tra
 pub(super) fn seeds_without_effect(jobs: &BTreeSet<Key>) -> Option<String> {
     (!jobs.is_empty()).then(|| {
         format!(
-            "the seed has no effect: {} of different seeds measured bit by bit the same (times and memory aside), and equal \
-             ones count once",
+            "the seed has no effect: {} of different seeds have the same measurements, bit by bit (times and memory aside), and count \
+             once",
             count(jobs.len(), "job")
         )
     })
@@ -117,7 +117,8 @@ pub(super) fn values_without_effect(
             let named = labels[..labels.len() - more].join("; ");
             let more = if more > 0 { format!(" and {more} more") } else { String::new() };
             format!(
-                "{named}{more} measured bit by bit the same (times and memory aside), as if what distinguishes them had no effect"
+                "{named}{more} have the same measurements, bit by bit (times and memory aside): check that the program uses the value \
+                 that distinguishes them"
             )
         })
         .collect()

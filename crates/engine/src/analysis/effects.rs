@@ -238,8 +238,7 @@ impl<'a> Experiment<'a> {
                 Some(value) => return Ok(value),
                 None => Absence::other_unit(found.unit, traits.unit),
             },
-            Some(_) if row.measured.is_some_and(|measured| measured.has_diverged(metric)) => Absence::Diverged,
-            Some(_) => Absence::NotMeasured,
+            Some(_) => row.measured.map_or(Absence::NotRun, |measured| Absence::of_metric(measured, metric)),
             None => self.absences.get(&row.job).cloned().unwrap_or(Absence::NotRun),
         };
         Err((absence, row.job))

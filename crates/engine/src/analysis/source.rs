@@ -113,8 +113,7 @@ impl<'a> Source<'a> {
 
     fn absence(&self, job: JobId, metric: &str) -> Absence {
         match self.measured.get(&job) {
-            Some(measured) if measured.has_diverged(metric) => Absence::Diverged,
-            Some(_) => Absence::NotMeasured,
+            Some(measured) => Absence::of_metric(measured, metric),
             None => self.absences.get(&job).cloned().unwrap_or(Absence::NotRun),
         }
     }

@@ -9,7 +9,7 @@ use std::{
 use super::ChangeArgs;
 use crate::{
     error::Error,
-    recipe::{RecipeError, nearest},
+    recipe::{RecipeError, near_file, nearest},
 };
 
 /// Folders below the current one are searched this deep.
@@ -88,6 +88,9 @@ pub(super) fn explained(error: RecipeError, name: String, changes: &ChangeArgs, 
 
 fn remedy(path: &Path, changes: &ChangeArgs, results: &Path) -> String {
     let text = path.to_string_lossy();
+    if path.extension().is_some_and(|end| end == "py") {
+        return near_file(Path::new(""), &text);
+    }
     if text.contains('=') && !is_yaml(path) {
         return format!("to change a param, write `--set {text}`; to change an axis, `--axis {text}`");
     }

@@ -30,7 +30,7 @@ use crate::{
     },
     charts::Empty,
     error::{Error, Exit},
-    format::{clean, count, duration},
+    format::{clean, count, duration, shortened},
     plan::{Job, JobId, ListId, Numbering, Plan, Study},
     query::explain::Explainer,
     recipe::{Executor, Recipe},
@@ -332,7 +332,10 @@ impl<'a> View<'a> {
     pub(in crate::cli) fn common_reasons(&self, jobs: &[JobId]) -> String {
         const LOOKED_AT: usize = 100;
         const SHOWN: usize = 3;
-        let reasons: BTreeSet<String> = jobs.iter().take(LOOKED_AT).map(|id| self.why(*id)).collect();
+        // In characters: command lines and lists are as long as their authors write them.
+        const MAX_REASON: usize = 160;
+        let reason = |id: &JobId| shortened(&self.why(*id), MAX_REASON);
+        let reasons: BTreeSet<String> = jobs.iter().take(LOOKED_AT).map(reason).collect();
         let others = reasons.len().saturating_sub(SHOWN);
         let more = (others > 0).then(|| format!("and {}: `--why` lists them", count(others, "more reason")));
         match reasons.len() {

@@ -193,6 +193,15 @@ fn chosen(counts: BTreeMap<String, usize>, max: usize) -> Vec<String> {
     names.into_iter().map(|(name, _)| name).take(max).collect()
 }
 
+/// The recipe that `path` names; for a script, that of the study that `sweep run` has made of it.
+pub(super) fn recipe_of(results: &Path, path: &Path) -> Result<PathBuf, Error> {
+    if !path.is_file() || !is_script(path) {
+        return Ok(path.to_owned());
+    }
+    let study = results.join(FOLDER).join(format!("{}.yaml", recipes::name(path)?));
+    if study.is_file() { Ok(study) } else { Err(Error::NoStudy(path.to_owned())) }
+}
+
 /// True for a file that is no recipe: a Python script, or an executable file.
 fn is_script(path: &Path) -> bool {
     let is_recipe = path.extension().is_some_and(|end| end == "yaml" || end == "yml" || end == "json");

@@ -18,7 +18,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::format::clean;
+use crate::{format::clean, recipe::near_file};
 
 pub use self::{
     command::command,
@@ -62,6 +62,14 @@ pub struct Wish {
 /// Reason why no recipe was written.
 #[derive(Debug, thiserror::Error)]
 pub enum InitError {
+    /// There is no such script.
+    #[error("there is no script `{}`: {help}", .path.display())]
+    NoScript {
+        /// The file.
+        path: PathBuf,
+        /// A similar file, or the folder.
+        help: String,
+    },
     /// The script cannot be read.
     #[error("cannot read the script {}: {source}", .path.display())]
     Read {
@@ -171,7 +179,12 @@ pub fn name(script: &Path) -> Result<String, InitError> {
 
 /// True for a Python script; an error for a file that is neither that nor a program.
 pub fn is_python(script: &Path) -> Result<bool, InitError> {
-    let unreadable = |source| InitError::Read { path: script.to_owned(), source };
+    let unreadable = |source: io::Error| match source.kind() {
+        io::ErrorKind::NotFound => {
+            InitError::NoScript { path: script.to_owned(), help: near_file(Path::new(""), &script.to_string_lossy()) }
+        }
+        _ => InitError::Read { path: script.to_owned(), source },
+    };
     let metadata = fs_err::metadata(script).map_err(unreadable)?;
     if !metadata.is_file() {
         return Err(unreadable(io::Error::other("it is not a file")));

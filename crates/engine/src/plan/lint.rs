@@ -1,17 +1,18 @@
 //! Warnings: values that are valid in a recipe but possibly unintended.
 
 mod absent;
+mod scripts;
 mod unread;
 
 use std::path::Path;
 
 use sweep_job::{
     ParamError, ParamType as _, Part, Value,
-    tasks::{Pattern, Texts, Tracks},
+    tasks::{Pattern, Texts},
 };
 
-pub(super) use self::{absent::absent, unread::unread};
-use super::{Label, Point};
+pub(super) use self::{absent::absent, scripts::scripts, unread::unread};
+use super::Label;
 use crate::format::is_secret;
 use crate::recipe::{Collector, Names, Problem, Recipe, Scope, Span, Spanned, Statement, Step, TableKind, Template};
 
@@ -20,11 +21,6 @@ pub(super) const COMMAND: &str = "command";
 /// Characters with a meaning in a shell. Blanks are omitted: several words may be intended.
 const SPECIAL: &[char] =
     &['$', '`', '"', '\'', '\\', ';', '&', '|', '<', '>', '(', ')', '*', '?', '[', ']', '{', '}', '~', '#', '!', '\n'];
-/// Programs that run scripts, without the number of a version.
-const INTERPRETERS: &[&str] =
-    &["Rscript", "bash", "dash", "julia", "lua", "node", "perl", "pypy", "python", "ruby", "sh", "zsh"];
-/// Extensions of the names of scripts.
-const SCRIPTS: &[&str] = &["R", "jl", "js", "lua", "pl", "py", "rb", "sh"];
 
 /// Checks one point of a step.
 pub(super) fn point(recipe: &Recipe, step: &Step, matrix: &Names, label: &Label, problems: &mut Collector) {
@@ -33,6 +29,7 @@ pub(super) fn point(recipe: &Recipe, step: &Step, matrix: &Names, label: &Label,
     }
     for (param, template) in &step.with {
         match param.value.as_str() {
+            "argv" => variables(recipe, template, matrix, problems),
             "run" => script(recipe, template, matrix, label, problems),
             "env" | "params" => secrets(recipe, template, matrix, problems),
             "reads" => patterns(recipe, template, matrix, problems),
@@ -61,6 +58,30 @@ fn script(recipe: &Recipe, template: &Template, matrix: &Names, label: &Label, p
             "pass it through the environment: `env: {{ {variable}: \"${{{{ {scope}.{name} }}}}\" }}`, and write `\"${variable}\"` in the script"
         );
         problems.warn(&recipe.sources, reference.span, message, help);
+    }
+}
+
+/// Warns about arguments that only a shell would replace.
+fn variables(recipe: &Recipe, template: &Template, matrix: &Names, problems: &mut Collector) {
+    let Some(Value::List(items)) = template.resolve(&recipe.params, matrix).map(|value| value.value) else { return };
+    let words: Vec<&str> = items.iter().filter_map(Value::as_text).collect();
+    // `sh -c`, and scripts of awk and others, have a `$` of their own.
+    if words.iter().any(|word| ["-c", "-e", "-lc"].contains(word)) {
+        return;
+    }
+    for (index, word) in items.iter().enumerate().filter_map(|(index, item)| Some((index, item.as_text()?))) {
+        let value = word.split_once('=').map_or(word, |(_, value)| value);
+        let name = value.strip_prefix('$').map(|rest| rest.trim_start_matches('{'));
+        let name = name.map(|rest| rest.split(|char: char| !char.is_ascii_alphanumeric() && char != '_').next().unwrap_or(rest));
+        let is_variable = name.is_some_and(|name| {
+            name.len() > 1 && name.chars().all(|char| char.is_ascii_uppercase() || char.is_ascii_digit() || char == '_')
+        });
+        if !is_variable && !value.starts_with("~/") {
+            continue;
+        }
+        let span = template.part(&Part::Item(index)).unwrap_or(template).span;
+        let message = format!("the program gets `{word}` as it is: no shell reads `argv`");
+        problems.warn(&recipe.sources, span, message, "write the value, or the whole command line as `run:`, which a shell reads");
     }
 }
 
@@ -102,60 +123,6 @@ pub(super) fn results_in_input(recipe: &Recipe, place: Span, input: &Path, resul
     let message = format!("the input `{input}` contains the results folder `{results}`, which is not part of it");
     let help = "a program that reads results gets them from the jobs that it needs: `${{ needs.STEP.artifacts.NAME }}`";
     problems.warn(&recipe.sources, place, message, help);
-}
-
-/// Warns about scripts of a program whose content is not part of the key, at one point of a step.
-pub(super) fn scripts(recipe: &Recipe, step: &Step, point: &Point, problems: &mut Collector) {
-    if step.task.name != COMMAND {
-        return;
-    }
-    let matrix: Names = point.values.iter().cloned().collect();
-    let template = |name: &str| step.with.iter().find(|(param, _)| param.value == name).map(|(_, template)| template);
-    // With a result of another job, the names are not known yet.
-    let list = |name: &str| match template(name) {
-        Some(template) => match template.resolve(&recipe.params, &matrix)?.value {
-            Value::List(items) => Some(items),
-            one => Some(vec![one]),
-        },
-        None => Some(Vec::new()),
-    };
-    let (Some(argv), Some(inputs)) = (list("argv"), list("inputs")) else { return };
-    let declared: Vec<&str> = inputs.iter().filter_map(Value::as_text).collect();
-    let names: Vec<&str> = declared.iter().filter_map(|input| Path::new(input).file_name()?.to_str()).collect();
-    let folder = recipe.sources.folder(step.name.span.source);
-    let tracks = template("tracks").and_then(|tracks| tracks.resolve(&recipe.params, &matrix));
-    let tracks = tracks.and_then(|tracks| tracks.value.as_text().map(str::to_owned));
-    let is_tracked = tracks.is_none_or(|word| word == Tracks::Code.word());
-    let mut words: Vec<(&str, Span)> = Vec::new();
-    if let Some(template) = template("argv") {
-        let span = |index| template.part(&Part::Item(index)).unwrap_or(template).span;
-        words.extend(argv.iter().enumerate().filter_map(|(index, item)| Some((item.as_text()?, span(index)))));
-    }
-    let script = template("run").and_then(|run| Some((run.resolve(&recipe.params, &matrix)?.value, run.span)));
-    if let Some((Value::Text(text), span)) = &script {
-        words.extend(started(text).into_iter().map(|word| (word, *span)));
-    }
-    for (path, span) in words {
-        if !Path::new(path).extension().and_then(|end| end.to_str()).is_some_and(|end| SCRIPTS.contains(&end)) {
-            continue;
-        }
-        let is_declared = path.split('/').find(|part| *part != ".").is_some_and(|first| names.contains(&first))
-            || declared.iter().any(|input| Path::new(path).starts_with(folder.join(input)));
-        if is_declared || !folder.join(path).is_file() {
-            continue;
-        }
-        let absolute = Path::new(path).is_absolute();
-        if absolute && is_tracked {
-            continue;
-        }
-        let name = &step.name.value;
-        let message = if absolute {
-            format!("`{name}` runs `{path}`, but a change of this file does not run the job again")
-        } else {
-            format!("`{name}` runs `{path}`, which is not in the job's folder")
-        };
-        problems.warn(&recipe.sources, span, message, format!("add `{path}` to `inputs`"));
-    }
 }
 
 /// Checks a recipe's params.
@@ -292,18 +259,6 @@ fn judged(recipe: &Recipe) -> Vec<Judged<'_>> {
     found
 }
 
-/// The files that the commands of a shell script start: their first words, or what an interpreter gets.
-fn started(script: &str) -> Vec<&str> {
-    fn file(command: &str) -> Option<&str> {
-        let mut words = command.split_whitespace().map(|word| word.trim_matches(['\'', '"']));
-        let first = words.find(|word| !word.contains('='))?;
-        let name = first.rsplit('/').next().unwrap_or(first);
-        let stem = name.trim_end_matches(|char: char| char.is_ascii_digit() || char == '.');
-        if INTERPRETERS.contains(&stem) { words.find(|word| !word.starts_with('-')) } else { Some(first) }
-    }
-    script.split(['\n', ';', '&', '|', '(', ')']).filter_map(file).collect()
-}
-
 /// Remedy for a value of the wrong type: several jobs, a number in quotes, a command line.
 pub(super) fn remedy(param: &str, value: &Value, error: &ParamError) -> Option<String> {
     let ParamError::Type { expected, .. } = error else { return None };
@@ -328,16 +283,4 @@ fn is_written_out(value: &Value) -> bool {
     value
         .as_text()
         .is_some_and(|text| !text.is_empty() && text.parse::<f64>().is_err() && !["true", "false"].contains(&text))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_shell_starts_first_words_and_what_interpreters_get() {
-        let script =
-            "A=1 python3.11 -u 'train.py' --lr 1 > log.sh\n./tool.sh x.py | sh -e run.sh; echo a.py && perl p.pl";
-        assert_eq!(started(script), ["train.py", "./tool.sh", "run.sh", "echo", "p.pl"]);
-    }
 }

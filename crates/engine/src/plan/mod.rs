@@ -30,7 +30,7 @@ mod values;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::Arc,
 };
 
@@ -404,6 +404,23 @@ impl Plan {
         let names = sweep_job::tasks::inherited(&self.job(id).values);
         let place = if names.is_empty() { None } else { self.place(id, "env") };
         (names, place)
+    }
+
+    /// A relative path in quotes in the message of a program that runs in a folder of its own, if the recipe's folder has it.
+    pub(crate) fn left_behind<'m>(&self, id: JobId, message: &'m str) -> Option<&'m str> {
+        let job = self.job(id);
+        if job.identity.task != lint::COMMAND || job.values.get("project").is_some_and(|value| value.as_text().is_some()) {
+            return None;
+        }
+        let Origin { study, step, .. } = self.origins[id.index()];
+        let recipe = &self.studies[study].recipe;
+        let folder = recipe.sources.folder(recipe.steps[step].name.span.source);
+        let quoted = message.split(['\'', '"', '`', '\u{2018}', '\u{2019}']).skip(1).step_by(2);
+        let is_there = |path: &&str| {
+            let path = Path::new(path);
+            path.is_relative() && path.components().next().is_some() && folder.join(path).exists()
+        };
+        quoted.filter(|path| !path.is_empty()).find(is_there)
     }
 
     /// The names of the recipes, as a title.

@@ -9,7 +9,7 @@ use sweep_job::{
 
 use super::{JobId, Point, build::Builder, join::Group, lint, room::weight_of};
 use crate::recipe::{
-    GpuCount, LONGEST, Names, Problem, Reference, Scope, Span, Spanned, Step, Template, suggest, too_long,
+    Axis, AxisValues, Dimension, GpuCount, LONGEST, Names, Problem, Reference, Scope, Span, Spanned, Step, Template, suggest, too_long,
 };
 use crate::record::{self, Deferred, Product};
 
@@ -90,6 +90,10 @@ impl Builder<'_> {
         if !ok {
             return None;
         }
+        // An unknown parameter has been reported; it may be the one that would complete the others.
+        if step.with.iter().any(|(name, _)| step.task.param(&name.value).is_none()) {
+            return None;
+        }
         for conflict in step.task.conflicts(&record::preview(&values)) {
             let place = |name: &&str| places.iter().find(|(param, _)| param.name == *name).map(|(_, place)| *place);
             let span = conflict.params.iter().find_map(place).unwrap_or(step.name.span);
@@ -104,8 +108,14 @@ impl Builder<'_> {
     /// Reports an expression within a text or a list whose axis a point lacks.
     fn no_axis(&mut self, step: &Step, point: &Point, reference: &Reference) {
         let name = &reference.name;
-        if !step.axes().contains(&name.as_str()) {
-            // An unknown axis has been reported.
+        let has_values = |axis: &Axis| !matches!(&axis.values, AxisValues::List(values) if values.is_empty());
+        let is_mistaken = |dimension: &Dimension| match dimension {
+            Dimension::Axis(axis) => axis.name.value == *name && !has_values(axis),
+            Dimension::Zip(axes) => axes.iter().any(|axis| axis.name.value == *name && !has_values(axis)),
+            _ => false,
+        };
+        if !step.axes().contains(&name.as_str()) || step.matrix.dimensions.iter().any(is_mistaken) {
+            // An unknown axis, or one without values, has been reported.
             return;
         }
         let message =

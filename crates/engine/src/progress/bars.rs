@@ -11,6 +11,7 @@ use super::{
     added::Added,
     failed, headline, name,
     pace::{Pace, Quiet},
+    repeats::Repeats,
     retrying,
     screen::Shown,
     stopping,
@@ -40,6 +41,7 @@ pub struct Bars {
     /// As long as there are bars.
     shown: Option<Shown>,
     added: Added,
+    repeats: Repeats,
 }
 
 #[derive(Debug)]
@@ -94,6 +96,7 @@ impl Bars {
             quiet: None,
             shown: None,
             added: Added::default(),
+            repeats: Repeats::default(),
         }
     }
 
@@ -310,7 +313,10 @@ impl Observer for Bars {
                 }
             }
             RunEvent::Note { job, text } => {
-                self.print(&format!("  {} {}  {}", self.styled("!", dim), self.padded(plan, *job), clean(text)));
+                let text = clean(text);
+                if self.repeats.is_new(&text) {
+                    self.print(&format!("  {} {}  {text}", self.styled("!", dim), self.padded(plan, *job)));
+                }
             }
             RunEvent::Storing { job } => {
                 if let Some(job) = self.jobs.get(job) {
@@ -331,10 +337,11 @@ impl Observer for Bars {
             RunEvent::Failed { job, seconds, failure, log, .. } => {
                 self.failed += 1;
                 let took = duration(*seconds);
+                let message = self.repeats.failure(&clean(&failure.message), &name(plan.job(JobId::new(*job))));
                 let log = log.as_ref().map(|_| format!("sweep logs {}", plan.job(JobId::new(*job)).key.short()));
-                let mut rest = format!("{took:>8}  {}", failed(failure, log.clone()));
+                let mut rest = format!("{took:>8}  {}", failed(&message, log.clone()));
                 if rest.chars().count() > self.room() {
-                    rest = format!("{took:>8}  {}", failed(failure, None));
+                    rest = format!("{took:>8}  {message}");
                     self.log = self.log.take().or(log);
                 }
                 self.ended("✗", red, plan, *job, &rest);
@@ -355,6 +362,9 @@ impl Observer for Bars {
                 self.whole.finish_and_clear();
                 if let Some(log) = self.log.take() {
                     self.print(&format!("  {} the first failed job: {log}", self.styled("!", dim)));
+                }
+                for note in self.repeats.repeated_notes() {
+                    self.print(&format!("  {} {note}", self.styled("!", dim)));
                 }
                 self.print(&super::summary(summary));
                 (self.quiet, self.shown) = (None, None);

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{added::Added, failed, headline, name, pace::Pace, retrying, stopping};
+use super::{added::Added, failed, headline, name, pace::Pace, repeats::Repeats, retrying, stopping};
 use crate::{
     format::{clean, count, duration, latest, speeds, steps},
     plan::{JobId, Plan},
@@ -29,13 +29,15 @@ pub struct Lines<W> {
     /// Time of the last line about the progress of the whole run.
     counted: Instant,
     added: Added,
+    repeats: Repeats,
 }
 
 impl<W: Write> Lines<W> {
     /// Writes to `out`, with what knows how long the rest takes.
     pub fn new(out: W, pace: estimate::Pace) -> Self {
         let (said, pace) = (BTreeMap::new(), Pace::new(pace));
-        Self { out, ended: 0, total: 0, said, pace, counted: Instant::now(), added: Added::default() }
+        let (added, repeats) = (Added::default(), Repeats::default());
+        Self { out, ended: 0, total: 0, said, pace, counted: Instant::now(), added, repeats }
     }
 
     /// Says from time to time how far the whole is.
@@ -104,8 +106,10 @@ impl<W: Write> Observer for Lines<W> {
                 }
             }
             RunEvent::Note { job, text } => {
-                let name = name(plan.job(JobId::new(*job)));
-                self.line(&format!("note: {name}: {}", clean(text)));
+                let text = clean(text);
+                if self.repeats.is_new(&text) {
+                    self.line(&format!("note: {}: {text}", name(plan.job(JobId::new(*job)))));
+                }
             }
             RunEvent::Decided { text, .. } => self.line(&format!("decided: {}", clean(text))),
             RunEvent::Notice { text, warning } => {
@@ -122,11 +126,9 @@ impl<W: Write> Observer for Lines<W> {
                 self.line(&format!("retry: {name}: {}", retrying(failure, (*attempt, *attempts), *wait, *alone)));
             }
             RunEvent::Failed { job, seconds, failure, log, tolerated } => {
-                let rest = format!(
-                    "{}  {}",
-                    duration(*seconds),
-                    failed(failure, log.as_ref().map(|log| log.display().to_string()))
-                );
+                let message = self.repeats.failure(&clean(&failure.message), &name(plan.job(JobId::new(*job))));
+                let log = log.as_ref().map(|log| log.display().to_string());
+                let rest = format!("{}  {}", duration(*seconds), failed(&message, log));
                 self.ended(if *tolerated { "failed (allowed)" } else { "FAILED" }, plan, *job, &rest);
             }
             RunEvent::Stopped { job, seconds, how } => {
@@ -144,7 +146,12 @@ impl<W: Write> Observer for Lines<W> {
             | RunEvent::Storing { .. }
             | RunEvent::Skipped { because: None, .. } => {}
             RunEvent::Stopping { ending, running, deadline } => self.line(&stopping(*ending, *running, *deadline)),
-            RunEvent::Ended(summary) => self.line(&super::summary(summary)),
+            RunEvent::Ended(summary) => {
+                for note in self.repeats.repeated_notes() {
+                    self.line(&format!("note: {note}"));
+                }
+                self.line(&super::summary(summary));
+            }
         }
     }
 }

@@ -4,6 +4,7 @@ mod added;
 mod bars;
 mod lines;
 mod pace;
+mod repeats;
 mod screen;
 mod state;
 
@@ -55,10 +56,10 @@ fn after(unit: Unit) -> String {
     if unit.symbol().is_empty() { String::new() } else { format!(" {unit}") }
 }
 
-/// Expected end, as printed last.
-fn failed(failure: &Failure, log: Option<String>) -> String {
+/// The message of a failure, with the place of its log.
+fn failed(message: &str, log: Option<String>) -> String {
     let log = log.map_or_else(String::new, |log| format!("  log: {}", clean(&log)));
-    format!("{}{log}", clean(&failure.message))
+    format!("{message}{log}")
 }
 
 /// Message after a request to stop.

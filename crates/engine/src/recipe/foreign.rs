@@ -98,6 +98,28 @@ pub(super) fn key(what: &str, key: &str) -> Option<&'static str> {
     KEYS.iter().find(|(mapping, keys, _)| *mapping == what && keys.contains(&key)).map(|(.., instead)| *instead)
 }
 
+/// The parameter of a task that a word of other tools stands for.
+pub(super) fn parameter(task: &str, word: &str) -> Option<&'static str> {
+    if task != "command" {
+        return None;
+    }
+    Some(match word {
+        "command" | "cmd" | "script" | "program" | "exec" | "entrypoint" | "shell_command" => {
+            "write `run: \"python train.py\"` for a shell command, or `argv: [python, train.py]` for a program with its arguments"
+        }
+        "args" | "arguments" | "kwargs" | "config" | "parameters" | "hyperparameters" => {
+            "write `params: { lr: 0.1 }`, and `\"${{ flags }}\"` in `argv` where the program takes them"
+        }
+        "environment" | "variables" => "write `env: { NAME: value }`",
+        "cwd" | "workdir" | "working_dir" | "working-directory" | "dir" => {
+            "write `project: FOLDER` for the folder that the program runs in"
+        }
+        "files" | "deps" | "dependencies" | "data" => "write `inputs: [PATH]`",
+        "outs" | "artifacts" | "output" => "write `outputs: [PATH]`",
+        _ => return None,
+    })
+}
+
 /// Help on running a program, for an author whose word for it is no task; `uses` is that word.
 pub(super) fn task(uses: &str) -> String {
     let mut words: Vec<&str> = uses.split_whitespace().collect();
@@ -159,6 +181,15 @@ pub(super) fn references(text: &str) -> Vec<ForeignReference<'_>> {
         }
     }
     found
+}
+
+/// A text that is nothing but `params.x` or `matrix.x`.
+pub(super) fn bare(text: &str) -> Option<ForeignReference<'_>> {
+    ["params", "matrix"].into_iter().find_map(|scope| {
+        let name = text.strip_prefix(scope)?.strip_prefix('.')?;
+        let is_name = !name.is_empty() && name.chars().all(|char| char.is_ascii_alphanumeric() || "_-".contains(char));
+        is_name.then_some(ForeignReference { start: 0, len: text.len(), scope, name })
+    })
 }
 
 #[cfg(test)]

@@ -47,6 +47,7 @@ pub use self::{
 };
 pub(crate) use self::{
     matrix::reads_alike,
+    problem::near_file,
     reports::register,
     template::{LONGEST, too_long},
 };

@@ -315,7 +315,11 @@ fn syntax_problem(sources: &Sources, source: u16, error: &serde_saphyr::Error, p
     let number = text.get(..line_start).map_or(1, |before| before.matches('\n').count() + 1);
     let message = if message == TAB { format!("line {number} is indented with a tab") } else { message };
     let quotes = "inside `{ … }` and `[ … ]`, YAML wants quotes around an expression: \"${{ … }}\"";
-    let help = if flow_expression(line) { Some(quotes.to_owned()) } else { own_help.map(str::to_owned) };
+    let help = if flow_expression(line) {
+        Some(quotes.to_owned())
+    } else {
+        own_help.map(str::to_owned).or_else(|| in_line(&message, line, &text[span.start as usize..]))
+    };
     problems.push(span, Problem::new(sources, span, message, "here").maybe_help(help));
 }
 
@@ -346,6 +350,27 @@ fn in_our_words(message: &str) -> (String, Option<&'static str>) {
     } else {
         (message.to_owned(), None)
     }
+}
+
+/// Help for a mistake that the text of its line explains; `rest` is the text from the mistake on.
+fn in_line(message: &str, line: &str, rest: &str) -> Option<String> {
+    if message.contains("mapping values are not allowed") {
+        let (key, value) = line.trim().trim_start_matches("- ").split_once(": ")?;
+        let is_plain = !value.starts_with(['"', '\'', '{', '[', '&', '*', '|', '>']);
+        return Some(if is_plain && value.contains(':') {
+            format!("a text that contains `: ` needs quotes: `{key}: \"{}\"`", value.trim_end().replace('"', "\\\""))
+        } else {
+            "compare the indentation of this line with the lines above it".to_owned()
+        });
+    }
+    if message.contains("did not find expected ','") {
+        let word: String = rest.trim_start().chars().take_while(|char| !char.is_whitespace() && *char != ':').collect();
+        return Some(match rest.lines().next().map(str::trim) {
+            None | Some("") => "close the `{` or the `[`".to_owned(),
+            Some(_) => format!("write a `,` before `{word}`, or close the `{{` or the `[` before it"),
+        });
+    }
+    None
 }
 
 /// True if a line has an unquoted `${{` inside a flow mapping or list.

@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeMap, HashSet},
     fmt,
+    path::Path,
 };
 
 use miette::{Diagnostic, GraphicalReportHandler, GraphicalTheme, LabeledSpan, Severity, SourceCode, ThemeStyles};
@@ -233,6 +234,19 @@ pub fn suggest<'a>(word: &str, what: &str, allowed: impl IntoIterator<Item = &'a
         Some(candidate) => format!("did you mean `{candidate}`? {what}: {}", list(&allowed)),
         None => format!("{what}: {}", list(&allowed)),
     })
+}
+
+/// Help on a file that does not exist: the name of a similar one in its folder, else that folder.
+pub(crate) fn near_file(base: &Path, path: &str) -> String {
+    let file = base.join(path);
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let entries = fs_err::read_dir(folder).into_iter().flatten().flatten();
+    let names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    let (inner, wanted) = path.rsplit_once('/').map_or(("", path), |(_, name)| path.split_at(path.len() - name.len()));
+    match nearest(wanted, names.iter().map(String::as_str)) {
+        Some(near) => format!("did you mean `{inner}{near}`?"),
+        None => format!("it was looked for in `{}`", std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned()).display()),
+    }
 }
 
 /// The allowed word of which an unknown one is a misspelling.

@@ -1,6 +1,6 @@
 //! Remarks on a result that decisions about it need: what has diverged, and a digest by which equal results are recognized.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use sweep_job::{Outcome, Precision, Task, TaskInfo, Unit};
@@ -8,9 +8,9 @@ use sweep_job::{Outcome, Precision, Task, TaskInfo, Unit};
 /// Remarks on a result.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Remarks {
-    /// The metrics without a value because their newest one is not finite.
-    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
-    pub diverged: BTreeSet<String>,
+    /// The metrics without a value because their newest one is not finite, each with the step from which on that is so.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub diverged: BTreeMap<String, Option<u64>>,
     /// Digest of all metrics and curves that do not depend on the machine; 0 if none of them is a measurement.
     pub digest: u64,
     /// Number of measured values in the digest. Counts and what a task declares as deterministic are none.
@@ -47,7 +47,7 @@ impl Remarks {
         let mut first = [0; 8];
         first.copy_from_slice(&hasher.finalize().as_bytes()[..8]);
         let digest = if values > 0 { u64::from_le_bytes(first).max(1) } else { 0 };
-        let diverged = outcome.diverged().map(|(name, _)| name.to_owned()).collect();
+        let diverged = outcome.diverged().map(|(name, since)| (name.to_owned(), since)).collect();
         Self { diverged, digest, values }
     }
 }

@@ -31,6 +31,7 @@ use super::{
     Control, Disposition, History, Observer, Options, RunEvent, Summary,
     attempt::{Attempt, Ending, GRACE, Unfinished},
     conditions::Surroundings,
+    failures::with_remedy,
     local::{IdleWorkers, Input},
     scheduler::{Action, Event, Reason, Scheduler},
     specs,
@@ -395,6 +396,7 @@ impl<'a, 'o> Run<'a, 'o> {
     }
 
     fn report_failure(&mut self, job: usize, seconds: f64, failure: Failure) {
+        let failure = with_remedy(self.plan, JobId::new(job), failure);
         let planned = self.plan.job(JobId::new(job));
         let tolerated = planned.policy.tolerated;
         self.lost.insert(job);

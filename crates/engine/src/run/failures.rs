@@ -7,8 +7,19 @@ use sweep_job::Failure;
 
 use crate::{
     host::replaced::{Outlives, Readers, replace},
+    plan::{JobId, Plan},
     record::Key,
 };
+
+/// The failure of a job, with a remedy if a file that its program did not find lies in the recipe's folder.
+pub(super) fn with_remedy(plan: &Plan, id: JobId, failure: Failure) -> Failure {
+    let Some(path) = plan.left_behind(id, &failure.message) else { return failure };
+    let message = format!(
+        "{}; `{path}` is in the recipe's folder: add it to `inputs`, or write `project: .`, which runs the program there as by hand",
+        failure.message
+    );
+    Failure { message, ..failure }
+}
 
 /// A folder with a file for each.
 #[derive(Debug, Clone)]

@@ -109,9 +109,10 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// True if the newest value of a metric was not finite, so that it has none.
-    pub fn has_diverged(&self, metric: &str) -> bool {
-        self.remarks.diverged.contains(metric) || self.remarks.diverged.contains(current_name(metric))
+    /// The first step of the values that are not finite, if it is known; `None` unless `metric` has no value for that reason.
+    pub fn diverged(&self, metric: &str) -> Option<Option<u64>> {
+        let diverged = &self.remarks.diverged;
+        diverged.get(metric).or_else(|| diverged.get(current_name(metric))).copied()
     }
 }
 

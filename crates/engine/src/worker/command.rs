@@ -154,7 +154,7 @@ fn attempt(
         step,
         total: [total, command.until].into_iter().flatten().min(),
     };
-    let failed = || (!facts.is_success).then(|| describe(command, &ended, OutOfMemory::now().since(memory)));
+    let failed = || (!facts.is_success).then(|| describe(command, place, &ended, OutOfMemory::now().since(memory)));
     if let Some(mut failure) = verdict::stopped(&facts).or_else(failed) {
         keeper.end();
         if let Some(hint) = tracking.and_then(Tracking::hint) {
@@ -216,9 +216,9 @@ fn reported(command: &Command, gathered: &Gathered, outcome: &mut Outcome, chann
         outcome.facts.remove(&Outcome::absent(&name));
         outcome.set_open(&name, value, unit);
     }
-    for name in gathered.diverged(collect) {
+    for (name, since) in gathered.diverged(collect) {
         outcome.metrics.remove(&name);
-        outcome.set_diverged(&name);
+        outcome.set_diverged(&name, since);
     }
     outcome.curves = gathered.curves().into_iter().map(|(name, curve)| (name.clone(), curve.named(&name))).collect();
 }
@@ -305,7 +305,7 @@ fn not_started(command: &Command, place: &Place, error: &io::Error) -> Failure {
     Failure { kind: FailureKind::Input, message }
 }
 
-fn describe(command: &Command, ended: &Ended, out_of_memory: Option<bool>) -> Failure {
+fn describe(command: &Command, place: &Place, ended: &Ended, out_of_memory: Option<bool>) -> Failure {
     let (kind, how) = describe_status(ended.status, out_of_memory);
     let rank = ended.rank.map_or_else(String::new, |rank| format!("rank {rank} of {}: ", command.processes()));
     let separator = if ended.complaint.is_empty() { "" } else { ": " };
@@ -317,7 +317,10 @@ fn describe(command: &Command, ended: &Ended, out_of_memory: Option<bool>) -> Fa
     } else {
         ""
     };
-    Failure { kind, message: format!("{rank}{how}{separator}{}{hint}", ended.complaint) }
+    // A file in the job's folder is named as the program names it, so that the same failure of many jobs reads the same.
+    let folder = format!("{}/", place.working().display());
+    let complaint = if place.is_project() { ended.complaint.clone() } else { ended.complaint.replace(&folder, "") };
+    Failure { kind, message: format!("{rank}{how}{separator}{complaint}{hint}") }
 }
 
 fn describe_status(status: ExitStatus, out_of_memory: Option<bool>) -> (FailureKind, String) {

@@ -46,13 +46,13 @@ fn a_run_that_diverged_is_marked_in_tables_and_claims() {
         let said = run(&sandbox);
         assert!(said.contains("loss diverged"), "{said}");
         let table = sandbox.read("results/reports/study/tables/losses.md");
-        assert!(table.contains("1 job diverged: the newest value is not finite"), "{how} {last}: {table}");
+        assert!(table.contains("1 job diverged: `loss` is NaN or infinite from step "), "{how} {last}: {table}");
         let csv = sandbox.read("results/reports/study/tables/losses.csv");
         assert!(csv.contains(",diverged\n"), "{csv}");
         assert!(sandbox.read("results/reports/study/index.html").contains("1 job diverged"));
         let (state, because) = claims(&sandbox).remove(0);
         assert_eq!(state, "undecided", "{because}");
-        assert!(because.contains("1 job diverged: the newest `loss` is not finite"), "{because}");
+        assert!(because.contains("1 job diverged: `loss` is NaN or infinite from step "), "{because}");
         let shown = sandbox.sweep(&["show", "train/seed=1"]).stdout;
         assert!(shown.contains("loss: diverged: its newest value is not finite"), "{shown}");
     }
@@ -92,11 +92,11 @@ fn jobs_of_different_seeds_with_equal_results_are_no_samples() {
     let sandbox = Sandbox::with(STUDY);
     run(&sandbox);
     let table = |name: &str| sandbox.read(&format!("results/reports/study/tables/{name}.md"));
-    let remark = "the seed has no effect: 6 jobs of different seeds measured bit by bit the same";
+    let remark = "the seed has no effect: 6 jobs of different seeds have the same measurements, bit by bit";
     assert!(table("deaf").contains(remark) && !table("deaf").contains('±'), "{}", table("deaf"));
     assert!(sandbox.read("results/reports/study/index.html").contains(remark));
     assert!(table("compared").contains("undecided: the seed has no effect"), "{}", table("compared"));
-    assert!(table("same").contains("a; b measured bit by bit the same"), "{}", table("same"));
+    assert!(table("same").contains("a; b have the same measurements, bit by bit"), "{}", table("same"));
     for text in [table("good"), table("same")] {
         assert!(!text.contains("the seed has no effect"), "{text}");
     }
@@ -109,7 +109,7 @@ fn jobs_of_different_seeds_with_equal_results_are_no_samples() {
         assert!(because.contains("the seed has no effect: "), "{because}");
         assert!(!because.contains("more seeds"), "more seeds would be as equal: {because}");
     }
-    assert!(claims[3].1.contains("the first side; the second measured bit by bit the same"), "{claims:?}");
+    assert!(claims[3].1.contains("the first side; the second have the same measurements, bit by bit"), "{claims:?}");
     assert_eq!(claims[4].0, "supported", "{claims:?}");
 }
 

@@ -7,7 +7,7 @@ use sweep_job::{Backend, Unit, Value};
 use super::{Lack, State, Verdict};
 use crate::{
     analysis::{
-        Absence,
+        Absence, absence,
         evidence::{Doubt, Evidence, Needed, Question, Side, Silence, Source},
         pairs::apart,
     },
@@ -201,17 +201,22 @@ fn spoken(silence: &Silence, metric: &str, sides: &[&Side<'_>]) -> String {
 /// The jobs without a result, in words.
 fn absent(metric: &str, sides: &[&Side<'_>]) -> String {
     let all = || sides.iter().flat_map(|side| &side.absent);
-    let of = |kind: &Absence| all().filter(|(why, ..)| why == kind).count();
-    let (unmeasured, diverged) = (of(&Absence::NotMeasured), of(&Absence::Diverged));
+    let unmeasured: Vec<&String> = all()
+        .filter_map(|(why, ..)| if let Absence::NotMeasured { instead, .. } = why { Some(instead) } else { None })
+        .collect();
+    let diverged: Vec<&Absence> =
+        all().map(|(why, ..)| why).filter(|why| matches!(why, Absence::Diverged { .. })).collect();
     let others = all().filter_map(|(why, ..)| if let Absence::OtherUnit(units) = why { Some(units) } else { None });
     let others: Vec<&String> = others.collect();
-    let rest = all().count() - unmeasured - diverged - others.len();
+    let rest = all().count() - unmeasured.len() - diverged.len() - others.len();
     let mut parts = Vec::new();
-    if unmeasured > 0 {
-        parts.push(format!("{} did not measure `{}`", count(unmeasured, "job"), clean(metric)));
+    if let Some(instead) = unmeasured.first() {
+        let jobs = count(unmeasured.len(), "job");
+        parts.push(format!("`{}` was not measured by {jobs}, which measured {instead}", clean(metric)));
     }
-    if diverged > 0 {
-        parts.push(format!("{} diverged: the newest `{}` is not finite", count(diverged, "job"), clean(metric)));
+    if !diverged.is_empty() {
+        let (jobs, since) = (count(diverged.len(), "job"), absence::since(diverged.into_iter()));
+        parts.push(format!("{jobs} diverged: `{}` is NaN or infinite{since}", clean(metric)));
     }
     if let Some(units) = others.first() {
         parts.push(format!("{} in {units}", count(others.len(), "job")));

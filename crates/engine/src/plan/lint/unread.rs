@@ -4,7 +4,10 @@ use std::path::{Path, PathBuf};
 
 use sweep_job::{Part, Value, tasks::FLAGS};
 
-use super::{COMMAND, SCRIPTS, started};
+use super::{
+    COMMAND,
+    scripts::{EXTENSIONS, started},
+};
 use crate::plan::Point;
 use crate::recipe::{Collector, Names, Recipe, Reference, Step, Template};
 
@@ -99,7 +102,7 @@ fn texts(value: &Value, found: &mut Vec<String>) {
 }
 
 fn is_script(path: &Path) -> bool {
-    path.extension().and_then(|end| end.to_str()).is_some_and(|end| SCRIPTS.contains(&end))
+    path.extension().and_then(|end| end.to_str()).is_some_and(|end| EXTENSIONS.contains(&end))
 }
 
 fn is_small(path: &Path) -> bool {

@@ -207,7 +207,13 @@ impl Lower<'_> {
             NodeKind::Map(_) => self.progression(name, node, params),
             NodeKind::Scalar(Value::Text(text)) if text.contains("${{") => self.axis_of(text, node.span, needed),
             NodeKind::Scalar(_) => {
-                let help = format!("write `{name}: [{}]` for an axis with one value", self.sources.slice(node.span));
+                let written = self.sources.slice(node.span);
+                let items: Vec<&str> = written.trim_matches(['"', '\'']).split(',').map(str::trim).collect();
+                let help = if items.len() > 1 {
+                    format!("write `{name}: [{}]`", items.join(", "))
+                } else {
+                    format!("write `{name}: [{written}]` for an axis with one value")
+                };
                 let message = format!("axis `{name}` must be a list, found {}", node.describe());
                 self.problem(node.span, message, "expected a list of values", help);
                 Some(AxisValues::List(Vec::new()))

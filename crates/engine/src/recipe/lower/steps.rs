@@ -276,11 +276,19 @@ impl Lower<'_> {
         for (key, template) in &step.with {
             let flags = step.task.name == "command" && key.value == "argv";
             let known = Known { axes: Some(&axes), needs: Some(needed), flags };
+            let mistakes = self.problems.len();
             check_references(template, params, known, self.sources, self.problems);
+            if self.problems.len() > mistakes {
+                // An axis that a mistaken expression names is not reported as unused, too.
+                let is_name = |char: char| char.is_ascii_alphanumeric() || char == '_' || char == '-';
+                let words = self.sources.slice(template.span).split(|char| !is_name(char));
+                self.meant.extend(words.map(|word| (step.name.span, word.to_owned())));
+            }
             if step.task.param(&key.value).is_none() {
                 let allowed = step.task.params().map(|param| param.name);
                 let what = format!("parameters of `{}`", step.task.name);
-                let help = suggest(&key.value, &what, allowed).unwrap_or_default();
+                let help = foreign::parameter(step.task.name, &key.value).map(str::to_owned);
+                let help = help.or_else(|| suggest(&key.value, &what, allowed)).unwrap_or_default();
                 let message = format!("task `{}` has no parameter `{}`", step.task.name, key.value);
                 self.problem(key.span, message, "unknown parameter", help);
             }

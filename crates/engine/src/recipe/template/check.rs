@@ -55,7 +55,7 @@ pub fn check_references(
         };
         problems.push(span, problem);
     }
-    check_foreign(template, params, known, sources, problems);
+    check_foreign(template, params, known, false, sources, problems);
     let size = template.size(params, &Names::new());
     if size > LONGEST {
         too_long(template, size, sources, problems);
@@ -63,10 +63,18 @@ pub fn check_references(
 }
 
 /// Reports names that are known here, but written in the notation of another tool, which would stay plain text.
-fn check_foreign(template: &Template, params: &Names, known: Known<'_>, sources: &Sources, problems: &mut Collector) {
+/// An item of a list may be a text such as `params.lr` for its own reasons, for example as an argument of a program.
+fn check_foreign(
+    template: &Template,
+    params: &Names,
+    known: Known<'_>,
+    is_item: bool,
+    sources: &Sources,
+    problems: &mut Collector,
+) {
     let mut check = |text: &str| {
         let shift = sources.slice(template.span).find(text);
-        for found in foreign::references(text) {
+        for found in foreign::references(text).into_iter().chain(foreign::bare(text).filter(|_| !is_item)) {
             let is_known = match found.scope {
                 "params" => params.contains_key(found.name),
                 _ => known.axes.is_some_and(|axes| axes.contains(&found.name)),
@@ -95,12 +103,12 @@ fn check_foreign(template: &Template, params: &Names, known: Known<'_>, sources:
         TemplateKind::Literal(_) | TemplateKind::Whole(_) => {}
         TemplateKind::List(items) => {
             for item in items {
-                check_foreign(item, params, known, sources, problems);
+                check_foreign(item, params, known, true, sources, problems);
             }
         }
         TemplateKind::Map(entries) => {
             for (_, value) in entries {
-                check_foreign(value, params, known, sources, problems);
+                check_foreign(value, params, known, false, sources, problems);
             }
         }
     }

@@ -264,7 +264,7 @@ fn take(
     for (name, metric) in found {
         outcome.metrics.remove(&name);
         let Some(Metric { value, unit }) = metric else {
-            outcome.set_diverged(&name);
+            outcome.set_diverged(&name, None);
             continue;
         };
         let declared = Task::info(Command::NAME).and_then(|task| task.metric(&name));
@@ -272,11 +272,11 @@ fn take(
     }
     let collect = collect(now);
     let (mut metrics, mut curves) = (BTreeMap::new(), BTreeMap::new());
-    let mut diverged = BTreeSet::new();
+    let mut diverged = BTreeMap::new();
     for source in sources.iter().rev() {
         source.reported.metrics(&collect, &mut metrics);
-        diverged.retain(|name: &String| !source.reported.has(name));
-        diverged.extend(source.reported.diverged(&collect).cloned());
+        diverged.retain(|name: &String, _| !source.reported.has(name));
+        diverged.extend(source.reported.diverged(&collect).map(|(name, since)| (name.clone(), since)));
         for name in source.reported.series.keys() {
             curves.remove(name);
         }
@@ -304,9 +304,9 @@ fn take(
         outcome.facts.remove(&Outcome::absent(&name));
         outcome.set_open(&name, value, unit);
     }
-    for name in diverged {
+    for (name, since) in diverged {
         outcome.metrics.remove(&name);
-        outcome.set_diverged(&name);
+        outcome.set_diverged(&name, since);
     }
     outcome.curves = curves.into_iter().map(|(name, curve)| (name.clone(), curve.named(&name))).collect();
 }

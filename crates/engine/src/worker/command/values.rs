@@ -82,7 +82,7 @@ impl<'c> Values<'c> {
                     to.note(&format!("`{name}` is {value}, which is not a number: it has diverged"));
                 }
                 outcome.metrics.remove(&name);
-                outcome.set_diverged(&name);
+                outcome.set_diverged(&name, None);
             }
             let declared = Task::info("command").and_then(|task| task.metric(&name));
             outcome.set_open(&name, value, declared.map_or(unit, |metric| metric.unit));

@@ -85,6 +85,7 @@ fn aggregates(curve: &Curve) -> Aggregates {
     Aggregates {
         unit: curve.unit,
         diverged: false,
+        since: None,
         last: points().next_back(),
         first: points().next(),
         min: extreme(|a, b| a < b),

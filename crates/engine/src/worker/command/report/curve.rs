@@ -54,6 +54,9 @@ pub(in super::super) struct Points {
     end: Option<Point>,
     /// True if the newest value was not finite.
     broken: bool,
+    /// The first step of the newest values that were not finite.
+    #[serde(default)]
+    since: Option<u64>,
 }
 
 impl Range {
@@ -105,16 +108,18 @@ impl Range {
 impl Points {
     pub(super) fn new(unit: Unit) -> Self {
         let (first, last, start, end) = (None, None, None, None);
-        Self { unit, log_width: 0, ranges: Vec::new(), kept: 0, first, last, start, end, broken: false }
+        Self { unit, log_width: 0, ranges: Vec::new(), kept: 0, first, last, start, end, broken: false, since: None }
     }
 
     /// Adds a point; a value that is not finite is none. `false` if the curve does not show the step's value before it any
     /// more.
     pub(super) fn push(&mut self, step: u64, value: f64) -> bool {
-        self.broken = !value.is_finite();
-        if self.broken {
+        if !value.is_finite() {
+            self.since = self.since.filter(|_| self.broken).or(Some(step));
+            self.broken = true;
             return true;
         }
+        (self.broken, self.since) = (false, None);
         let point = Point { step, value };
         if self.start().is_none_or(|start| step <= start.step) {
             self.start = Some(point);
@@ -208,7 +213,7 @@ impl Points {
         self.end = self.ranges.last().and_then(|range| range.points().last()).or(self.start);
         self.first = self.first.filter(before).or(self.start);
         self.last = self.last.filter(before).or(self.end);
-        self.broken = false;
+        (self.broken, self.since) = (false, None);
     }
 
     /// Adds the points of a later attempt, all of whose steps come after these.
@@ -228,7 +233,7 @@ impl Points {
         self.kept = self.ranges.iter().map(Range::kept).sum();
         (self.start, self.end) = (self.start().or(later.start()), later.end().or(self.end()));
         (self.first, self.last) = (self.first.or(later.first), later.last.or(self.last));
-        self.broken = later.broken;
+        (self.broken, self.since) = (later.broken, later.since);
         self.fit();
     }
 
@@ -240,6 +245,11 @@ impl Points {
     /// True if the newest value was not finite.
     pub(super) fn is_diverged(&self) -> bool {
         self.broken
+    }
+
+    /// The first step of the newest values that were not finite.
+    pub(super) fn since(&self) -> Option<u64> {
+        self.since
     }
 
     /// The value that becomes the metric, with its step. A series whose newest value is not finite has diverged, and has none

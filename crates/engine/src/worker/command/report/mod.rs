@@ -8,7 +8,7 @@ mod series;
 mod state;
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     io,
     path::PathBuf,
     sync::{
@@ -238,13 +238,13 @@ impl Gathered {
         curves
     }
 
-    /// The names of what has diverged: series whose newest value is not finite.
-    pub(super) fn diverged(&self, collect: &BTreeMap<String, Collect>) -> BTreeSet<String> {
-        let mut diverged = BTreeSet::new();
+    /// The series whose newest value is not finite, each with the step from which on that is so.
+    pub(super) fn diverged(&self, collect: &BTreeMap<String, Collect>) -> BTreeMap<String, Option<u64>> {
+        let mut diverged = BTreeMap::new();
         for source in self.0.iter().rev() {
             let reported = source.series.reported(&source.name);
-            diverged.retain(|name: &String| !reported.has(name));
-            diverged.extend(reported.diverged(collect).cloned());
+            diverged.retain(|name: &String, _| !reported.has(name));
+            diverged.extend(reported.diverged(collect).map(|(name, since)| (name.clone(), since)));
         }
         diverged
     }

@@ -378,6 +378,7 @@ impl Series {
             let aggregates = Aggregates {
                 unit: points.unit,
                 diverged: points.is_diverged(),
+                since: points.since(),
                 last: point(Collect::LastFinite),
                 first: point(Collect::First),
                 min: point(Collect::MinFinite),
