@@ -18,8 +18,9 @@ Each section (`## `) of a page has a fresh folder. The blocks of code of a page 
 
 The text before the first section belongs to all sections: its files are there, and its commands have run.
 
-A line `<!-- needs: PROGRAM -->` in a section names a program without which the section is skipped, and
-`<!-- not run: REASON -->` before a block of `sh` says why its commands are not run. Both are printed.
+A line `<!-- needs: PROGRAM -->` in a section names a program without which the section is skipped,
+`<!-- needs: module NAME -->` a module of the first `python` on the PATH, else `python3`, and `<!-- not run: REASON -->` before
+a block of `sh` says why its commands are not run. All are printed.
 """
 
 import ast
@@ -128,7 +129,7 @@ def syntax(block: Block) -> None:
         if ended.returncode != 0:
             raise Wrong(f"line {block.line}: {ended.stderr.strip()}")
     elif block.language in ("yaml", "snakemake"):
-        form = re.compile(r'\s*(#.*|- .+|(rule )?[\w./-]+:( .*)?|".*",?|[\w]+ ?=.*|\[.*\],?|)')
+        form = re.compile(r'\s*(#.*|- .+|(rule )?[\w./-]+:( .*)?|".*",?|\w+ ?=.*|\w+\(.*\),?|)')
         for offset, line in enumerate(block.lines):
             if "\t" in line or not form.fullmatch(line):
                 raise Wrong(f"line {block.line + offset + 1}: neither a key nor an item nor a value: {line}")
@@ -181,15 +182,25 @@ def perform(blocks: list[Block], folder: pathlib.Path, environment: dict[str, st
     return commands, notes
 
 
+def lacks(need: str) -> bool:
+    """True if a program is not on the PATH, or the Python there does not have a module."""
+    module = need.removeprefix("module ")
+    if module == need:
+        return not shutil.which(need)
+    python = shutil.which("python") or "python3"
+    code = f"import importlib.util as u, sys; sys.exit(u.find_spec('{module}') is None)"
+    return subprocess.run([python, "-c", code], capture_output=True, check=False).returncode != 0
+
+
 def check(page: str, found: list[Section], environment: dict[str, str]) -> int:
     """Checks the sections of a page; returns the number of those that are wrong."""
     beginning, *rest = found
     wrong = 0
     for section in rest or [Section("", [], [])]:
         place = f"{page}: {section.title}" if section.title else page
-        missing = [program for program in section.needs if not shutil.which(program)]
+        missing = [need for need in section.needs if lacks(need)]
         if missing:
-            print(f"{place}: skipped, because there is no program `{'`, `'.join(missing)}` on the PATH", flush=True)
+            print(f"{place}: skipped, because this machine lacks {', '.join(missing)}", flush=True)
             continue
         if not section.blocks and rest:
             continue
