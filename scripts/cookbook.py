@@ -18,9 +18,9 @@ Each section (`## `) of a page has a fresh folder. The blocks of code of a page 
 
 The text before the first section belongs to all sections: its files are there, and its commands have run.
 
-A line `<!-- needs: PROGRAM -->` in a section names a program without which the section is skipped,
-`<!-- needs: module NAME -->` a module of the first `python` on the PATH, else `python3`, and `<!-- not run: REASON -->` before
-a block of `sh` says why its commands are not run. All are printed.
+A line `<!-- needs: PROGRAM -->` in a section names a program without which the section is skipped, and
+`<!-- needs: module NAME -->` a module of `python` on the PATH, or else of `python3`. `<!-- not run: REASON -->` before
+a block of `sh` says why its commands are not run. All of these are printed.
 """
 
 import ast
@@ -35,7 +35,8 @@ import time
 from typing import NamedTuple
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-PAGES = ["cookbook.md", "faq.md", *(f"from-{tool}.md" for tool in ["wandb", "hydra", "optuna", "ray-tune", "snakemake"])]
+TOOLS = ["wandb", "hydra", "optuna", "ray-tune", "snakemake"]
+PAGES = ["cookbook.md", "faq.md", *(f"from-{tool}.md" for tool in TOOLS)]
 NAMED = re.compile(r"[Ss]ave (?:this|it|the [^`]*?) as `([^`]+)`[^`]*$")
 LANGUAGES = ["python", "yaml", "json", "c", "r", "sh", "bash", "snakemake", "text"]
 LIMIT_S = 60
@@ -52,6 +53,7 @@ class Block(NamedTuple):
 
     @property
     def text(self) -> str:
+        """The whole block."""
         return "\n".join(self.lines) + "\n"
 
 
@@ -175,7 +177,8 @@ def perform(blocks: list[Block], folder: pathlib.Path, environment: dict[str, st
             output = "".join(words(line) + "\n" for line in printed.splitlines())
             fitting = [n for n in range(len(block.lines) + 1) if pattern(block.lines[:n]).search(output)]
             if len(block.lines) not in fitting:
-                missing = f"line {block.line + max(fitting) + 1}: `{block.lines[max(fitting)].strip()}` is not in its place"
+                first = max(fitting)
+                missing = f"line {block.line + first + 1}: `{block.lines[first].strip()}` is not in its place"
                 raise Wrong(f"{missing}; the page shows\n{block.text}\nand the commands print\n{printed}")
         else:
             syntax(block)
@@ -223,6 +226,7 @@ def check(page: str, found: list[Section], environment: dict[str, str]) -> int:
 
 
 def main() -> int:
+    """Checks the pages; returns the exit code."""
     if len(sys.argv) < 2:
         print(__doc__)
         return 2
