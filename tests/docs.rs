@@ -162,6 +162,46 @@ fn every_path_in_the_documentation_exists() {
     assert!(seen > 30, "{seen}");
 }
 
+/// The cells of a row of a table.
+fn cells(row: &str) -> Vec<&str> {
+    row.trim().trim_matches('|').split(" | ").map(str::trim).collect()
+}
+
+#[test]
+fn the_page_of_performance_has_results_and_no_history() {
+    let text = std::fs::read_to_string(root().join("docs/performance.md")).unwrap();
+    let lower = text.to_lowercase();
+    let history =
+        ["before", "earlier", "formerly", "previously", "no longer", "used to", "was tried", "were tried", "at first"];
+    for words in history {
+        assert!(!lower.contains(words), "docs/performance.md tells a history: `{words}`");
+    }
+    let mut results = 0;
+    for section in text.split("\n## ").skip(1) {
+        let title = section.lines().next().unwrap();
+        for part in section.split("\n### ") {
+            let lines = part.lines().skip(1).filter(|line| !line.is_empty());
+            let (rows, prose): (Vec<&str>, Vec<&str>) = lines.partition(|line| line.starts_with('|'));
+            let sentences = (prose.join(" ") + " ").matches(". ").count();
+            assert!(sentences <= 4, "{title}: the method takes {sentences} sentences");
+            let [header, _, results_of @ ..] = &rows[..] else { panic!("{title} has no table") };
+            let header = cells(header);
+            assert!(header.first() == Some(&"workload") && header.last() == Some(&"command"), "{title}: {header:?}");
+            assert!(header.contains(&"processor"), "{title}: {header:?}");
+            for row in results_of {
+                let row = cells(row);
+                assert_eq!(row.len(), header.len(), "{title}: {row:?}");
+                assert!(row[1].contains(|char: char| char.is_ascii_digit()), "{title}: no figure: {row:?}");
+                let command = row.last().unwrap();
+                let is_named = ["`", "the same", "as for"].iter().any(|start| command.starts_with(start));
+                assert!(is_named, "{title}: no command: {row:?}");
+                results += 1;
+            }
+        }
+    }
+    assert!(results > 30, "{results}");
+}
+
 /// The text between `<!-- NAME … -->` and `<!-- /NAME -->`, as a range of the file's text.
 fn between(text: &str, name: &str) -> Option<std::ops::Range<usize>> {
     let start = text.find(&format!("<!-- {name} "))?;

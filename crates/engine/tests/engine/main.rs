@@ -17,6 +17,7 @@ mod commands;
 mod composition;
 mod concurrency;
 mod conditions;
+mod cookbook;
 mod decisions;
 mod demo;
 mod design;
