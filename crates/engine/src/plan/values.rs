@@ -90,11 +90,13 @@ impl Builder<'_> {
         if !ok {
             return None;
         }
-        // An unknown parameter has been reported; it may be the one that would complete the others.
-        if step.with.iter().any(|(name, _)| step.task.param(&name.value).is_none()) {
-            return None;
-        }
+        let has_unknown = step.with.iter().any(|(name, _)| step.task.param(&name.value).is_none());
         for conflict in step.task.conflicts(&record::preview(&values)) {
+            // An unknown parameter has been reported, and may be the one that is missing here.
+            let is_given = |param: &&str| step.with.iter().any(|(name, _)| name.value == **param);
+            if has_unknown && !conflict.params.iter().any(is_given) {
+                continue;
+            }
             let place = |name: &&str| places.iter().find(|(param, _)| param.name == *name).map(|(_, place)| *place);
             let span = conflict.params.iter().find_map(place).unwrap_or(step.name.span);
             let message = format!("{}: {}", self.label(step, point), conflict.message);

@@ -14,10 +14,13 @@ pub(super) struct Repeats {
 }
 
 impl Repeats {
-    /// The text of a job's failure: `message`, or the first job that failed in the same way.
+    /// The text of a job's failure: `message`, or the first job that failed in the same way, if that is shorter.
     pub(super) fn failure(&mut self, message: &str, name: &str) -> String {
         match self.failures.get(message) {
-            Some(first) => format!("the same failure as {first}"),
+            Some(first) => {
+                let reference = format!("the same failure as {first}");
+                if reference.len() < message.len() { reference } else { message.to_owned() }
+            }
             None => {
                 self.failures.insert(message.to_owned(), name.to_owned());
                 message.to_owned()

@@ -283,7 +283,7 @@ fn scripts_that_python_cannot_run_get_none() {
     sandbox.write("notes.txt", "text");
     sandbox.write("train.py", "");
     for (args, message) in [
-        (&["nothing.py"][..], "cannot read the script nothing.py"),
+        (&["nothing.py"][..], "there is no script `nothing.py`"),
         (&["notes.txt"], "notes.txt is neither a Python script"),
         (&["train.py", "--python", "./notes.txt"], "is not a Python of version 3.8 or later; name one"),
     ] {

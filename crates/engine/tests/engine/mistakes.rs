@@ -78,3 +78,82 @@ fn a_closed_standard_error_changes_no_exit_code() {
         assert_eq!(status.code(), Some(code), "{recipe}");
     }
 }
+
+#[test]
+fn an_argument_that_only_a_shell_would_replace_is_a_warning() {
+    let sandbox = Sandbox::with(
+        "steps: { a: { uses: command, with: { argv: [ls, $HOME/data, '--out=${SCRATCH}/x', '$1', ~/x] } } }",
+    );
+    let ended = sandbox.sweep(&["plan", "recipe.yaml"]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    for argument in ["$HOME/data", "--out=${SCRATCH}/x", "~/x"] {
+        let text = format!("the program gets `{argument}` as it is: no shell reads `argv`");
+        assert!(ended.stderr.contains(&text), "{argument}: {}", ended.stderr);
+    }
+    assert_eq!(ended.stderr.matches("warning: ").count(), 3, "{}", ended.stderr);
+    // A shell, and a script of awk, have a `$` of their own.
+    for argv in ["[sh, -c, $HOME]", "[awk, '{ print $NF }', x]"] {
+        sandbox.write("recipe.yaml", &format!("steps: {{ a: {{ uses: command, with: {{ argv: {argv} }} }} }}"));
+        assert!(!sandbox.sweep(&["plan", "recipe.yaml"]).stderr.contains("as it is"), "{argv}");
+    }
+}
+
+#[test]
+fn a_metric_that_no_job_measured_is_named_beside_those_that_were() {
+    let sandbox = Sandbox::with(
+        r#"
+steps: { a: { uses: command, matrix: { lr: [0.1, 0.2] }, with: { run: "echo loss=${{ matrix.lr }}" } } }
+tables: { t: { from: a, rows: [lr], cells: [los] } }
+claims: { c: { says: It is low., value: { metric: los, of: { step: a } }, expect: { less_than: 1 } } }
+"#,
+    );
+    let ended = sandbox.sweep(&["run", "recipe.yaml"]);
+    assert!(ended.stdout.contains("ᵃ `los` was not measured by 2 jobs, which measured `loss`"), "{}", ended.stdout);
+    assert_eq!(ended.stdout.matches("`los` was not measured by 2 jobs").count(), 2, "{}", ended.stdout);
+}
+
+#[test]
+fn the_same_failure_and_the_same_note_of_many_jobs_are_shown_once() {
+    let sandbox = Sandbox::with(
+        r#"
+steps:
+  a:
+    uses: command
+    matrix: { lr: [1, 2, 3] }
+    with: { argv: [python3, train.py, "${{ matrix.lr }}"], inputs: [train.py] }
+  b:
+    uses: command
+    matrix: { lr: [1, 2, 3] }
+    with:
+      run: "echo 'step 1 loss 0.5'; echo 'step 2 loss nan'"
+      env: { LR: "${{ matrix.lr }}" }
+      reads: { stdout: "step {step} loss {loss}" }
+tables: { t: { from: b, rows: [lr], cells: [loss] } }
+"#,
+    );
+    sandbox.write("train.py", "open('data/words.txt')");
+    sandbox.write("data/words.txt", "");
+    let ended = sandbox.sweep(&["run", "recipe.yaml", "--jobs", "1"]);
+    let stderr = &ended.stderr;
+    assert_eq!(stderr.matches("No such file or directory: 'data/words.txt'").count(), 1, "{stderr}");
+    assert_eq!(stderr.matches("`data/words.txt` is in the recipe's folder: add it to `inputs`").count(), 1, "{stderr}");
+    assert_eq!(stderr.matches("the same failure as a lr=1").count(), 2, "{stderr}");
+    assert!(stderr.contains("note: 2 more jobs: `loss` is NaN at step 2"), "{stderr}");
+    assert!(ended.stdout.contains("3 jobs diverged: `loss` is NaN or infinite from step 2"), "{}", ended.stdout);
+}
+
+#[test]
+fn a_script_in_place_of_a_recipe_is_its_study() {
+    let sandbox = Sandbox::new();
+    sandbox.write("train.py", "print('loss=0.5')");
+    let ended = sandbox.sweep(&["plan", "train.py"]);
+    assert_eq!(ended.code, Some(2), "{}", ended.stderr);
+    assert!(ended.stderr.contains("`sweep run train.py --axis NAME=A,B` runs one"), "{}", ended.stderr);
+    assert_eq!(sandbox.sweep(&["run", "train.py"]).code, Some(0));
+    for command in ["plan", "report"] {
+        let ended = sandbox.sweep(&[command, "train.py"]);
+        assert_eq!(ended.code, Some(0), "{command}: {}", ended.stderr);
+    }
+    let ended = sandbox.sweep(&["run", "trian.py", "--axis", "lr=1"]);
+    assert!(ended.stderr.contains("there is no script `trian.py`: did you mean `train.py`?"), "{}", ended.stderr);
+}

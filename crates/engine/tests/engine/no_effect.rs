@@ -46,13 +46,13 @@ fn a_run_that_diverged_is_marked_in_tables_and_claims() {
         let said = run(&sandbox);
         assert!(said.contains("loss diverged"), "{said}");
         let table = sandbox.read("results/reports/study/tables/losses.md");
-        assert!(table.contains("1 job diverged: `loss` is NaN or infinite from step "), "{how} {last}: {table}");
+        assert!(table.contains(r"1 job diverged: \`loss\` is NaN or infinite from step 2"), "{how} {last}: {table}");
         let csv = sandbox.read("results/reports/study/tables/losses.csv");
         assert!(csv.contains(",diverged\n"), "{csv}");
         assert!(sandbox.read("results/reports/study/index.html").contains("1 job diverged"));
         let (state, because) = claims(&sandbox).remove(0);
         assert_eq!(state, "undecided", "{because}");
-        assert!(because.contains("1 job diverged: `loss` is NaN or infinite from step "), "{because}");
+        assert!(because.contains("1 job diverged: `loss` is NaN or infinite from step 2"), "{because}");
         let shown = sandbox.sweep(&["show", "train/seed=1"]).stdout;
         assert!(shown.contains("loss: diverged: its newest value is not finite"), "{shown}");
     }

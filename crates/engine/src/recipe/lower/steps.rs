@@ -241,10 +241,10 @@ impl Lower<'_> {
             let mistakes = self.problems.len();
             let template = Template::parse_any(&entry.value, self.sources, self.problems);
             with.extend(template.map(|template| (entry.key.clone(), template)));
-            if self.problems.len() > mistakes {
-                // An axis that an unreadable value names is not reported as unused, too.
-                let mut words = Vec::new();
-                words_in(&entry.value, &mut words);
+            let mut words = Vec::new();
+            words_in(&entry.value, &mut words);
+            if self.problems.len() > mistakes || words.iter().any(|word| word == "matrix") {
+                // An axis that an unreadable value or a mistaken expression names is not reported as unused, too.
                 self.meant.extend(words.into_iter().map(|word| (name.span, word)));
             }
         }
@@ -276,14 +276,7 @@ impl Lower<'_> {
         for (key, template) in &step.with {
             let flags = step.task.name == "command" && key.value == "argv";
             let known = Known { axes: Some(&axes), needs: Some(needed), flags };
-            let mistakes = self.problems.len();
             check_references(template, params, known, self.sources, self.problems);
-            if self.problems.len() > mistakes {
-                // An axis that a mistaken expression names is not reported as unused, too.
-                let is_name = |char: char| char.is_ascii_alphanumeric() || char == '_' || char == '-';
-                let words = self.sources.slice(template.span).split(|char| !is_name(char));
-                self.meant.extend(words.map(|word| (step.name.span, word.to_owned())));
-            }
             if step.task.param(&key.value).is_none() {
                 let allowed = step.task.params().map(|param| param.name);
                 let what = format!("parameters of `{}`", step.task.name);
