@@ -1,4 +1,4 @@
-//! Lists the recipes, sweep files, examples and data that the program ships (`src/shipped.rs`): what lies in these folders.
+//! Lists the recipes, sweep files, examples, data and the Python module that the program ships (`src/shipped.rs`): what lies in these folders.
 
 use std::{
     env,
@@ -8,7 +8,7 @@ use std::{
 };
 
 /// The folders, relative to the repository.
-const FOLDERS: [&str; 4] = ["recipes", "sweeps", "examples", "crates/lab/data"];
+const FOLDERS: [&str; 5] = ["recipes", "sweeps", "examples", "crates/lab/data", "python/sweep"];
 
 fn main() -> io::Result<()> {
     let variable = |name| env::var_os(name).map(PathBuf::from).ok_or_else(|| io::Error::other(name));

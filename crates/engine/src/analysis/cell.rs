@@ -1,5 +1,7 @@
 //! Cells: the values at a row and a column of a table, and their text.
 
+use std::collections::BTreeMap;
+
 use crate::{
     analysis::{Absence, absence::Footnotes},
     format::{Scale, decimals, number},
@@ -39,6 +41,8 @@ pub struct Cell {
     pub joint: bool,
     /// The letters of the footnotes.
     pub letters: String,
+    /// Digits beyond those of its interval, where these tell it from the other cells of its column.
+    pub(super) further_digits: usize,
 }
 
 /// A comparison.
@@ -95,6 +99,31 @@ pub(crate) struct Text {
     pub(crate) letters: String,
 }
 
+/// Maximum number of digits beyond those of an interval.
+const MAX_FURTHER_DIGITS: usize = 2;
+
+/// Gives the cells of a column the fewest digits with which different values look different.
+pub(super) fn tell_apart(cells: &mut [Cell], show: Show, scale: Scale) {
+    let look_different = |cells: &[Cell]| {
+        let mut shown: BTreeMap<String, u64> = BTreeMap::new();
+        cells.iter().filter_map(|cell| Some((cell, cell.value(show)?))).all(|(cell, value)| {
+            let text = cell.text(show, scale).numbers;
+            let value_text = text.split(' ').next().unwrap_or_default().to_owned();
+            *shown.entry(value_text).or_insert(value.to_bits()) == value.to_bits()
+        })
+    };
+    if !matches!(show, Show::Mean | Show::Interval) {
+        return;
+    }
+    for digits in 0..=MAX_FURTHER_DIGITS {
+        cells.iter_mut().for_each(|cell| cell.further_digits = digits);
+        if look_different(cells) {
+            return;
+        }
+    }
+    cells.iter_mut().for_each(|cell| cell.further_digits = 0);
+}
+
 impl Cell {
     /// The number that represents the cell.
     pub(crate) fn value(&self, show: Show) -> Option<f64> {
@@ -142,7 +171,7 @@ impl Cell {
         let most = self.resolution.map_or(usize::MAX, |resolution| digits_of(resolution / scale.factor));
         match (half, low.zip(high)) {
             (Some(half), Some((low, high))) if half > 0.0 => {
-                let digits = digits_for(half, sample.n).min(most);
+                let digits = (digits_of(half) + self.further_digits).min(most);
                 if show == Show::Interval {
                     format!("{} [{}, {}]", number(value, digits), number(low, digits), number(high, digits))
                 } else {
@@ -186,7 +215,7 @@ impl Cell {
             }
             Some((low, high)) => {
                 let half = (high - low) / 2.0;
-                let digits = if half > 0.0 { digits_for(half, sample.n) } else { decimals(value) };
+                let digits = if half > 0.0 { digits_of(half) } else { decimals(value) };
                 if bare {
                     format!("{} [{}, {}]", number(value, digits), number(low, digits), number(high, digits))
                 } else {
@@ -234,17 +263,6 @@ pub(crate) fn digits_of(uncertainty: f64) -> usize {
     digits
 }
 
-/// Number of decimals of an uncertainty that `n` units show: two significant digits, or one with few units, unless that
-/// digit is 1.
-fn digits_for(uncertainty: f64, n: usize) -> usize {
-    let digits = digits_of(uncertainty);
-    let leading = uncertainty / 10.0_f64.powf(uncertainty.log10().floor());
-    if n < FEW && leading >= 2.0 { digits.saturating_sub(1) } else { digits }
-}
-
-/// Fewer units than this determine the spread so roughly that a second digit of it means nothing.
-const FEW: usize = 5;
-
 /// Half of an interval, rounded up, so that rounding does not make it narrower.
 fn raised(half: f64, digits: usize) -> f64 {
     let factor = 10.0_f64.powi(i32::try_from(digits).unwrap_or(0));
@@ -289,21 +307,33 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_rounded_to_their_uncertainty_and_to_their_number() {
+    fn numbers_are_rounded_to_their_uncertainty() {
         let shown = |values: &[f64], show, unit| cell(values).text(show, Scale::of(values[0], unit)).numbers;
         assert_eq!(shown(&[3.276_592_6], Show::Mean, Unit::Nats), "3.28");
-        assert_eq!(shown(&[3.1, 3.2, 3.3], Show::Mean, Unit::Nats), "3.2 ± 0.3");
+        assert_eq!(shown(&[3.1, 3.2, 3.3], Show::Mean, Unit::Nats), "3.20 ± 0.25");
         assert_eq!(shown(&[3.1, 3.2, 3.3, 3.1, 3.2, 3.3], Show::Mean, Unit::Nats), "3.200 ± 0.094");
         assert_eq!(shown(&[2.0, 2.0], Show::Mean, Unit::One), "2.00 ± 0");
-        assert_eq!(shown(&[1e-3, 1.1e-3, 1.3e-3, 1.2e-3], Show::Interval, Unit::Seconds), "1.1 [0.9, 1.4]");
+        assert_eq!(shown(&[1e-3, 1.1e-3, 1.3e-3, 1.2e-3], Show::Interval, Unit::Seconds), "1.15 [0.94, 1.36]");
         assert_eq!(shown(&[1e-3], Show::Interval, Unit::Seconds), "1.00");
         assert_eq!(cell(&[]).text(Show::Mean, Scale::of(0.0, Unit::One)).numbers, "–");
     }
 
     #[test]
+    fn rows_that_differ_look_different() {
+        let mut cells = [cell(&[0.510, 1.510]), cell(&[0.511, 1.511]), cell(&[0.511, 1.511])];
+        let scale = Scale::of(0.5, Unit::One);
+        tell_apart(&mut cells, Show::Mean, scale);
+        let texts = cells.each_ref().map(|cell| cell.text(Show::Mean, scale).numbers);
+        assert_eq!(texts, ["1.010 ± 6.354", "1.011 ± 6.354", "1.011 ± 6.354"]);
+        let mut cells = [cell(&[1.0, 2.0]), cell(&[1.0 + 1e-9, 2.0])];
+        tell_apart(&mut cells, Show::Mean, scale);
+        assert_eq!(cells[0].text(Show::Mean, scale).numbers, "1.5 ± 6.4", "no number of digits would do");
+    }
+
+    #[test]
     fn a_resolution_limits_the_digits() {
         let fine = cell(&[0.5, 0.5001]);
-        assert_eq!(fine.text(Show::Mean, Scale::of(0.5, Unit::One)).numbers, "0.5000 ± 0.0007");
+        assert_eq!(fine.text(Show::Mean, Scale::of(0.5, Unit::One)).numbers, "0.50005 ± 0.00064");
         let coarse = Cell { resolution: Some(0.01), ..fine };
         assert_eq!(coarse.text(Show::Mean, Scale::of(0.5, Unit::One)).numbers, "0.500 ± 0.001");
     }

@@ -14,17 +14,23 @@ use super::{
     evidence::{Question, Side, Silence, complete, like, relative},
     units::unit_values,
 };
-use crate::stats::{Better, Blocks, Groups, LEVEL, reach};
+use crate::{
+    format::clean,
+    plan::Point,
+    stats::{Better, Blocks, Groups, LEVEL, reach},
+};
 
 /// Differences between rows are not told apart for lack of seeds if only those above this number of residual standard
 /// deviations could be.
 const TOO_WIDE: f64 = 4.5;
+/// The axis of repetitions.
+const SEED: &str = "seed";
 
 /// Remark about the marks of a column.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Remark {
-    /// Number of blocks of the test.
-    Blocks(usize),
+    /// Number of blocks of the test, and the axes on which the points of a block are equal.
+    Blocks(usize, Vec<String>),
     /// The rows share no seeds.
     Unblocked,
     /// Rows have more seeds than the test uses.
@@ -33,6 +39,8 @@ pub(super) enum Remark {
     Incomplete,
     /// The conditions of the times differ, with the reason.
     Unlike(String),
+    /// The differences between rows do not vary, and the metric's resolution is unknown.
+    Equal,
 }
 
 /// The ranked rows of a column: their indices, and their values by block.
@@ -84,9 +92,12 @@ pub(super) fn mark(
         ranked.mark_certain(cells, better, precision);
         return remarks;
     };
+    if !test.has_spread(precision) {
+        remarks.insert(Remark::Equal);
+    }
     if ranked.mark(cells, &test, better, precision) {
         remarks.insert(match &test {
-            Test::Blocks(blocks) => Remark::Blocks(blocks.blocks),
+            Test::Blocks(blocks) => Remark::Blocks(blocks.blocks, varying(compared[0], &question.apart)),
             Test::Groups(_) => Remark::Unblocked,
         });
         if common {
@@ -98,6 +109,25 @@ pub(super) fn mark(
         remarks.insert(Remark::Incomplete);
     }
     remarks
+}
+
+/// The axes on which the points of a row differ, without those that tell rows apart.
+fn varying(side: &Side<'_>, apart: &[String]) -> Vec<String> {
+    let points: Vec<&Point> = side.found.iter().map(|found| found.point).collect();
+    let Some((first, others)) = points.split_first() else { return Vec::new() };
+    let varies = |axis: &&String| others.iter().any(|other| other.get(axis) != first.get(axis));
+    first.values.iter().map(|(axis, _)| axis).filter(|axis| !apart.contains(axis)).filter(varies).cloned().collect()
+}
+
+impl Test {
+    /// True if the test knows a spread: that of the measurements, or the one that the metric's precision implies.
+    fn has_spread(&self, precision: Precision) -> bool {
+        let sd = match self {
+            Self::Blocks(blocks) => blocks.sd,
+            Self::Groups(groups) => groups.sd,
+        };
+        precision.spread(sd).is_some()
+    }
 }
 
 /// Mean size of the values, to which a resolution is related on logarithms.
@@ -144,6 +174,7 @@ impl Ranked {
             })
             .collect();
         let few = match test {
+            _ if !test.has_spread(precision) => true,
             Test::Blocks(blocks) => blocks.reach(LEVEL) > TOO_WIDE,
             Test::Groups(groups) => {
                 let least = groups.counts.iter().copied().min().unwrap_or(0);
@@ -218,9 +249,20 @@ impl Remark {
     /// The remark in words.
     pub(super) fn words(&self) -> String {
         match self {
-            Self::Blocks(blocks) => {
-                format!("rows compared in {blocks} blocks (equal seeds) at 5 % for a whole column (Tukey)")
+            Self::Blocks(blocks, axes) => {
+                let equal = match axes.as_slice() {
+                    [] => "equal seeds".to_owned(),
+                    [axis] if axis == SEED => "equal seeds".to_owned(),
+                    axes => {
+                        let axes: Vec<String> = axes.iter().map(|axis| format!("`{}`", clean(axis))).collect();
+                        format!("equal values of {}", axes.join(" and "))
+                    }
+                };
+                format!("rows compared in {blocks} blocks ({equal}) at 5 % for a whole column (Tukey)")
             }
+            Self::Equal => "? also where all differences between rows are equal, so that their spread is unknown; declare the \
+                            metric's `resolution`, or `deterministic: true`, under `metrics`"
+                .to_owned(),
             Self::Unblocked => {
                 "rows without common seeds compared at 5 % for a whole column (Tukey and Kramer)".to_owned()
             }

@@ -12,7 +12,7 @@ use crate::{
         Absence, Cell, Compared, Mark, Show,
         absence::Footnotes,
         alike::{leave_out_equal, seeds_without_effect, values_without_effect},
-        cell::Text,
+        cell::{Text, tell_apart},
         evidence::{Question, Side, Source, summarize},
         marks::{Remark, mark},
         pairs::apart,
@@ -226,7 +226,8 @@ fn push(columns: &mut Vec<Column>, rows: &mut [TableRow], column: Column, cells:
         let deltas = cells.iter().map(|cell| delta(cell, column.show));
         further.push((beside(Show::Delta, Unit::Fraction, Scale::of(0.0, Unit::Fraction)), deltas.collect()));
     }
-    for (column, cells) in iter::once((column, cells)).chain(further) {
+    for (column, mut cells) in iter::once((column, cells)).chain(further) {
+        tell_apart(&mut cells, column.show, column.scale);
         columns.push(column);
         for (row, cell) in rows.iter_mut().zip(cells) {
             row.cells.push(cell);

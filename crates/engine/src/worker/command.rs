@@ -6,6 +6,7 @@ mod folder;
 mod kept;
 mod launcher;
 mod lines;
+mod module;
 mod params_file;
 mod place;
 mod program;
@@ -273,6 +274,7 @@ fn prepare_one(command: &Command, job: &Job, place: &Place, contract: &Contract)
             ),
         };
     }
+    module::offer(job, &mut program).map_err(disk("the Python module cannot be written"))?;
     program.env("SWEEP_SCRATCH", &job.scratch);
     contract.describe(command, &mut program);
     program.env("SWEEP_THREADS", &threads).env("SWEEP_SEED", command.seed.to_string());

@@ -1,0 +1,61 @@
+//! The Python module that the program carries, for jobs whose Python has none installed.
+
+use std::{io, path::Path, path::PathBuf, process, sync::OnceLock};
+
+use fs_err as fs;
+use sweep_job::Job;
+
+use super::results_of;
+use crate::shipped;
+
+/// Folder below the results folder, with one copy for each version of the module.
+const FOLDER: &str = "python";
+/// Stands for the module on the path of Python, and loads an installed one if there is one.
+const FINDER: &str = include_str!("module_finder.py");
+
+/// Lets Python find the module behind everything that `PYTHONPATH` has.
+pub(super) fn offer(job: &Job, program: &mut process::Command) -> io::Result<()> {
+    let folder = written(results_of(job))?;
+    let own = program.get_envs().find(|(name, _)| *name == "PYTHONPATH").map(|(_, value)| value.map(ToOwned::to_owned));
+    let mut path = own.unwrap_or_else(|| std::env::var_os("PYTHONPATH")).unwrap_or_default();
+    // An empty part would be the folder in which Python is started.
+    if !path.is_empty() {
+        path.push(":");
+    }
+    path.push(folder.join("path"));
+    program.env("PYTHONPATH", path);
+    Ok(())
+}
+
+/// The folder of this version, which is written unless it is there.
+fn written(results: &Path) -> io::Result<PathBuf> {
+    static VERSION: OnceLock<String> = OnceLock::new();
+    let version = VERSION.get_or_init(|| {
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(FINDER.as_bytes());
+        for (name, content) in shipped::python() {
+            hasher.update(name.as_bytes()).update(content);
+        }
+        hasher.finalize().to_hex()[..12].to_owned()
+    });
+    let parent = std::path::absolute(results)?.join(FOLDER);
+    let folder = parent.join(version);
+    if folder.is_dir() {
+        return Ok(folder);
+    }
+    fs::create_dir_all(&parent)?;
+    let beside = tempfile::Builder::new().prefix(".new").tempdir_in(&parent)?;
+    let files = shipped::python().map(|(name, content)| (format!("package/{name}"), content));
+    for (name, content) in files.chain([("path/sweep/__init__.py".to_owned(), FINDER.as_bytes())]) {
+        let file = beside.path().join(name);
+        fs::create_dir_all(file.parent().unwrap_or(beside.path()))?;
+        fs::write(file, content)?;
+    }
+    fs::set_permissions(beside.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
+    match fs::rename(beside.path(), &folder) {
+        // Another job has written it meanwhile.
+        Err(_) if folder.is_dir() => {}
+        result => result?,
+    }
+    Ok(folder)
+}
