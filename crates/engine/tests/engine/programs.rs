@@ -465,3 +465,33 @@ fn mistakes_have_their_place() {
         assert_eq!(ended.stderr.matches("╭─[recipe.yaml:").count(), 1, "a mistake has its place: {}", ended.stderr);
     }
 }
+
+/// The module needs no installation; an installed one, and a file of the program with this name, come first.
+#[test]
+fn the_module_is_there_for_jobs() {
+    let sandbox = Sandbox::with(
+        r#"
+steps:
+  carried: { uses: command, with: { argv: [python3, a.py], inputs: [a.py] } }
+  installed: { uses: command, with: { argv: [python3, b.py], inputs: [b.py], env: { PYTHONPATH: "${{ params.site }}" } } }
+  own: { uses: command, with: { argv: [python3, own/c.py], inputs: [own] } }
+params: { site: SITE }
+"#,
+    );
+    sandbox.write("recipe.yaml", &sandbox.read("recipe.yaml").replace("SITE", &sandbox.path("site").display().to_string()));
+    sandbox.write("a.py", "import sweep, sweep.torch\nsweep.report(1, loss=0.5)\n");
+    sandbox.write("b.py", "import sweep\nprint(f'loss={sweep.LOSS}')\n");
+    sandbox.write("own/c.py", "import sweep\nprint(f'loss={sweep.LOSS}')\n");
+    sandbox.write("site/sweep/__init__.py", "LOSS = 1.5");
+    sandbox.write("own/sweep.py", "LOSS = 2.5");
+    for _ in 0..2 {
+        let mut command = sandbox.command(&["run", "recipe.yaml"]);
+        command.env_remove("PYTHONPATH");
+        let ended = crate::sandbox::Running::from(command.spawn().unwrap()).wait();
+        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    }
+    let records = sandbox.records();
+    let loss = |job: &str| records[job]["outcome"]["metrics"]["loss"]["value"].as_f64();
+    assert_eq!([loss("carried"), loss("installed"), loss("own")], [Some(0.5), Some(1.5), Some(2.5)]);
+    assert_eq!(records.len(), 3);
+}
