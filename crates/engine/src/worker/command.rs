@@ -186,14 +186,21 @@ fn attempt(
     reported(command, &gathered, &mut outcome, channel);
     let reported = Reported { sources: gathered.reported(), lines, params_unread };
     outcome.reported = (reported != Reported::default()).then(|| Box::new(reported));
-    outcome.artifacts = outputs.iter().map(|output| ((*output).to_owned(), (*output).to_owned())).collect();
+    outcome.artifacts = outputs.into_iter().map(|output| (output.clone(), output)).collect();
     Ok(outcome)
 }
 
 /// Checks the outputs of a program, and removes all other files but the logs from which metrics can be taken again.
-fn clean_up<'c>(command: &'c Command, place: &Place, folder: &Folder) -> Result<Vec<&'c str>, Failure> {
-    let outputs: Vec<&str> = command.outputs.iter().map(|output| output.0.as_str()).collect();
+fn clean_up(command: &Command, place: &Place, folder: &Folder) -> Result<Vec<String>, Failure> {
     let written = place.finish().map_err(disk("the program's folder cannot be read"))?;
+    // In a folder of its own, a program has its inputs beside what it writes.
+    let inputs = command.inputs.iter().filter(|_| !place.is_project());
+    let inputs: Vec<&str> = inputs.filter_map(|input| input_name(&input.0)).collect();
+    let mut found: Vec<String> = Vec::new();
+    for output in &command.outputs {
+        found.extend(written.matching(&output.0, &inputs)?);
+    }
+    let outputs: Vec<&str> = found.iter().map(String::as_str).collect();
     for output in &outputs {
         written.check(output, &outputs)?;
     }
@@ -202,7 +209,7 @@ fn clean_up<'c>(command: &'c Command, place: &Place, folder: &Folder) -> Result<
     let stays: Vec<&str> = outputs.iter().copied().chain(has_logs.then_some(kept::KEPT)).collect();
     place.hand_over(&stays, folder).map_err(disk("the program's outputs cannot be kept"))?;
     folder.keep(&stays).map_err(disk("the job's folder cannot be cleaned up"))?;
-    Ok(outputs)
+    Ok(found)
 }
 
 /// Adds what the program has reported, which counts more than its lines and its file.

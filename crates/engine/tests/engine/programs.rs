@@ -4,7 +4,10 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::sandbox::{Ended, Sandbox, list, until};
+use crate::{
+    projects::has_views,
+    sandbox::{Ended, Sandbox, list, until},
+};
 
 /// A recipe with one step, whose `with` this is.
 fn step(with: &str) -> String {
@@ -479,7 +482,7 @@ params: { site: SITE }
 "#,
     );
     sandbox.write("recipe.yaml", &sandbox.read("recipe.yaml").replace("SITE", &sandbox.path("site").display().to_string()));
-    sandbox.write("a.py", "import sweep, sweep.torch\nsweep.report(1, loss=0.5)\n");
+    sandbox.write("a.py", "import sweep, sweep.wandb\nsweep.report(1, loss=0.5)\n");
     sandbox.write("b.py", "import sweep\nprint(f'loss={sweep.LOSS}')\n");
     sandbox.write("own/c.py", "import sweep\nprint(f'loss={sweep.LOSS}')\n");
     sandbox.write("site/sweep/__init__.py", "LOSS = 1.5");
@@ -494,4 +497,41 @@ params: { site: SITE }
     let loss = |job: &str| records[job]["outcome"]["metrics"]["loss"]["value"].as_f64();
     assert_eq!([loss("carried"), loss("installed"), loss("own")], [Some(0.5), Some(1.5), Some(2.5)]);
     assert_eq!(records.len(), 3);
+}
+
+#[test]
+fn outputs_are_kept_by_patterns() {
+    let program = "
+import os
+os.makedirs('runs/a/deep'); os.makedirs('.cache')
+for path in ['runs/a/x.pt', 'runs/a/deep/y.pt', 'runs/z.pt', 'runs/a/log.txt', 'end.json', '.cache/n.json']:
+    open(path, 'w').write(path)
+";
+    let kept = |outputs: &str, project: &str| {
+        let with = format!("argv: [python3, train.py]\n{project}\noutputs: {outputs}");
+        let sandbox = Sandbox::with(&step(&with));
+        sandbox.write("train.py", program);
+        sandbox.write("in/own.json", "{}");
+        let ended = sandbox.sweep(&["run", "recipe.yaml"]);
+        if ended.code != Some(0) {
+            return Err(ended.stderr);
+        }
+        let records = sandbox.records();
+        let artifacts = records["job"]["outcome"]["artifacts"].as_object().unwrap();
+        assert_eq!(sandbox.sweep(&["cache", "verify"]).code, Some(0));
+        Ok(artifacts.keys().cloned().collect::<Vec<String>>())
+    };
+    let mut places = vec!["inputs: [train.py, in]\ncopy: true"];
+    places.extend(has_views().then_some("project: ."));
+    for place in places {
+        let expect = |outputs: &str, files: &[&str]| assert_eq!(kept(outputs, place).unwrap(), files, "{outputs}");
+        expect("['runs/**/*.pt']", &["runs/a/deep/y.pt", "runs/a/x.pt", "runs/z.pt"]);
+        expect("['runs/*/*.pt', end.json]", &["end.json", "runs/a/x.pt"]);
+        expect("['*.json']", &["end.json"]);
+        expect("['runs/?/log.*']", &["runs/a/log.txt"]);
+        let none = kept("['*.bin']", place).unwrap_err();
+        assert!(none.contains("without writing a file for its output `*.bin`"), "{none}");
+    }
+    let wrong = kept("['a***b']", "inputs: [train.py]").unwrap_err();
+    assert!(wrong.contains("`a***b` is not a pattern of paths"), "{wrong}");
 }

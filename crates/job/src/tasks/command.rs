@@ -69,8 +69,9 @@ params! {
         /// Copies inputs that are folders into the job's folder, instead of linking them, so that the program can write to
         /// them. Ignored files are not copied.
         copy: bool = false, cosmetic true;
-        /// Files and folders that the program writes and that are kept. All other files in the job's folder are
-        /// removed, except for small logs, from which metrics can be taken later.
+        /// Files and folders that the program writes and that are kept; `*`, `?` and `**` stand for parts of paths, as in
+        /// `runs/**/*.pt`. All other files in the job's folder are removed, except for small logs, from which metrics can be
+        /// taken later.
         outputs: Vec<Inside> = Vec::new();
         /// A JSON file that the program writes, with numbers as metrics. By default, metrics are read from lines
         /// `name=value` on standard output. A map instead of a path gives the value of each reported series that
@@ -129,6 +130,11 @@ pub fn input_name(path: &Path) -> Option<&str> {
     path.file_name()?.to_str()
 }
 
+/// True for an entry of `outputs` that stands for several paths.
+pub fn is_pattern(output: &str) -> bool {
+    output.contains(['*', '?'])
+}
+
 /// The variables whose values a job takes from the environment in which it runs.
 pub fn inherited(values: &Values) -> Vec<&str> {
     let Some(Value::Map(env)) = values.get("env") else { return Vec::new() };
@@ -170,7 +176,7 @@ impl TaskSpec for Command {
 
     fn artifacts(values: &Values) -> Vec<String> {
         let Some(Value::List(outputs)) = values.get("outputs") else { return Vec::new() };
-        outputs.iter().filter_map(Value::as_text).map(str::to_owned).collect()
+        outputs.iter().filter_map(Value::as_text).filter(|output| !is_pattern(output)).map(str::to_owned).collect()
     }
 
     fn raised(values: &Values) -> u32 {
@@ -324,6 +330,15 @@ impl Command {
                 }
             };
             conflicts.push(Conflict { params: vec!["inputs"], message, advice: advice.into() });
+        }
+        for pattern in self.outputs.iter().filter(|output| is_pattern(&output.0)) {
+            if let Err(error) = glob::Pattern::new(&pattern.0) {
+                conflicts.push(Conflict {
+                    params: vec!["outputs"],
+                    message: format!("`{}` is not a pattern of paths: {}", pattern.0, error.msg),
+                    advice: "write `*.pt`, `runs/*/model.pt` or `runs/**/*.pt`".into(),
+                });
+            }
         }
         let written = self.outputs.iter().map(|output| ("outputs", output));
         let written = written.chain(self.depfile.iter().map(|path| ("depfile", path)));

@@ -8,7 +8,8 @@ use std::{
 };
 
 use fs_err as fs;
-use sweep_job::{Failure, FailureKind, Ignore};
+use glob::{MatchOptions, Pattern};
+use sweep_job::{Failure, FailureKind, Ignore, tasks::is_pattern};
 
 /// A job's folder.
 pub(super) struct Folder {
@@ -35,6 +36,27 @@ impl Folder {
     pub(super) fn copy(&self, input: &Path, name: &str, ignore: &Ignore, results: &Path) -> io::Result<()> {
         let mut copy = Copy { ignore, results: fs::canonicalize(results)?, around: Vec::new() };
         copy.all(input, &self.path.join(name), Path::new(""))
+    }
+
+    /// The paths for which an entry of `outputs` stands: itself, or the files that match a pattern, without those of `inputs`.
+    ///
+    /// # Errors
+    /// No file matches, or too many do.
+    pub(super) fn matching(&self, output: &str, inputs: &[&str]) -> Result<Vec<String>, Failure> {
+        let Some(pattern) = Pattern::new(output).ok().filter(|_| is_pattern(output)) else {
+            return Ok(vec![output.to_owned()]);
+        };
+        let mut found = Vec::new();
+        find(&self.path, "", inputs, &pattern, &mut found)
+            .map_err(|error| refuse(format!("the files for `{output}` cannot be found: {error}")))?;
+        found.sort();
+        match found.len() {
+            0 => Err(refuse(format!("the program ended without writing a file for its output `{output}`"))),
+            1..=MAX_MATCHES => Ok(found),
+            count => Err(refuse(format!(
+                "{count} files match the output `{output}`, more than {MAX_MATCHES}: name the folder that contains them instead"
+            ))),
+        }
     }
 
     /// Checks that the program has written an output, and that nothing in it depends on files that are not kept.
@@ -145,6 +167,31 @@ impl From<io::Error> for Unfit {
 
 fn refuse(message: String) -> Failure {
     Failure { kind: FailureKind::Experiment, message }
+}
+
+/// Maximum number of files that a pattern of `outputs` stands for.
+const MAX_MATCHES: usize = 10_000;
+
+/// Finds the files below a folder whose paths match a pattern. Links are not followed: inputs are links.
+fn find(folder: &Path, inner: &str, inputs: &[&str], pattern: &Pattern, found: &mut Vec<String>) -> io::Result<()> {
+    // A `*` is a part of one name.
+    let options = MatchOptions { require_literal_separator: true, ..MatchOptions::new() };
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        // A name that is no text matches no pattern.
+        let Ok(name) = entry.file_name().into_string() else { continue };
+        if inner.is_empty() && inputs.contains(&name.as_str()) {
+            continue;
+        }
+        let path = if inner.is_empty() { name } else { format!("{inner}/{name}") };
+        let kind = entry.file_type()?;
+        if kind.is_dir() {
+            find(&entry.path(), &path, inputs, pattern, found)?;
+        } else if kind.is_file() && pattern.matches_with(&path, options) {
+            found.push(path);
+        }
+    }
+    Ok(())
 }
 
 /// Permissions of a folder that let its owner change it.
