@@ -188,7 +188,6 @@ fn the_cause_of_a_run_has_its_place() {
 #[test]
 fn mistakes_in_a_recipe_have_places_and_remedies() {
     let sandbox = Sandbox::with("steps:\n  a: { uses: mok }\n  b: { uses: mock, wiht: {} }\n");
-    sandbox.write("data.tar", "");
     let commands: [&[&str]; 6] = [&["plan"], &["run"], &["report"], &["best"], &["query"], &["bundle", "create"]];
     for command in commands {
         let (wrong, code) = answer(&sandbox, &[command, &["recipe.yaml"]].concat());
