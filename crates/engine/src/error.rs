@@ -1,6 +1,10 @@
 //! Every failure that ends the program, and its exit code.
 
-use std::{io, path::PathBuf, process::ExitCode};
+use std::{
+    io,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 use crate::{
     analysis::design::DesignError,
@@ -55,7 +59,7 @@ pub enum Error {
         source: io::Error,
     },
     /// There is no such file.
-    #[error("there is no recipe `{}`: {help}", .path.display())]
+    #[error("{}: {help}", no_recipe(path))]
     NoRecipe {
         /// The file.
         path: PathBuf,
@@ -94,20 +98,12 @@ pub enum Error {
         /// The first of them.
         changes: String,
     },
-    /// No task has this name.
-    #[error("unknown task `{name}`; {help}")]
-    UnknownTask {
-        /// The name.
-        name: String,
-        /// The nearest name, and the list.
-        help: String,
-    },
-    /// The recipe has no such job.
-    #[error("the recipe has no job `{name}`; {help}")]
-    UnknownJob {
-        /// The requested name.
-        name: String,
-        /// Available names.
+    /// Nothing has a name that the user gave.
+    #[error("{message}; {help}")]
+    NotFound {
+        /// What does not exist.
+        message: String,
+        /// The nearest name, and the names that exist.
         help: String,
     },
     /// A variable is not set that a job takes from the environment.
@@ -120,7 +116,7 @@ pub enum Error {
         /// The step.
         step: String,
     },
-    /// There is no such run, job or record.
+    /// A request that cannot be met.
     #[error("{0}")]
     Unknown(String),
     /// The records do not have what was asked for.
@@ -294,10 +290,9 @@ impl Error {
             Self::Log(_)
             | Self::Read { .. }
             | Self::NoRecipe { .. }
-            | Self::UnknownTask { .. }
+            | Self::NotFound { .. }
             | Self::NoPlan { .. }
             | Self::StalePlan { .. }
-            | Self::UnknownJob { .. }
             | Self::Unset { .. }
             | Self::Unknown(_)
             | Self::Query(QueryError::UnknownColumn { .. } | QueryError::Condition(_))
@@ -375,6 +370,15 @@ impl Error {
         }
     }
 
+    /// The failure, and the remedy if it has one of its own.
+    pub fn parts(&self) -> (String, Option<&str>) {
+        match self {
+            Self::NotFound { message, help } => (message.clone(), Some(help)),
+            Self::NoRecipe { path, help } => (no_recipe(path), Some(help)),
+            other => (other.to_string(), None),
+        }
+    }
+
     /// A failure of the disk while something was done.
     pub fn io(what: &'static str) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::Io { what, source }
@@ -424,4 +428,8 @@ impl Error {
             PlanError::Key(source) => Self::Key(source),
         }
     }
+}
+
+fn no_recipe(path: &Path) -> String {
+    format!("there is no recipe `{}`", path.display())
 }

@@ -287,18 +287,12 @@ impl Configuration {
 }
 
 fn cell_json(cell: &Cell, show: Show) -> Json {
-    let mark = match cell.mark {
-        Some(Mark::Best) => Some("best"),
-        Some(Mark::Tied) => Some("tied"),
-        Some(Mark::Unclear) => Some("unclear"),
-        None => None,
-    };
     json!({
         "mean": estimated(cell, show),
         "low": cell.estimate.and_then(|estimate| estimate.low),
         "high": cell.estimate.and_then(|estimate| estimate.high),
         "n": cell.sample.map_or(0, |sample| sample.n),
-        "mark": mark,
+        "mark": cell.mark.map(Mark::word),
         "missing": cell.missing,
         "why": cell.absences,
     })

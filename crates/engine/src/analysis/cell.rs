@@ -65,6 +65,17 @@ pub enum Mark {
     Unclear,
 }
 
+impl Mark {
+    /// The rank in a word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Best => "best",
+            Self::Tied => "tied",
+            Self::Unclear => "unclear",
+        }
+    }
+}
+
 /// Contents of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Show {

@@ -4,7 +4,11 @@ use std::{collections::BTreeSet, num::NonZeroUsize, path::Path};
 
 use clap::{Args, ValueEnum};
 
-use super::{ChangeArgs, Prepared, print};
+use super::{
+    ChangeArgs, Prepared,
+    answer::{self, TableFormat, answer},
+    print,
+};
 use crate::{
     analysis::{
         Results,
@@ -39,7 +43,7 @@ pub(super) struct BestArgs {
     top: NonZeroUsize,
     /// Output format.
     #[arg(long, value_enum, default_value = "term")]
-    format: BestFormat,
+    format: TableFormat,
     /// The same as `--format json`.
     #[arg(long, conflicts_with = "format")]
     json: bool,
@@ -51,20 +55,6 @@ enum Direction {
     Min,
     /// Larger values are better.
     Max,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum BestFormat {
-    /// For a terminal of 80 columns.
-    Term,
-    /// GitHub's Markdown.
-    Md,
-    /// LaTeX, with the package `booktabs`.
-    Latex,
-    /// Comma-separated values in the unit of the metric.
-    Csv,
-    /// JSON, with numbers in the unit of the metric.
-    Json,
 }
 
 pub(super) fn best(results: &Path, args: &BestArgs) -> Result<Exit, Error> {
@@ -85,18 +75,14 @@ pub(super) fn best(results: &Path, args: &BestArgs) -> Result<Exit, Error> {
     let found = Results::read(&plan, &store)?;
     let ranking = Ranking::new(&plan, &plan.studies[study], &contest, &found, &store);
     let top = args.top.get();
-    let format = if args.json { BestFormat::Json } else { args.format };
-    let table = |format| render::render(&ranking.table(&name, top, Layout::Exact), format);
-    let text = match format {
-        BestFormat::Term => {
-            render::narrow([Layout::Short, Layout::Joined].map(|layout| ranking.table(&name, top, layout)))
+    let format = if args.json { TableFormat::Json } else { args.format };
+    match format.of_tables() {
+        Some(render::Format::Term) => {
+            print(&render::narrow([Layout::Short, Layout::Joined].map(|layout| ranking.table(&name, top, layout))))?;
         }
-        BestFormat::Md => table(render::Format::Md),
-        BestFormat::Latex => table(render::Format::Latex),
-        BestFormat::Csv => table(render::Format::Csv),
-        BestFormat::Json => format!("{:#}\n", ranking.json(top)),
-    };
-    print(&text)?;
+        Some(format) => print(&render::render(&ranking.table(&name, top, Layout::Exact), format))?,
+        None => answer(&ranking.json(top), vec![answer::with_words(results, "report", &plan.typed(), &[])])?,
+    }
     Ok(Exit::Done)
 }
 
@@ -125,7 +111,7 @@ fn step(plan: &Plan, name: Option<&str>) -> Result<(usize, usize), Error> {
         ([(place, _)], _) => Ok(*place),
         ([], Some(name)) => {
             let help = suggest(name, "steps with axes", names()).unwrap_or_default();
-            Err(Error::Unknown(format!("no step with axes is called `{name}`; {help}")))
+            Err(Error::NotFound { message: format!("no step with axes is called `{name}`"), help })
         }
         ([], None) => Err(Error::Unknown("no step has axes, so there is nothing to rank".to_owned())),
         (_, Some(name)) => Err(Error::Unknown(format!("several recipes have a step `{name}`; name one of them alone"))),
@@ -147,7 +133,7 @@ fn contest(study: &Study, index: usize, args: &BestArgs) -> Result<Contest, Erro
             if !step.task.open_metrics && step.task.metric(metric).is_none() {
                 let known = step.task.metrics().map(|metric| metric.name);
                 let help = suggest(metric, "metrics", known).unwrap_or_default();
-                return Err(Error::Unknown(format!("step `{name}` does not measure `{metric}`; {help}")));
+                return Err(Error::NotFound { message: format!("step `{name}` does not measure `{metric}`"), help });
             }
             metric.clone()
         }

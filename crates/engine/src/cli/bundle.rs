@@ -1,32 +1,33 @@
 //! `sweep bundle create` and `sweep bundle verify`.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     io::{self, BufReader, IsTerminal as _, Write as _},
     path::{Path, PathBuf},
-    time::{SystemTime, UNIX_EPOCH},
 };
 
 use clap::{Args, Subcommand};
+use serde::Serialize;
+use serde_json::json;
 use sweep_job::Unit;
 
-use super::{Prepared, RecipeArgs, print};
+use super::{
+    Prepared, RecipeArgs,
+    answer::{self, FormatArgs, answer},
+    compared::{MOST_NAMED, Reruns, Stores, any_seed},
+    print,
+};
 use crate::{
     analysis::Results,
     error::{Error, Exit},
-    export::bundle::{self, Command, Compared, MOST_INPUT, Opened, Rerun, Verified},
+    export::bundle::{self, Command, MOST_INPUT, Opened, Rerun, Verified},
     format::{clean, clean_lines, count, quantity, say},
     host::replaced::{Outlives, Readers, replace_with},
-    plan::{JobId, Plan},
-    propose::run_jobs,
+    plan::Plan,
     recipe::Request,
     render::{Page, Report},
-    run::{self, Disposition},
     store::Store,
 };
-
-/// Names that a line lists at most.
-const MOST_NAMED: usize = 4;
 
 /// Without a command, `sweep bundle RECIPE…` is the older form of `create`.
 #[derive(Debug, Args)]
@@ -60,6 +61,8 @@ struct CreateArgs {
     /// Most MiB of files that jobs read, all together; larger ones are left out and named. 0 leaves all of them out.
     #[arg(long, value_name = "MIB", default_value_t = MOST_INPUT >> 20)]
     input_limit: u64,
+    #[command(flatten)]
+    format: FormatArgs,
 }
 
 #[derive(Debug, Args)]
@@ -81,6 +84,8 @@ pub(super) struct VerifyArgs {
     /// Maximum relative difference of a metric from the bundled one. Times, rates and sizes are not compared.
     #[arg(long, value_name = "PART", default_value = "0.001", requires = "rerun", value_parser = part)]
     tolerance: f64,
+    #[command(flatten)]
+    format: FormatArgs,
 }
 
 pub(super) fn part(text: &str) -> Result<f64, String> {
@@ -118,8 +123,14 @@ fn create(results: &Path, args: &CreateArgs) -> Result<Exit, Error> {
         replace_with(&file, Readers::All, Outlives::Process, |out| bundle::write(&plan, &request, &store, most, out))?;
     let bytes = file.metadata().map_err(Error::io("cannot read the bundle"))?.len();
     let open = contents.jobs.iter().filter(|job| !job.done).count();
-    let (jobs, size) = (count(contents.jobs.len() - open, "job"), quantity(bytes as f64, Unit::Bytes));
-    print(&format!("{jobs} in {}, {size}\n", file.display()))?;
+    if args.format.is_json() {
+        let (jobs, left_out) = (contents.jobs.len(), &contents.left_out);
+        let created = json!({ "file": file, "bytes": bytes, "jobs": jobs, "open": open, "left_out": left_out });
+        answer(&created, vec![answer::line(results, ["bundle", "verify", &file.display().to_string()])])?;
+    } else {
+        let (jobs, size) = (count(contents.jobs.len() - open, "job"), quantity(bytes as f64, Unit::Bytes));
+        print(&format!("{jobs} in {}, {size}\n", file.display()))?;
+    }
     say_left_out(&contents.left_out, args.input_limit);
     if open > 0 {
         say(format_args!("note: {} without a result; the tables say why", count(open, "job")));
@@ -157,15 +168,45 @@ pub(super) fn verify(args: &VerifyArgs) -> Result<Exit, Error> {
     let draft = opened.draft().map_err(Error::recipe(name.clone()))?;
     let plan = opened.plan(draft).map_err(Error::search(name))?;
     let verified = opened.verify(&plan)?;
-    print(&text(&opened, &verified, args.rerun > 0))?;
+    let is_json = args.format.is_json();
+    if !is_json {
+        print(&text(&opened, &verified, args.rerun > 0))?;
+    }
     if contents.sweep != env!("CARGO_PKG_VERSION") {
         let (then, now) = (clean(&contents.sweep), env!("CARGO_PKG_VERSION"));
         say(format_args!("note: it was made by sweep {then}, this is {now}; keys and tables may differ for that"));
     }
-    if !verified.defects.is_empty() {
-        return Ok(Exit::Failure);
+    let is_good = verified.defects.is_empty();
+    let runs_again = is_good && args.rerun > 0;
+    let reruns = runs_again.then(|| rerun(&opened, &plan, args, folder.path())).transpose()?;
+    let exit = match &reruns {
+        _ if !is_good => Exit::Failure,
+        None => Exit::Done,
+        Some(reruns) => reruns.exit(),
+    };
+    if is_json {
+        let (recipes, environment, sweep) = (&contents.recipes, &contents.environment, &contents.sweep);
+        let verified = VerifiedBundle { recipes, sweep, environment, good: exit == Exit::Done, verified, reruns };
+        answer(&verified, Vec::new())?;
+    } else if let Some(reruns) = &reruns {
+        print(&reruns.text())?;
     }
-    if args.rerun > 0 { rerun(&opened, &plan, args, folder.path()) } else { Ok(Exit::Done) }
+    Ok(exit)
+}
+
+/// The answer of `sweep bundle verify`.
+#[derive(Serialize)]
+struct VerifiedBundle<'a> {
+    recipes: &'a [String],
+    /// The version of the program that wrote it.
+    sweep: &'a str,
+    environment: &'a BTreeMap<String, BTreeSet<String>>,
+    /// True if everything agrees.
+    good: bool,
+    #[serde(flatten)]
+    verified: Verified,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reruns: Option<Reruns>,
 }
 
 /// The result of a verification. Where jobs will run again, they have the last word.
@@ -194,22 +235,17 @@ fn text(opened: &Opened, verified: &Verified, reruns: bool) -> String {
 }
 
 /// Runs a sample of the jobs again, in a folder of its own.
-fn rerun(opened: &Opened, plan: &Plan, args: &VerifyArgs, folder: &Path) -> Result<Exit, Error> {
-    let now = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| u64::from(since.subsec_nanos()));
-    let seed = args.seed.unwrap_or_else(now);
+fn rerun(opened: &Opened, plan: &Plan, args: &VerifyArgs, folder: &Path) -> Result<Reruns, Error> {
+    let seed = args.seed.unwrap_or_else(any_seed);
     if let Some(from) = &args.inputs {
         opened.supply(from).map_err(Error::io("cannot take input files from the folder"))?;
     }
     let bundled = opened.store();
     let wanted = bundle::sample(plan, &bundled, args.rerun, seed);
     let Rerun { plan, sample, left } = Rerun::new(opened, plan, &wanted);
-    let left: Vec<String> = left
-        .iter()
-        .map(|(label, reason)| format!("✗ {} cannot run again here: {}", clean(label), clean(reason)))
-        .collect();
+    let mut reruns = Reruns::new(seed, left);
     if sample.is_empty() {
-        print(&format!("{}\nnothing ran again: {}\n", left.join("\n"), not_again(left.len())))?;
-        return Ok(Exit::Failure);
+        return Ok(reruns);
     }
     let code = opened.without_code();
     if !code.is_empty() {
@@ -222,116 +258,9 @@ fn rerun(opened: &Opened, plan: &Plan, args: &VerifyArgs, folder: &Path) -> Resu
         ));
     }
     confirm(&plan, args.yes)?;
-    let needed = plan.len() - sample.len();
-    let more = if needed > 0 { format!(" and {} that they need", count(needed, "job")) } else { String::new() };
-    say(format_args!("running {}{more} again (`--seed {seed}` draws the same)", count(sample.len(), "job")));
-    let results = folder.join("again");
-    let store = Store::open(&results)?;
-    let ended = run_all(&plan, &store, &results, opened.contents.backend)?;
-    if let Some(signal) = ended.interrupted {
-        return Ok(Exit::Interrupted(signal));
-    }
-    let compared = compare(&plan, &sample, &bundled, &store, args.tolerance)?;
-    if left.is_empty() {
-        return Ok(compared);
-    }
-    print(&format!("{}\n{}\n", left.join("\n"), not_again(left.len())))?;
-    Ok(Exit::Failure)
-}
-
-/// A sentence about jobs that did not run again.
-fn not_again(jobs: usize) -> String {
-    format!("{} of the selection cannot run again, so their results are not confirmed", count(jobs, "job"))
-}
-
-/// Prints the differences between the records of jobs in two stores.
-pub(super) fn compare(plan: &Plan, sample: &[JobId], then: &Store, now: &Store, tolerance: f64) -> Result<Exit, Error> {
-    let mut lines = Vec::new();
-    let mut tally = Tally::default();
-    for id in sample {
-        let job = plan.job(*id);
-        let label = clean(&job.label.to_string()).into_owned();
-        let (Some(then), Some(now)) = (then.get(job.key)?, now.get(job.key)?) else {
-            tally.differ += 1;
-            lines.push(format!("✗ {label} failed"));
-            continue;
-        };
-        let compared = Compared::new(&then, &now, tolerance);
-        tally.add(&compared);
-        lines.extend(compared_lines(&label, &compared));
-    }
-    lines.push(tally.text(sample.len()));
-    print(&(lines.join("\n") + "\n"))?;
-    Ok(if tally.differ == 0 { Exit::Done } else { Exit::Failure })
-}
-
-/// Results of jobs that ran again.
-#[derive(Debug, Default)]
-struct Tally {
-    /// Jobs that agree in every metric that could be compared.
-    agree: usize,
-    /// Number of these metrics.
-    metrics: usize,
-    /// Jobs that failed, or differ in a metric.
-    differ: usize,
-    /// Jobs without a metric that could be compared.
-    unknown: usize,
-}
-
-impl Tally {
-    fn add(&mut self, compared: &Compared) {
-        match (compared.is_empty(), compared.other.is_empty()) {
-            (true, _) => self.unknown += 1,
-            (false, true) => {
-                self.agree += 1;
-                self.metrics += compared.same;
-            }
-            (false, false) => self.differ += 1,
-        }
-    }
-
-    /// The summary: a job without a metric that could be compared does not agree.
-    fn text(&self, jobs: usize) -> String {
-        let jobs = count(jobs, "job");
-        let Self { agree, metrics, differ, unknown } = *self;
-        if agree + differ == 0 {
-            return format!(
-                "nothing could be compared: no metric of {jobs} that ran again is independent of the machine"
-            );
-        }
-        let metrics = if agree > 0 { format!(", in {}", count(metrics, "metric")) } else { String::new() };
-        let unknown = match unknown {
-            0 => String::new(),
-            unknown => format!("; nothing could be compared in {unknown}"),
-        };
-        format!("{agree} of {jobs} that ran again agree{metrics}{unknown}")
-    }
-}
-
-/// The result for one job: its metrics that agree, those that are not compared, and those that differ.
-fn compared_lines(label: &str, compared: &Compared) -> Vec<String> {
-    let Compared { same, largest, left_out, other } = compared;
-    let names = left_out.iter().take(MOST_NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
-    let more = if left_out.len() > MOST_NAMED { ", …" } else { "" };
-    let measured = match left_out.len() {
-        0 => String::new(),
-        1 => format!("1 depends on the machine ({names})"),
-        some => format!("{some} depend on the machine ({names}{more})"),
-    };
-    let first = if compared.is_empty() {
-        let because = if measured.is_empty() { "it has no metric" } else { &measured };
-        format!("· {label}  nothing could be compared: {because}")
-    } else {
-        let sign = if other.is_empty() { '✓' } else { '✗' };
-        let most = if *largest > 0.0 { format!(" up to {largest:.1e}") } else { String::new() };
-        let separator = if measured.is_empty() { "" } else { ", " };
-        format!("{sign} {label}  {} the same{most}{separator}{measured}", count(*same, "metric"))
-    };
-    let differing = other.iter().map(|(name, then, now)| {
-        let now = now.map_or_else(|| "nothing".to_owned(), |now| now.to_string());
-        format!("    {name}: {then} then, {now} now")
-    });
-    std::iter::once(first).chain(differing).collect()
+    let stores = Stores { then: &bundled, again: &folder.join("again") };
+    reruns.run(&plan, &sample, stores, opened.contents.backend, args.tolerance)?;
+    Ok(reruns)
 }
 
 /// Shows the commands of a bundle, and asks whether they may run.
@@ -363,15 +292,4 @@ fn confirm(plan: &Plan, yes: bool) -> Result<(), Error> {
     let mut answer = String::new();
     io::stdin().read_line(&mut answer).map_err(Error::io("cannot read the answer"))?;
     if matches!(answer.trim(), "y" | "Y" | "yes") { Ok(()) } else { Err(Error::NotConfirmed("as you wish")) }
-}
-
-/// Runs all jobs of a plan in a results folder of its own.
-pub(super) fn run_all(
-    plan: &Plan,
-    store: &Store,
-    results: &Path,
-    backend: sweep_job::Backend,
-) -> Result<run::Summary, Error> {
-    let wanted = vec![Disposition::Yes; plan.len()];
-    run_jobs(plan, store, results, backend, &wanted, None).map_err(Error::run)
 }

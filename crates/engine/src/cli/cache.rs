@@ -1,5 +1,7 @@
 //! `sweep cache`: lists, checks, removes and transfers records.
 
+mod lists;
+
 use std::{
     collections::{BTreeSet, HashSet},
     fs::File,
@@ -8,9 +10,13 @@ use std::{
 };
 
 use clap::{Args, Subcommand};
+use serde_json::json;
 use sweep_job::{Backend, Unit, units::parse_seconds};
 
+pub(super) use self::lists::Refused;
+use self::lists::{Checked, Listed, ListedRecord, Removal, all, label};
 use super::{
+    answer::{self, FormatArgs, answer},
     destination, print,
     remote::{self, RemoteArgs},
     rerun::{RerunArgs, rerun},
@@ -37,6 +43,8 @@ use crate::{
 pub(super) struct CacheArgs {
     #[command(subcommand)]
     command: CacheCommand,
+    #[command(flatten)]
+    format: FormatArgs,
 }
 
 /// Changes to the recipes' values.
@@ -143,17 +151,18 @@ fn seconds(text: &str) -> Result<f64, String> {
 
 pub(super) fn cache(results: &Path, args: &CacheArgs) -> Result<Exit, Error> {
     let store = Store::open(results)?;
+    let format = args.format;
     match &args.command {
-        CacheCommand::Ls { job } => ls(&store, job.as_deref().unwrap_or_default()),
+        CacheCommand::Ls { job } => ls(&store, job.as_deref().unwrap_or_default(), format),
         CacheCommand::Verify { rerun, values } => match rerun.rerun {
-            None => verify(&store),
-            Some(n) => run_again(&store, n, rerun, values),
+            None => verify(&store, format),
+            Some(n) => run_again(&store, n, rerun, values, format),
         },
         CacheCommand::Gc { recipes, values, recent, yes } => {
             let mut reached = reached(&store, recipes, values, *recent)?;
             reached.extend(kept_for_questions(&store).map_err(ProposeError::from)?.into_keys());
             let garbage = store.garbage(&reached).map_err(Error::io("cannot read the store"))?;
-            remove(&store, &garbage, *yes)
+            remove(&store, &garbage, *yes, format)
         }
         CacheCommand::Rm { which, values, yes } => {
             // With one of the same computation left, the job would not run again.
@@ -164,15 +173,15 @@ pub(super) fn cache(results: &Path, args: &CacheArgs) -> Result<Exit, Error> {
                 return Err(Error::Sealed { record: key.short(), question: *question });
             }
             let garbage = store.records_with_states(&keys).map_err(Error::io("cannot read the store"))?;
-            remove(&store, &garbage, *yes)
+            remove(&store, &garbage, *yes, format)
         }
         CacheCommand::Export { which, output, values } => match destination(output.as_deref(), which) {
             (_, []) => Err(Error::NoDestination),
-            (file, which) => export(&store, file, which, values),
+            (file, which) => export(&store, file, which, values, format),
         },
         CacheCommand::Push { remote, which, values } => {
             let keys = (!which.is_empty()).then(|| recorded(&store, which, values)).transpose()?;
-            remote::push_all(&store, remote, keys.map(|keys| keys.into_iter().collect()))
+            remote::push_all(&store, remote, keys.map(|keys| keys.into_iter().collect()), format)
         }
         CacheCommand::Pull { remote, recipes, values } => {
             let mut keys = BTreeSet::new();
@@ -181,11 +190,16 @@ pub(super) fn cache(results: &Path, args: &CacheArgs) -> Result<Exit, Error> {
                     keys.extend(keys_of(&store, recipes, values, backend)?);
                 }
             }
-            remote::pull_all(&store, remote, (!recipes.is_empty()).then(|| keys.into_iter().collect()))
+            remote::pull_all(&store, remote, (!recipes.is_empty()).then(|| keys.into_iter().collect()), format)
         }
         CacheCommand::Keygen { file } => {
-            print(&format!("{}\n", keygen(file)?))?;
-            say(format_args!("the secret key is in {}; the line above is for files of trusted keys", file.display()));
+            let public = keygen(file)?;
+            if format.is_json() {
+                answer(&json!({ "public_key": public, "secret_key_file": file }), Vec::new())?;
+            } else {
+                print(&format!("{public}\n"))?;
+            }
+            say(format_args!("the secret key is in {}; the public key is for files of trusted keys", file.display()));
             Ok(Exit::Done)
         }
         CacheCommand::Share => {
@@ -193,16 +207,25 @@ pub(super) fn cache(results: &Path, args: &CacheArgs) -> Result<Exit, Error> {
                 return Err(Error::NotShared);
             }
             say(format_args!("the store can be used by several machines"));
+            if format.is_json() {
+                answer(&json!({ "shared": true }), Vec::new())?;
+            }
             Ok(Exit::Done)
         }
-        CacheCommand::Import { file } => import(&store, file),
+        CacheCommand::Import { file } => import(&store, file, format),
     }
 }
 
-fn ls(store: &Store, beginning: &str) -> Result<Exit, Error> {
+fn ls(store: &Store, beginning: &str, format: FormatArgs) -> Result<Exit, Error> {
     let mut records = store.index().map_err(StoreError::from)?;
     records.retain(|record| record.label.starts_with(beginning));
     records.sort_by(|a, b| (&a.label, a.started).cmp(&(&b.label, b.started)));
+    let mut states = store.states().map_err(StoreError::from)?;
+    states.retain(|state| state.label.starts_with(beginning));
+    if format.is_json() {
+        let listed = Listed { records: records.iter().map(ListedRecord::from).collect(), states: all(&states) };
+        return answer(&listed, Vec::new()).map(|()| Exit::Done);
+    }
     let lines = records.iter().map(|record| {
         let made = record.started.strftime("%Y-%m-%d %H:%M");
         let bytes = record.bytes;
@@ -211,8 +234,6 @@ fn ls(store: &Store, beginning: &str) -> Result<Exit, Error> {
         format!("{}  {made}  {took:>12}  {}{size}\n", record.key.short(), clean(&record.label))
     });
     print(&lines.collect::<String>())?;
-    let mut states = store.states().map_err(StoreError::from)?;
-    states.retain(|state| state.label.starts_with(beginning));
     print(&states.iter().map(state_line).collect::<String>())?;
     let bytes: u64 = states.iter().map(State::bytes).sum();
     let size = quantity(bytes as f64, Unit::Bytes);
@@ -228,8 +249,13 @@ fn state_line(state: &State) -> String {
     format!("{}  {made}  {size:>12}  state after step {} of {}\n", state.key.short(), state.step, clean(&state.label))
 }
 
-fn verify(store: &Store) -> Result<Exit, Error> {
+fn verify(store: &Store, format: FormatArgs) -> Result<Exit, Error> {
     let verified = store.verify().map_err(Error::io("cannot read the store"))?;
+    let defects = verified.defects.len() + verified.damaged_lines.len();
+    let exit = if defects == 0 { Exit::Done } else { Exit::Failure };
+    if format.is_json() {
+        return answer(&Checked { good: defects == 0, verified }, Vec::new()).map(|()| exit);
+    }
     let lines = verified.defects.iter().map(|defect| format!("{}  {}\n", defect.key.short(), clean(&defect.reason)));
     let of_list = verified.damaged_lines.iter().map(|line| format!("{}\n", clean(line)));
     print(&lines.chain(of_list).collect::<String>())?;
@@ -250,17 +276,22 @@ fn verify(store: &Store) -> Result<Exit, Error> {
         say(format_args!("note: {records} of an earlier version have files without digests"));
     }
     let (records, files) = (count(verified.records, "record"), count(verified.files, "file"));
-    let defects = verified.defects.len() + verified.damaged_lines.len();
     say(format_args!("{records} with {files} looked at: {}", count(defects, "defect")));
-    Ok(if defects == 0 { Exit::Done } else { Exit::Failure })
+    Ok(exit)
 }
 
 /// Runs jobs of recipes that have records again, on the first backend for which there are any.
-fn run_again(store: &Store, n: usize, args: &RerunArgs, values: &Values) -> Result<Exit, Error> {
+fn run_again(store: &Store, n: usize, args: &RerunArgs, values: &Values, format: FormatArgs) -> Result<Exit, Error> {
     for backend in Backend::ALL {
         let plan = plan_of(store, &args.recipes, values, backend)?;
         if plan.jobs().any(|(_, job)| store.contains(job.key)) {
-            return rerun(store, &plan, backend, n, args);
+            let reruns = rerun(store, &plan, backend, n, args)?;
+            if format.is_json() {
+                answer(&reruns, Vec::new())?;
+            } else {
+                print(&reruns.text())?;
+            }
+            return Ok(reruns.exit());
         }
     }
     Err(Error::Unknown("none of these jobs has a record".into()))
@@ -322,16 +353,21 @@ fn plan_of(store: &Store, paths: &[PathBuf], values: &Values, backend: Backend) 
 }
 
 /// Lists records and files, and removes them if it is confirmed.
-fn remove(store: &Store, garbage: &Garbage, yes: bool) -> Result<Exit, Error> {
-    let label = |key: Key| match store.get(key) {
-        Ok(Some(record)) => clean(&record.label).into_owned(),
-        Ok(None) => "nothing".to_owned(),
-        Err(error) => clean(&error.to_string()).into_owned(),
-    };
+fn remove(store: &Store, garbage: &Garbage, yes: bool, format: FormatArgs) -> Result<Exit, Error> {
+    if format.is_json() {
+        let removed = Removal::new(store, garbage, yes);
+        if yes && !garbage.is_empty() {
+            store.remove(garbage)?;
+        }
+        let next = (!yes && !garbage.is_empty()).then(|| answer::again(&["--yes"], &[]));
+        return answer(&removed, next.into_iter().collect()).map(|()| Exit::Done);
+    }
     let size = |bytes: u64| quantity(bytes as f64, Unit::Bytes);
-    let lines =
-        garbage.records.iter().map(|(key, bytes)| format!("{}  {:>9}  {}\n", key.short(), size(*bytes), label(*key)));
-    print(&lines.collect::<String>())?;
+    let line = |(key, bytes): &(Key, u64)| {
+        let label = label(store, *key);
+        format!("{}  {:>9}  {}\n", key.short(), size(*bytes), clean(&label))
+    };
+    print(&garbage.records.iter().map(line).collect::<String>())?;
     print(&garbage.states.iter().map(state_line).collect::<String>())?;
     let mut parts = vec![count(garbage.records.len(), "record")];
     if !garbage.states.is_empty() {
@@ -374,15 +410,18 @@ fn recorded(store: &Store, which: &[String], values: &Values) -> Result<BTreeSet
     Ok(keys)
 }
 
-fn export(store: &Store, file: &Path, which: &[String], values: &Values) -> Result<Exit, Error> {
+fn export(store: &Store, file: &Path, which: &[String], values: &Values, format: FormatArgs) -> Result<Exit, Error> {
     let keys = recorded(store, which, values)?;
     // An archive is there whole or not at all.
     replace_with(file, Readers::Owner, Outlives::Machine, |out| store.export(&keys, out))?;
     say(format_args!("{} in {}", count(keys.len(), "record"), file.display()));
+    if format.is_json() {
+        answer(&json!({ "file": file, "records": keys.len() }), Vec::new())?;
+    }
     Ok(Exit::Done)
 }
 
-fn import(store: &Store, file: &Path) -> Result<Exit, Error> {
+fn import(store: &Store, file: &Path, format: FormatArgs) -> Result<Exit, Error> {
     let archive = File::open(file).map_err(|error: io::Error| Error::io("cannot read the archive")(error))?;
     let name = file.file_name().unwrap_or(file.as_os_str()).to_string_lossy();
     let imported = store.import(BufReader::new(archive), &Origin::new(&format!("the archive {name}")))?;
@@ -391,5 +430,10 @@ fn import(store: &Store, file: &Path) -> Result<Exit, Error> {
     }
     let (added, refused) = (count(imported.added, "record"), imported.refused.len());
     say(format_args!("{added} added, {} known already, {refused} refused", imported.known));
+    if format.is_json() {
+        let refused = Refused::all(&imported.refused);
+        let imported = json!({ "added": imported.added, "known": imported.known, "refused": refused });
+        answer(&imported, Vec::new())?;
+    }
     Ok(if refused == 0 { Exit::Done } else { Exit::Failure })
 }

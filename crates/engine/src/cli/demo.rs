@@ -45,7 +45,7 @@ pub(super) fn demo(results: &Path, args: &DemoArgs) -> Result<Exit, Error> {
     // Read as if it had been typed, so that defaults are declared once.
     let typed = ["sweep".into(), "run".into(), recipe.clone().into_os_string(), "--backend".into(), backend.into()];
     let Ok(Some(Command::Run(run))) = Cli::try_parse_from(typed).map(|cli| cli.command) else { return Ok(Exit::Usage) };
-    let exit = run::run(results, &run)?;
+    let exit = run::run(results, &run)?.exit;
     if exit != Exit::Done {
         return Ok(exit);
     }

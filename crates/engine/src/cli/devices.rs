@@ -1,47 +1,92 @@
 //! `sweep devices`.
 
-use sweep_job::{Backend, BackendChoice, Device, Unit};
+use clap::Args;
+use serde::Serialize;
+use sweep_job::{Backend, BackendChoice, Device, Probe, Rejected, Unit};
 
-use super::print;
+use super::{
+    answer::{FormatArgs, answer},
+    print,
+};
 use crate::{
     error::{Error, Exit},
     format::quantity,
     host,
 };
 
-pub(super) fn devices() -> Result<Exit, Error> {
+#[derive(Debug, Args)]
+pub(super) struct DevicesArgs {
+    #[command(flatten)]
+    format: FormatArgs,
+}
+
+/// The answer.
+#[derive(Serialize)]
+struct Found<'a> {
+    devices: Vec<FoundDevice<'a>>,
+    /// The backends without a device.
+    rejected: &'a [Rejected],
+}
+
+/// A device, and the use that `auto` makes of it.
+#[derive(Serialize)]
+struct FoundDevice<'a> {
+    #[serde(flatten)]
+    device: &'a Device,
+    /// True if `--backend auto` takes it.
+    auto: bool,
+    says: String,
+}
+
+pub(super) fn devices(args: &DevicesArgs) -> Result<Exit, Error> {
     let probe = host::devices::probe()?;
+    let devices = found(&probe);
+    if args.format.is_json() {
+        answer(&Found { devices, rejected: &probe.rejected }, Vec::new())?;
+    } else {
+        print(&text(&devices, &probe.rejected))?;
+    }
+    Ok(Exit::Done)
+}
+
+fn found(probe: &Probe) -> Vec<FoundDevice<'_>> {
     let chosen = probe.choose(BackendChoice::Auto).ok();
     let is_chosen = |found: &Device| {
         chosen.as_ref().is_some_and(|chosen| (chosen.backend, chosen.index) == (found.backend, found.index))
     };
     let is_backend = |backend| chosen.as_ref().is_some_and(|chosen| chosen.backend == backend);
-    let mut lines = Vec::new();
-    for found in &probe.devices {
-        let mut facts = vec![found.name.clone()];
-        if !found.driver.is_empty() {
-            facts.push(format!("driver {}", found.driver));
-        }
-        facts.extend(found.memory.map(|bytes| quantity(bytes as f64, Unit::Bytes)));
-        let remark = if is_chosen(found) {
+    let describe = |device: &Device| {
+        if is_chosen(device) {
             "taken by `--backend auto`".to_owned()
-        } else if found.software {
-            format!("imitated by software, slower than the CPU backend: only with `--backend {}`", found.backend)
-        } else if found.backend == Backend::Cuda && is_backend(found.backend) {
+        } else if device.software {
+            format!("imitated by software, slower than the CPU backend: only with `--backend {}`", device.backend)
+        } else if device.backend == Backend::Cuda && is_backend(device.backend) {
             "for jobs at the same time".to_owned()
-        } else if is_backend(found.backend) {
+        } else if is_backend(device.backend) {
             "not used: all jobs compute on the best one".to_owned()
         } else {
-            format!("only with `--backend {}`", found.backend)
-        };
-        lines.push(format!("{:<5} {}  ({remark})", found.backend.name(), facts.join(", ")));
+            format!("only with `--backend {}`", device.backend)
+        }
+    };
+    let devices = probe.devices.iter();
+    devices.map(|device| FoundDevice { device, auto: is_chosen(device), says: describe(device) }).collect()
+}
+
+fn text(devices: &[FoundDevice<'_>], rejected: &[Rejected]) -> String {
+    let mut lines = Vec::new();
+    for FoundDevice { device, says, .. } in devices {
+        let mut facts = vec![device.name.clone()];
+        if !device.driver.is_empty() {
+            facts.push(format!("driver {}", device.driver));
+        }
+        facts.extend(device.memory.map(|bytes| quantity(bytes as f64, Unit::Bytes)));
+        lines.push(format!("{:<5} {}  ({says})", device.backend.name(), facts.join(", ")));
     }
-    for rejected in &probe.rejected {
+    for rejected in rejected {
         lines.push(format!("{:<5} none: {}; {}", rejected.backend.name(), rejected.reason, rejected.advice));
     }
     if lines.is_empty() {
         lines.push("this build has no lab, so it computes on nothing: build with the feature `cpu`".to_owned());
     }
-    print(&(lines.join("\n") + "\n"))?;
-    Ok(Exit::Done)
+    lines.join("\n") + "\n"
 }

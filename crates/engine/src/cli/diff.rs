@@ -2,9 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 
-use super::{ChangeArgs, Prepared, print, runs};
+use super::{
+    ChangeArgs, Prepared,
+    answer::{FormatArgs, answer},
+    print, runs,
+};
 use crate::{
     analysis::{State, Verdict, judge},
     error::{Error, Exit},
@@ -28,15 +32,8 @@ pub(super) struct DiffArgs {
     /// Show every metric that differs, not only the headline metrics and significant differences.
     #[arg(long)]
     all: bool,
-    /// Output format.
-    #[arg(long, value_enum, default_value = "text")]
-    format: DiffFormat,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum DiffFormat {
-    Text,
-    Json,
+    #[command(flatten)]
+    format: FormatArgs,
 }
 
 /// Largest number of names of a kind in the output; JSON has all of them.
@@ -50,12 +47,10 @@ pub(super) fn diff(results: &Path, args: &DiffArgs) -> Result<Exit, Error> {
     let sides = [&args.first, &args.second].map(|name| side(results, name, &args.changes, claims.as_deref()));
     let [first, second] = sides;
     let difference = Difference::new(&first?, &second?);
-    match args.format {
-        DiffFormat::Text => print(&text(&difference, args.all))?,
-        DiffFormat::Json => {
-            let text = serde_json::to_string_pretty(&difference);
-            print(&(text.map_err(|error| Error::io("cannot write it")(error.into()))? + "\n"))?;
-        }
+    if args.format.is_json() {
+        answer(&difference, Vec::new())?;
+    } else {
+        print(&text(&difference, args.all))?;
     }
     Ok(Exit::Done)
 }

@@ -5,10 +5,13 @@ use std::{
     time::Duration,
 };
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use serde_json::json;
 
-use super::print;
+use super::{
+    answer::{self, FormatArgs, answer},
+    print,
+};
 use crate::{
     doctor::{self, Finding, Verdict},
     error::{Error, Exit},
@@ -27,18 +30,11 @@ pub(super) struct DoctorArgs {
     /// Time limit of the trial job, in seconds.
     #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = clap::value_parser!(u64).range(1..86400))]
     wait: u64,
-    /// Output format.
-    #[arg(long, value_enum, default_value = "text")]
-    format: DoctorFormat,
+    #[command(flatten)]
+    format: FormatArgs,
     /// Print the command templates of a preset of `batch` and exit.
     #[arg(long, value_name = "NAME", value_parser = clap::builder::PossibleValuesParser::new(PRESETS.iter().map(|(name, _)| *name)))]
     preset: Option<String>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum DoctorFormat {
-    Text,
-    Json,
 }
 
 pub(super) fn doctor(results: &Path, args: &DoctorArgs) -> Result<Exit, Error> {
@@ -49,13 +45,12 @@ pub(super) fn doctor(results: &Path, args: &DoctorArgs) -> Result<Exit, Error> {
     let executor = executor(&args.executor)?;
     let findings = doctor::examine(results, &executor, args.gpus, Duration::from_secs(args.wait));
     let failed = findings.iter().any(|finding| finding.verdict == Verdict::Failed);
-    print(&match args.format {
-        DoctorFormat::Text => findings.iter().map(line).collect(),
-        DoctorFormat::Json => {
-            let all = json!({ "executor": args.executor.display().to_string(), "good": !failed, "findings": findings });
-            serde_json::to_string_pretty(&all).unwrap_or_default() + "\n"
-        }
-    })?;
+    if args.format.is_json() {
+        let all = json!({ "executor": args.executor.display().to_string(), "good": !failed, "findings": findings });
+        answer(&all, failed.then(|| answer::again(&[], &[])).into_iter().collect())?;
+    } else {
+        print(&findings.iter().map(line).collect::<String>())?;
+    }
     Ok(if failed { Exit::Failure } else { Exit::Done })
 }
 

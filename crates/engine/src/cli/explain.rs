@@ -4,19 +4,25 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use jiff::{SpanRound, Timestamp, Unit};
+use serde::Serialize;
 use sweep_job::{
     TaskSpec as _, Value, Values,
     tasks::{Command, FLAGS},
 };
 
-use super::{ChangeArgs, Prepared, print};
+use super::{
+    ChangeArgs, Prepared,
+    answer::{self, FormatArgs, answer},
+    print,
+};
 use crate::{
     analysis::search::{DecidedJobs, DecidedState},
     error::{Error, Exit},
     format::{clean, count, quoted},
     plan::{JobId, Plan, means},
     query::explain::{Cause, Explainer, Explanation, is_content, news},
-    record::without_keys,
+    recipe::Place,
+    record::{Key, Record, without_keys},
     run::{History, describe_gpu},
     store::Store,
 };
@@ -29,66 +35,164 @@ pub(super) struct ExplainArgs {
     job: String,
     #[command(flatten)]
     changes: ChangeArgs,
+    #[command(flatten)]
+    format: FormatArgs,
+}
+
+/// Explanation of a job.
+#[derive(Debug, Serialize)]
+pub(super) struct Explained {
+    job: String,
+    key: Key,
+    /// The state that the job has in the plan.
+    state: &'static str,
+    /// Its record, else the nearest record.
+    record: Option<Compared>,
+    /// Differences from the nearest record.
+    causes: Vec<Difference>,
+    /// What runs after it, too, and the outputs that are made anew.
+    then: Vec<String>,
+    /// The explanation for people.
+    pub(super) lines: Vec<String>,
+}
+
+/// A record that a job has or is compared with.
+#[derive(Debug, Serialize)]
+struct Compared {
+    key: Key,
+    job: String,
+    started: Timestamp,
+}
+
+/// A [`Cause`] whose job and place have names.
+#[derive(Debug, Serialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+enum Difference {
+    Changed { what: String, old: String, new: String, at: Option<Place> },
+    Code { what: String, old: String, new: String, imported_by: Option<String> },
+    Need { job: String, cached: bool, causes: Vec<Difference> },
+    Gone { job: String },
+}
+
+impl Difference {
+    fn all(plan: &Plan, causes: &[Cause]) -> Vec<Self> {
+        let one = |cause: &Cause| match cause.clone() {
+            Cause::Changed { what, old, new, place } => {
+                Self::Changed { what, old, new, at: place.map(|place| plan.sources().place(place)) }
+            }
+            Cause::Code { what, old, new, by, .. } => Self::Code { what, old, new, imported_by: by },
+            Cause::Need { job, cached, causes } => {
+                Self::Need { job: plan.job(job).label.to_string(), cached, causes: Self::all(plan, &causes) }
+            }
+            Cause::Gone { label } => Self::Gone { job: label },
+        };
+        causes.iter().map(one).collect()
+    }
 }
 
 pub(super) fn explain_job(results: &Path, args: &ExplainArgs) -> Result<Exit, Error> {
     let Prepared { plan, .. } = args.changes.prepare(results, std::slice::from_ref(&args.recipe), &[], false)?;
     let store = Store::open(results)?;
-    print(&explanation(&plan, &store, &args.job)?)?;
+    let explained = explained(&plan, &store, &args.job)?;
+    if args.format.is_json() {
+        let next = match explained.state {
+            "cached" => answer::line(results, ["show", &explained.key.short()]),
+            "stopped" => answer::with_words(results, "report", &plan.typed(), &[]),
+            _ => answer::with_words(results, "run", &plan.typed(), &["--only".to_owned(), explained.job.clone()]),
+        };
+        answer(&explained, vec![next])?;
+    } else {
+        print(&(explained.lines.join("\n") + "\n"))?;
+    }
     Ok(Exit::Done)
 }
 
-/// The reason why a job will run, or the origin of its record, in lines.
-pub(super) fn explanation(plan: &Plan, store: &Store, job: &str) -> Result<String, Error> {
-    let id = find(plan, job)?;
+/// The reason why a job will run, or the origin of its record.
+pub(super) fn explained(plan: &Plan, store: &Store, name: &str) -> Result<Explained, Error> {
+    let id = find(plan, name)?;
     let job = plan.job(id);
-    let label = clean(&job.label.to_string()).into_owned();
-    let arguments = arguments(&job.values).map(|arguments| format!("  it runs {}\n", clean(&arguments)));
     let decided_jobs = DecidedJobs::read(plan, store).map_err(Error::io("cannot read the store"))?;
-    let chosen = chosen(plan, id).map(|chosen| format!("  {chosen}\n"));
-    if let Some(record) = store.get(job.key)? {
-        let took = crate::format::duration(record.provenance.seconds);
-        let host = clean(&record.provenance.host).into_owned();
-        let text = format!(
-            "{label} is cached: record {} was made {} on {host} in {took}\n",
-            job.key.short(),
-            ago(record.provenance.started)
-        );
-        let measured = record.provenance.measured.iter().flat_map(|measured| measured.sentences());
-        let measured: Vec<String> = measured.map(|sentence| format!("  {}\n", clean(&sentence))).collect();
-        let decided = decided_jobs.of(id).map(|(_, because)| format!("  {}\n", clean(because))).unwrap_or_default();
-        let gpu = record.provenance.conditions.as_ref().and_then(|conditions| conditions.gpu);
-        let gpu = gpu.map(|gpu| format!("  it had {}\n", gpu.describe())).unwrap_or_default();
-        return Ok(text
-            + &measured.concat()
-            + chosen.as_deref().unwrap_or_default()
-            + &decided
-            + &gpu
-            + arguments.as_deref().unwrap_or_default());
-    }
-    let entries = store.index().map_err(Error::io("cannot read the store"))?;
-    let explainer = Explainer::new(plan, &entries).with_manifests(store.manifests());
-    let explanation = explainer.explain(id);
-    let will = match decided_jobs.of(id) {
-        Some((DecidedState::Stopped, because)) => {
-            return Ok(format!("{label} does not run: it {}\n{}", clean(because), chosen.unwrap_or_default()));
-        }
-        Some((DecidedState::Released, because)) => format!("will run, because {}", clean(because)),
-        None if plan.is_reserve(id) => "is in reserve: it runs if results decide so".to_owned(),
-        None => "will run".to_owned(),
+    let mut explained = Explained {
+        job: job.label.to_string(),
+        key: job.key,
+        state: "to run",
+        record: None,
+        causes: Vec::new(),
+        then: Vec::new(),
+        lines: Vec::new(),
     };
-    let mut lines = vec![format!("{label} {will}: no record has its key {}", job.key.short())];
-    describe(plan, &explanation, &mut lines);
+    let chosen = chosen(plan, id).map(|chosen| format!("  {chosen}"));
+    if let Some(record) = store.get(job.key)? {
+        explained.state = "cached";
+        explained.lines = of_record(&record, &explained.job, decided_jobs.of(id).map(|(_, because)| because), chosen);
+        let Record { key, label, provenance, .. } = record;
+        explained.record = Some(Compared { key, job: label, started: provenance.started });
+    } else if let Some((DecidedState::Stopped, because)) = decided_jobs.of(id) {
+        explained.state = "stopped";
+        let label = clean(&explained.job).into_owned();
+        explained.lines = [format!("{label} does not run: it {}", clean(because))].into_iter().chain(chosen).collect();
+        return Ok(explained);
+    } else {
+        let released = decided_jobs.of(id).map(|(_, because)| because);
+        if released.is_none() && plan.is_reserve(id) {
+            explained.state = "in reserve";
+        }
+        without_record(plan, store, id, released, &mut explained)?;
+        explained.lines.extend(chosen);
+    }
+    explained.lines.extend(arguments(&job.values).map(|arguments| format!("  it runs {}", clean(&arguments))));
+    Ok(explained)
+}
+
+/// The origin of a record, in lines.
+fn of_record(record: &Record, label: &str, decided: Option<&str>, chosen: Option<String>) -> Vec<String> {
+    let Record { key, provenance, .. } = record;
+    let took = crate::format::duration(provenance.seconds);
+    let (label, host) = (clean(label), clean(&provenance.host));
+    let made = ago(provenance.started);
+    let mut lines = vec![format!("{label} is cached: record {} was made {made} on {host} in {took}", key.short())];
+    let measured = provenance.measured.iter().flat_map(|measured| measured.sentences());
+    lines.extend(measured.map(|sentence| format!("  {}", clean(&sentence))));
+    lines.extend(chosen);
+    lines.extend(decided.map(|because| format!("  {}", clean(because))));
+    let gpu = provenance.conditions.as_ref().and_then(|conditions| conditions.gpu.as_ref());
+    lines.extend(gpu.map(|gpu| format!("  it had {}", gpu.describe())));
+    lines
+}
+
+/// Explains why a job without a record will run; `released` is the decision that lets it.
+fn without_record(
+    plan: &Plan,
+    store: &Store,
+    id: JobId,
+    released: Option<&str>,
+    explained: &mut Explained,
+) -> Result<(), Error> {
+    let job = plan.job(id);
+    let entries = store.index().map_err(Error::io("cannot read the store"))?;
+    let explanation = Explainer::new(plan, &entries).with_manifests(store.manifests()).explain(id);
+    let will = match (released, explained.state) {
+        (Some(because), _) => format!("will run, because {}", clean(because)),
+        (None, "in reserve") => "is in reserve: it runs if results decide so".to_owned(),
+        (None, _) => "will run".to_owned(),
+    };
+    let label = clean(&explained.job).into_owned();
+    let lines = &mut explained.lines;
+    lines.push(format!("{label} {will}: no record has its key {}", job.key.short()));
+    describe(plan, &explanation, lines);
     if job.shares_gpu() {
         let history = History::read(store, plan).map_err(Error::io("cannot read the store"))?;
         lines.extend(describe_gpu(job, &history.gpus).map(|part| format!("  it shares a GPU: {part}")));
     }
-    let then = downstream(plan, id, store);
-    if !then.is_empty() {
-        lines.push(format!("  then also: {}", then.join(", ")));
+    explained.then = downstream(plan, id, store);
+    if !explained.then.is_empty() {
+        lines.push(format!("  then also: {}", explained.then.join(", ")));
     }
-    lines.extend(chosen.map(|chosen| chosen.trim_end().to_owned()));
-    Ok(lines.join("\n") + "\n" + arguments.as_deref().unwrap_or_default())
+    let nearest = explanation.nearest;
+    explained.record =
+        nearest.map(|entry| Compared { key: entry.key, job: entry.label.clone(), started: entry.started });
+    explained.causes = Difference::all(plan, &explanation.causes);
+    Ok(())
 }
 
 /// The decision by which the point of a job is in the plan, if a decision chose it.
@@ -219,7 +323,7 @@ fn find(plan: &Plan, name: &str) -> Result<JobId, Error> {
     }
     let names: Vec<&str> = labels.iter().map(|(label, _)| label.trim_end_matches('/')).take(50).collect();
     let help = crate::recipe::suggest(name, "jobs", names).unwrap_or_default();
-    Err(Error::UnknownJob { name: name.to_owned(), help })
+    Err(Error::NotFound { message: format!("the recipe has no job `{name}`"), help })
 }
 
 fn ago(started: Timestamp) -> String {

@@ -3,9 +3,14 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
+use serde::Serialize;
+use serde_json::json;
 use sweep_job::{Unit, units::parse_bytes};
 
-use super::print;
+use super::{
+    answer::{self, FormatArgs, answer},
+    print,
+};
 use crate::{
     error::{Error, Exit},
     format::{clean, count, quantity, say},
@@ -22,6 +27,60 @@ use crate::{
 pub(super) struct HostsArgs {
     #[command(subcommand)]
     command: HostsCommand,
+    #[command(flatten)]
+    format: FormatArgs,
+}
+
+/// A host in the answer.
+#[derive(Serialize)]
+struct HostAnswer {
+    host: String,
+    /// Its state in a run, or `added` or `removed`.
+    state: String,
+    /// What a run uses there.
+    #[serde(flatten)]
+    use_of_run: Option<UseOfRun>,
+}
+
+/// Use of a host by the run in progress.
+#[derive(Serialize)]
+struct UseOfRun {
+    cpus_used: usize,
+    cpus: usize,
+    gpus_used: usize,
+    gpus: usize,
+    jobs: usize,
+    about: String,
+}
+
+impl HostAnswer {
+    fn named(host: &str, state: &str) -> Self {
+        Self { host: host.to_owned(), state: state.to_owned(), use_of_run: None }
+    }
+
+    /// A host of the run in progress.
+    fn of_run(host: HostState) -> Self {
+        let HostState { host, state, cpus, gpus, jobs, about } = host;
+        let use_of_run = UseOfRun { cpus_used: cpus.0, cpus: cpus.1, gpus_used: gpus.0, gpus: gpus.1, jobs, about };
+        Self { host, state, use_of_run: Some(use_of_run) }
+    }
+
+    /// Its line.
+    fn line(&self) -> String {
+        let mut parts = vec![clean(&self.host).into_owned(), self.state.clone()];
+        if let Some(UseOfRun { cpus_used, cpus, gpus_used, gpus, jobs, about }) = &self.use_of_run {
+            if *cpus > 0 {
+                parts.push(format!("{cpus_used} of {}", count(*cpus, "core")));
+            }
+            if *gpus > 0 {
+                parts.push(format!("{gpus_used} of {}", count(*gpus, "GPU")));
+            }
+            parts.push(count(*jobs, "job"));
+            parts.push(clean(about).into_owned());
+        }
+        parts.retain(|part| !part.is_empty());
+        parts.join("  ")
+    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -86,6 +145,7 @@ fn size(text: &str) -> Result<u64, String> {
 }
 
 pub(super) fn hosts(results: &Path, args: &HostsArgs) -> Result<Exit, Error> {
+    let format = args.format;
     match &args.command {
         HostsCommand::Serve { workdir } => {
             host_server::serve(workdir).map(|()| Exit::Done).map_err(Error::io("the host cannot be used"))
@@ -93,21 +153,25 @@ pub(super) fn hosts(results: &Path, args: &HostsArgs) -> Result<Exit, Error> {
         HostsCommand::Add(args) => {
             let host = added(args)?;
             say(format_args!("{} is used by the runs of this results folder", clean(&host.host)));
-            change(results, |members| members.add(host))
+            let changed = HostAnswer::named(&host.host, "added");
+            change(results, format, &changed, |members| members.add(host))
         }
         HostsCommand::Rm { host } => {
             named(host)?;
             say(format_args!("{} gets no new jobs from the runs of this results folder", clean(host)));
-            change(results, |members| members.remove(host))
+            change(results, format, &HostAnswer::named(host, "removed"), |members| members.remove(host))
         }
-        HostsCommand::List => print(&list(results)?).map(|()| Exit::Done),
-        HostsCommand::Clean(args) => clean_up(results, args),
+        HostsCommand::List => print_list(results, format).map(|()| Exit::Done),
+        HostsCommand::Clean(args) => clean_up(results, args, format),
         HostsCommand::Cancel => {
             let ended = cancel(results).map_err(Error::io("the jobs cannot be ended"))?;
             for error in &ended.errors {
                 say(format_args!("warning: {}", clean(error)));
             }
             say(format_args!("{} told to end", count(ended.jobs, "job")));
+            if format.is_json() {
+                answer(&json!({ "jobs": ended.jobs, "errors": ended.errors }), Vec::new())?;
+            }
             Ok(if ended.errors.is_empty() { Exit::Done } else { Exit::Failure })
         }
     }
@@ -130,7 +194,7 @@ fn added(args: &AddArgs) -> Result<SshHost, Error> {
 }
 
 /// Removes what no run needs from a host.
-fn clean_up(results: &Path, args: &CleanArgs) -> Result<Exit, Error> {
+fn clean_up(results: &Path, args: &CleanArgs, format: FormatArgs) -> Result<Exit, Error> {
     let members = Members::read(results).map_err(Error::io("the list of hosts cannot be read"))?;
     let known = members.added.into_iter().find(|known| known.host == args.host);
     let mut host = known.map_or_else(|| named(&args.host), Ok)?;
@@ -138,50 +202,47 @@ fn clean_up(results: &Path, args: &CleanArgs) -> Result<Exit, Error> {
     if !args.options.is_empty() {
         host.options.clone_from(&args.options);
     }
-    let Cleaned { programs, files, records, bytes } =
-        clean_host(results, &host).map_err(Error::io("nothing was removed"))?;
+    let cleaned = clean_host(results, &host).map_err(Error::io("nothing was removed"))?;
+    let Cleaned { programs, files, records, bytes } = cleaned;
     let parts = [count(programs, "program"), count(files, "file"), count(records, "record")];
     say(format_args!("{}: {} removed, {}", clean(&host.host), parts.join(", "), quantity(bytes as f64, Unit::Bytes)));
+    if format.is_json() {
+        answer(&cleaned, Vec::new())?;
+    }
     Ok(Exit::Done)
 }
 
-fn change(results: &Path, change: impl FnOnce(&mut Members)) -> Result<Exit, Error> {
-    let changed = Members::change(results, change);
-    changed.map(|()| Exit::Done).map_err(Error::io("the list of hosts cannot be changed"))
+fn change(
+    results: &Path,
+    format: FormatArgs,
+    changed: &HostAnswer,
+    change: impl FnOnce(&mut Members),
+) -> Result<Exit, Error> {
+    Members::change(results, change).map_err(Error::io("the list of hosts cannot be changed"))?;
+    if format.is_json() {
+        answer(changed, vec![answer::line(results, ["hosts", "list"])])?;
+    }
+    Ok(Exit::Done)
 }
 
-fn list(results: &Path) -> Result<String, Error> {
+fn print_list(results: &Path, format: FormatArgs) -> Result<(), Error> {
     let members = Members::read(results).map_err(Error::io("the list of hosts cannot be read"))?;
-    let mut lines = Vec::new();
-    if let Some(run) = States::read(results) {
-        lines.extend(run.hosts.iter().map(of_run));
-    }
-    let is_listed = |name: &str, lines: &[String]| lines.iter().any(|line| line.split("  ").next() == Some(name));
-    for host in &members.added {
-        let name = clean(&host.host);
-        if !is_listed(&name, &lines) {
-            lines.push(format!("{name}  added"));
+    let run = States::read(results);
+    let is_running = run.is_some();
+    let mut hosts: Vec<HostAnswer> = run.into_iter().flat_map(|run| run.hosts).map(HostAnswer::of_run).collect();
+    for SshHost { host, .. } in &members.added {
+        if hosts.iter().all(|listed| listed.host != *host) {
+            hosts.push(HostAnswer::named(host, "added"));
         }
     }
-    lines.extend(members.removed.iter().map(|name| format!("{}  removed", clean(name))));
+    hosts.extend(members.removed.iter().map(|name| HostAnswer::named(name, "removed")));
+    if format.is_json() {
+        let next = is_running.then(|| answer::line(results, ["status"]));
+        return answer(&json!({ "hosts": hosts }), next.into_iter().collect());
+    }
+    let mut lines: Vec<String> = hosts.iter().map(HostAnswer::line).collect();
     if lines.is_empty() {
         lines.push("no host was added or removed, and no run with hosts is in progress".to_owned());
     }
-    Ok(lines.join("\n") + "\n")
-}
-
-/// A host of the run in progress.
-fn of_run(host: &HostState) -> String {
-    let HostState { host, state, cpus, gpus, jobs, about } = host;
-    let mut parts = vec![clean(host).into_owned(), state.clone()];
-    if cpus.1 > 0 {
-        parts.push(format!("{} of {}", cpus.0, count(cpus.1, "core")));
-    }
-    if gpus.1 > 0 {
-        parts.push(format!("{} of {}", gpus.0, count(gpus.1, "GPU")));
-    }
-    parts.push(count(*jobs, "job"));
-    parts.push(clean(about).into_owned());
-    parts.retain(|part| !part.is_empty());
-    parts.join("  ")
+    print(&(lines.join("\n") + "\n"))
 }

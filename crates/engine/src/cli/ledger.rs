@@ -6,9 +6,10 @@ use clap::{Args, Subcommand};
 use comfy_table::{CellAlignment, Table};
 
 use super::{
+    answer::{self, FormatArgs, answer},
     plan::grid,
     print,
-    propose::{ReplyFormat, effect, number_text},
+    propose::{effect, number_text},
 };
 use crate::{
     error::{Error, Exit},
@@ -26,9 +27,8 @@ pub(super) struct LedgerArgs {
     /// Show only the accepted changes, in order, with effect, cost and bundle.
     #[arg(long)]
     accepted: bool,
-    /// Output format.
-    #[arg(long, value_enum, default_value = "term")]
-    format: ReplyFormat,
+    #[command(flatten)]
+    format: FormatArgs,
 }
 
 #[derive(Debug, Subcommand)]
@@ -42,23 +42,18 @@ struct VerifyArgs {
     /// A digest that an earlier verification has printed; it must be that of an entry.
     #[arg(long, value_name = "DIGEST")]
     head: Option<String>,
-    /// Output format.
-    #[arg(long, value_enum, default_value = "term")]
-    format: ReplyFormat,
 }
 
 pub(super) fn ledger(results: &Path, args: &LedgerArgs) -> Result<Exit, Error> {
     let store = Store::open(results)?;
     let ledger = Ledger::read(&store).map_err(propose::ProposeError::from)?;
     match &args.command {
-        Some(LedgerCommand::Verify(args)) => verify(&store, &ledger, args),
-        None => {
-            let text = match args.format {
-                ReplyFormat::Term => list(&store, &ledger, args.accepted)?,
-                ReplyFormat::Json => format!("{:#}\n", json(&store, &ledger, args.accepted)?),
-            };
-            print(&text).map(|()| Exit::Done)
+        Some(LedgerCommand::Verify(verified)) => verify(&store, &ledger, verified, args.format),
+        None if args.format.is_json() => {
+            let next = vec![answer::line(results, ["ledger", "verify"])];
+            answer(&json(&store, &ledger, args.accepted)?, next).map(|()| Exit::Done)
         }
+        None => print(&list(&store, &ledger, args.accepted)?).map(|()| Exit::Done),
     }
 }
 
@@ -152,7 +147,7 @@ fn json(store: &Store, ledger: &Ledger, accepted: bool) -> Result<serde_json::Va
     }))
 }
 
-fn verify(store: &Store, ledger: &Ledger, args: &VerifyArgs) -> Result<Exit, Error> {
+fn verify(store: &Store, ledger: &Ledger, args: &VerifyArgs, format: FormatArgs) -> Result<Exit, Error> {
     let mut checked = propose::verify(store)?;
     if let Some(head) = &args.head {
         let is_known = *head == ledger.head || ledger.entries.iter().any(|entry| entry.before == *head);
@@ -161,24 +156,17 @@ fn verify(store: &Store, ledger: &Ledger, args: &VerifyArgs) -> Result<Exit, Err
         }
     }
     let Checked { entries, verdicts, head, defects } = &checked;
-    match args.format {
-        ReplyFormat::Json => {
-            print(&format!("{}\n", serde_json::to_string_pretty(&checked).map_err(Error::Key)?))?;
-        }
-        ReplyFormat::Term => {
-            let mut lines = vec![format!(
-                "entries that follow from each other: {entries}; {} recomputed from the records",
-                count(*verdicts, "verdict")
-            )];
-            lines.extend(defects.iter().map(|defect| format!("✗ {}", clean(defect))));
-            lines.push(if defects.is_empty() {
-                "everything agrees".to_owned()
-            } else {
-                count(defects.len(), "defect")
-            });
-            lines.push(format!("head: {head}"));
-            print(&(lines.join("\n") + "\n"))?;
-        }
+    if format.is_json() {
+        answer(&checked, Vec::new())?;
+    } else {
+        let mut lines = vec![format!(
+            "entries that follow from each other: {entries}; {} recomputed from the records",
+            count(*verdicts, "verdict")
+        )];
+        lines.extend(defects.iter().map(|defect| format!("✗ {}", clean(defect))));
+        lines.push(if defects.is_empty() { "everything agrees".to_owned() } else { count(defects.len(), "defect") });
+        lines.push(format!("head: {head}"));
+        print(&(lines.join("\n") + "\n"))?;
     }
     Ok(if defects.is_empty() { Exit::Done } else { Exit::Failure })
 }

@@ -8,11 +8,17 @@ use std::{
 };
 
 use clap::Args;
+use serde::Serialize;
 
-use super::runs;
+use super::{
+    answer::{self, FormatArgs, answer},
+    runs,
+};
 use crate::{
     error::{Error, Exit},
     format::clean_lines,
+    record::Key,
+    render::page::end_of,
     run::{
         RunFolder,
         watch::{Snapshot, State},
@@ -32,13 +38,37 @@ pub(super) struct LogsArgs {
     /// Print the bytes unchanged, including terminal control sequences.
     #[arg(long)]
     raw: bool,
+    #[command(flatten)]
+    format: FormatArgs,
 }
+
+/// The answer: a job's output.
+#[derive(Serialize)]
+struct Output<'a> {
+    job: &'a str,
+    key: Key,
+    run: String,
+    /// Its state in a word.
+    state: &'static str,
+    /// The file.
+    log: &'a str,
+    /// The output, or its end.
+    text: &'a str,
+    /// True if `text` is all of it.
+    whole: bool,
+}
+
+/// Bytes of a log that an answer in JSON has at most: its end.
+const MAX_BYTES: u64 = 1 << 20;
 
 /// Interval at which a followed log is polled.
 const PAUSE: Duration = Duration::from_millis(200);
 
 pub(super) fn logs(results: &Path, args: &LogsArgs) -> Result<Exit, Error> {
     let (folder, key) = runs::find_job(results, args.run.as_deref(), &args.job)?;
+    if args.format.is_json() {
+        return print_answer(results, args, &folder, key);
+    }
     let reading = || Error::io("cannot read the log");
     let mut file = fs_err::File::open(folder.log(key)).map_err(reading())?;
     let mut buffer = vec![0; 1 << 16];
@@ -61,6 +91,35 @@ pub(super) fn logs(results: &Path, args: &LogsArgs) -> Result<Exit, Error> {
         }
         thread::sleep(PAUSE);
     }
+}
+
+/// Prints the log as JSON, after the job's end if it is followed.
+fn print_answer(results: &Path, args: &LogsArgs, folder: &RunFolder, key: Key) -> Result<Exit, Error> {
+    if args.raw {
+        return Err(Error::Unknown("JSON has no place for the bytes of `--raw`: leave one of the two out".to_owned()));
+    }
+    while args.follow && is_running(folder, key) {
+        thread::sleep(PAUSE);
+    }
+    let snapshot = Snapshot::read(folder).map_err(Error::io("cannot read the run"))?;
+    let job = snapshot.manifest.jobs.iter().zip(&snapshot.jobs).find(|(job, _)| job.key == key);
+    let Some((job, state)) = job else {
+        return Err(Error::Unknown(format!("run {} has no job {}", folder.name(), key.short())));
+    };
+    let path = folder.log(key);
+    let tail = end_of(&path, MAX_BYTES);
+    let (text, whole) = tail.as_ref().map_or(("", true), |tail| (tail.text.as_str(), tail.whole));
+    let log = path.display().to_string();
+    let output = Output { job: &job.label, key, run: folder.name(), state: state.word(), log: &log, text, whole };
+    let next = match state {
+        State::Failed { .. } | State::Stopped { .. } | State::Lost => {
+            let show = answer::line(results, ["show", &job.label]);
+            [show].into_iter().chain(answer::rerun(results, &snapshot, job)).collect()
+        }
+        State::Done { .. } | State::Cached => vec![answer::line(results, ["show", &job.label])],
+        _ => vec![answer::line(results, ["status", &folder.name()])],
+    };
+    answer(&output, next).map(|()| Exit::Done)
 }
 
 /// Prints a part of a log; `false` if the output is closed.
@@ -86,7 +145,7 @@ fn show(bytes: &[u8], torn: &mut Vec<u8>, raw: bool) -> Result<bool, Error> {
     }
 }
 
-fn is_running(folder: &RunFolder, key: crate::record::Key) -> bool {
+fn is_running(folder: &RunFolder, key: Key) -> bool {
     let Ok(snapshot) = Snapshot::read(folder) else { return false };
     let mut jobs = snapshot.manifest.jobs.iter().zip(&snapshot.jobs);
     (snapshot.live || snapshot.elsewhere)

@@ -1,8 +1,10 @@
 //! The command line; one file per command.
 
+mod answer;
 mod best;
 mod bundle;
 mod cache;
+mod compared;
 mod demo;
 mod design;
 mod devices;
@@ -62,12 +64,16 @@ use crate::{
     worker,
 };
 
+/// The results folder without `--results`, and the variable that names another one.
+const RESULTS: &str = "results";
+const RESULTS_VARIABLE: &str = "SWEEP_RESULTS";
+
 /// Declarative ablations and sweeps for neural-network training.
 #[derive(Debug, Parser)]
 #[command(name = "sweep", bin_name = "sweep", version, propagate_version = true, max_term_width = 100)]
 pub struct Cli {
     /// The folder for records, journals and reports.
-    #[arg(long, global = true, value_name = "DIR", default_value = "results", env = "SWEEP_RESULTS")]
+    #[arg(long, global = true, value_name = "DIR", default_value = RESULTS, env = RESULTS_VARIABLE)]
     results: PathBuf,
     /// Log the stages of the command to standard error; `-vv` logs more. `SWEEP_LOG` sets levels for single stages.
     #[arg(long, short, global = true, action = ArgAction::Count)]
@@ -139,7 +145,7 @@ enum Command {
         of: SchemaOf,
     },
     /// List the compute devices of this machine, and the one that `--backend auto` selects.
-    Devices,
+    Devices(devices::DevicesArgs),
     /// Check the requirements of an executor, and say what to do where one is not met.
     Doctor(doctor::DoctorArgs),
     /// Print a completion script for a shell.
@@ -257,7 +263,13 @@ pub fn main(lab: Option<&'static dyn Lab>) -> ExitCode {
         host::lab::install(lab);
     }
     batches::install_measurer(worker::measure_again);
-    let cli = usage::parse().unwrap_or_else(|error| error.exit());
+    let cli = usage::parse().unwrap_or_else(|error| {
+        // A closed standard output changes no exit code.
+        if error.use_stderr() && answer::is_wanted() {
+            let _ = answer::usage(&error);
+        }
+        error.exit()
+    });
     if let Some(most) = cli.max_starts {
         bound_starts(most);
     }
@@ -276,6 +288,9 @@ pub fn main(lab: Option<&'static dyn Lab>) -> ExitCode {
     };
     exit.unwrap_or_else(|error| {
         show(&error);
+        if answer::is_wanted() {
+            let _ = answer::failure(&error);
+        }
         error.exit()
     })
     .into()
@@ -324,7 +339,7 @@ fn execute(command: Command, results: &Path) -> Result<Exit, Error> {
             };
             print(&crate::recipe::schema::text(schema)).map(|()| Exit::Done)
         }
-        Command::Devices => devices::devices(),
+        Command::Devices(args) => devices::devices(&args),
         Command::Doctor(args) => doctor::doctor(results, &args),
         Command::Completions { shell } => {
             let mut script = Vec::new();

@@ -18,6 +18,7 @@ pub(super) use self::savings::StepSaving;
 pub(super) use self::summary::{JobLine, PlanTally, StepLine};
 use super::{
     OnlyArgs, Prepared, RecipeArgs,
+    answer::{self, answer},
     design::{self, DesignArgs},
     print,
     saved::{SavedJob, SavedPlan, SavedRequest},
@@ -100,13 +101,34 @@ pub(super) struct View<'a> {
 pub(super) fn plan(results: &Path, args: &PlanArgs) -> Result<Exit, Error> {
     let Prepared { plan, .. } = args.recipe.prepare(results, &args.only.only, false)?;
     warn(&plan);
-    print(&viewed(results, args, &plan, |view, design| match args.format {
-        PlanFormat::Table => view.table(args) + &design.map(|design| design::text(&design)).unwrap_or_default(),
-        PlanFormat::Json => view.json(args, design),
-        PlanFormat::Dot => view.dot(),
-        PlanFormat::Mermaid => view.mermaid(),
-    })?)?;
+    viewed(results, args, &plan, |view, design| match args.format {
+        PlanFormat::Table => {
+            print(&(view.table(args) + &design.map(|design| design::text(&design)).unwrap_or_default()))
+        }
+        PlanFormat::Json => {
+            let next = vec![next(results, args, &view)];
+            answer(&view.saved(args, design), next)
+        }
+        PlanFormat::Dot => print(&view.dot()),
+        PlanFormat::Mermaid => print(&view.mermaid()),
+    })??;
     Ok(Exit::Done)
+}
+
+/// The command that makes sense after a plan: it runs the jobs, or prints the tables if there are none to run.
+fn next(results: &Path, args: &PlanArgs, view: &View<'_>) -> String {
+    let typed = view.plan.typed();
+    if !view.jobs().any(|(id, _)| view.state(id) == "to run") && view.plan.left() == 0 {
+        return answer::with_words(results, "report", &typed, &[]);
+    }
+    let flags = |flag: &str, values: &[String]| -> Vec<String> {
+        values.iter().flat_map(|value| [flag.to_owned(), value.clone()]).collect()
+    };
+    let changes = &args.recipe.changes;
+    let executor: Vec<String> = changes.executor.iter().cloned().collect();
+    let hosts = if changes.hosts.is_empty() { Vec::new() } else { vec![changes.hosts.join(",")] };
+    let flags = [flags("--only", &args.only.only), flags("--executor", &executor), flags("--hosts", &hosts)].concat();
+    answer::with_words(results, "run", &typed, &flags)
 }
 
 /// Compares a plan with the store, and shows it.
@@ -344,7 +366,8 @@ impl<'a> View<'a> {
         }
     }
 
-    fn json(self, args: &PlanArgs, design: Option<Design>) -> String {
+    /// The plan for `sweep run --plan`.
+    pub(in crate::cli) fn saved(self, args: &PlanArgs, design: Option<Design>) -> SavedPlan {
         let mut numbers = Numbering::default();
         let jobs = self.jobs().map(|(id, job)| {
             let (lists, needs) = self.plan.written_needs(id);
@@ -371,8 +394,7 @@ impl<'a> View<'a> {
         let mut plan = SavedPlan::new(self.plan, request, jobs, lists);
         plan.design = design;
         plan.savings = self.savings;
-        // Text keys and nothing that is not finite: this cannot fail.
-        serde_json::to_string_pretty(&plan).map(|text| text + "\n").unwrap_or_default()
+        plan
     }
 
     fn dot(&self) -> String {

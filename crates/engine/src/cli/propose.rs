@@ -2,9 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 
-use super::{BackendArg, print};
+use super::{
+    BackendArg,
+    answer::{self, FormatArgs, answer},
+    print,
+};
 use crate::{
     error::{Error, Exit},
     format::{count, duration},
@@ -45,18 +49,8 @@ pub(super) struct ProposeArgs {
     /// Backend to compute on. `auto` selects CUDA, else a hardware GPU through wgpu, else the CPU.
     #[arg(long, value_name = "BACKEND", default_value = "auto")]
     backend: BackendArg,
-    /// Output format.
-    #[arg(long, value_enum, default_value = "term")]
-    format: ReplyFormat,
-}
-
-/// Format of an answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum ReplyFormat {
-    /// For a terminal of 80 columns.
-    Term,
-    /// JSON, with numbers in the unit of the metric.
-    Json,
+    #[command(flatten)]
+    format: FormatArgs,
 }
 
 pub(super) fn propose(results: &Path, args: &ProposeArgs) -> Result<Exit, Error> {
@@ -73,18 +67,28 @@ pub(super) fn propose(results: &Path, args: &ProposeArgs) -> Result<Exit, Error>
     };
     let store = Store::open(results)?;
     let name = format!("{}, {}", args.recipe.display(), args.delta.display());
-    let answer = propose::propose(&proposal, &store, args.dry_run).map_err(Error::proposal(name))?;
-    match args.format {
-        ReplyFormat::Term => print(&text(&answer))?,
-        ReplyFormat::Json => print(&format!("{}\n", serde_json::to_string_pretty(&answer).map_err(Error::Key)?))?,
+    let judged = propose::propose(&proposal, &store, args.dry_run).map_err(Error::proposal(name))?;
+    if args.format.is_json() {
+        answer(&judged, next(results, judged.standing))?;
+    } else {
+        print(&text(&judged))?;
     }
-    Ok(match (answer.standing, answer.verdict()) {
+    Ok(match (judged.standing, judged.verdict()) {
         (Standing::Refused, _) => Exit::Usage,
         (Standing::Known | Standing::Judged, verdict) if args.strict && verdict != Some(Verdict::Accepted) => {
             Exit::Refuted
         }
         _ => Exit::Done,
     })
+}
+
+/// The commands that make sense after a proposal.
+fn next(results: &Path, standing: Standing) -> Vec<String> {
+    match standing {
+        Standing::Refused => Vec::new(),
+        Standing::Estimate => vec![answer::again(&[], &["--dry-run"])],
+        Standing::Known | Standing::Judged => vec![answer::line(results, ["ledger"])],
+    }
 }
 
 fn text(answer: &Answer) -> String {

@@ -6,11 +6,13 @@ use std::{
 };
 
 use clap::Args;
+use serde::Serialize;
+use serde_json::json;
 
-use super::{ChangeArgs, Prepared, print};
+use super::{ChangeArgs, Prepared, answer::answer, print};
 use crate::{
     error::{Error, Exit},
-    query::{Format, Question, Records},
+    query::{Answer, Format, Question, Records},
     recipe::Filter,
     store::Store,
 };
@@ -45,6 +47,12 @@ pub(super) struct QueryArgs {
     output: Option<PathBuf>,
 }
 
+/// The answer in JSON.
+#[derive(Serialize)]
+struct Rows<'a> {
+    records: &'a Answer,
+}
+
 pub(super) fn query(results: &Path, args: QueryArgs) -> Result<Exit, Error> {
     if args.format == Format::Parquet && args.output.is_none() && io::stdout().is_terminal() {
         return Err(Error::Unknown("a Parquet file is nothing for a terminal; add `--output FILE`".to_owned()));
@@ -59,7 +67,7 @@ pub(super) fn query(results: &Path, args: QueryArgs) -> Result<Exit, Error> {
     let records = Records::new(&store, plan.as_deref()).map_err(Error::io("cannot read the store"))?;
     let QueryArgs { filters, select, sort, limit, curves, format, output, .. } = args;
     let question = Question { filters, select, sort, limit };
-    let answer = match curves {
+    let answered = match curves {
         Some(names) => records.curves(&question, &names, &store, format == Format::Table)?,
         None => records.ask(&question, format == Format::Table)?,
     };
@@ -67,17 +75,21 @@ pub(super) fn query(results: &Path, args: QueryArgs) -> Result<Exit, Error> {
         Some(path) => {
             let write = || -> io::Result<()> {
                 let mut file = BufWriter::new(fs_err::File::create(&path)?);
-                answer.write(format, &mut file)?;
+                answered.write(format, &mut file)?;
                 file.flush()
             };
             write().map_err(Error::io("cannot write the answer"))?;
+            if format == Format::Json {
+                answer(&json!({ "output": path, "records": answered.rows.len() }), Vec::new())?;
+            }
         }
+        None if format == Format::Json => answer(&Rows { records: &answered }, Vec::new())?,
         None if format == Format::Parquet => {
-            answer.write(format, &mut io::stdout()).map_err(Error::io("cannot write the answer"))?;
+            answered.write(format, &mut io::stdout()).map_err(Error::io("cannot write the answer"))?;
         }
         None => {
             let mut text = Vec::new();
-            answer.write(format, &mut text).map_err(Error::io("cannot write the answer"))?;
+            answered.write(format, &mut text).map_err(Error::io("cannot write the answer"))?;
             print(&String::from_utf8_lossy(&text))?;
         }
     }

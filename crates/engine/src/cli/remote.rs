@@ -3,8 +3,13 @@
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use clap::Args;
+use serde_json::json;
 use sweep_job::units::parse_seconds;
 
+use super::{
+    answer::{FormatArgs, answer},
+    cache::Refused,
+};
 use crate::{
     error::{Error, Exit},
     format::{clean, count, say},
@@ -101,7 +106,12 @@ pub(super) fn report(remote: Option<&Remote>, puller: Option<Puller>, pushed: Op
 }
 
 /// `sweep cache push`: these records, or all.
-pub(super) fn push_all(store: &Store, args: &RemoteArgs, keys: Option<Vec<Key>>) -> Result<Exit, Error> {
+pub(super) fn push_all(
+    store: &Store,
+    args: &RemoteArgs,
+    keys: Option<Vec<Key>>,
+    format: FormatArgs,
+) -> Result<Exit, Error> {
     let remote = args.required()?;
     let mut keys = match keys {
         Some(keys) => keys,
@@ -119,11 +129,19 @@ pub(super) fn push_all(store: &Store, args: &RemoteArgs, keys: Option<Vec<Key>>)
     if unsigned > 0 {
         say(format_args!("note: {} not signed, because made elsewhere", count(unsigned, "record")));
     }
+    if format.is_json() {
+        answer(&json!({ "pushed": keys.len(), "known": known, "unsigned": unsigned }), Vec::new())?;
+    }
     Ok(Exit::Done)
 }
 
 /// `sweep cache pull`: these records, or all.
-pub(super) fn pull_all(store: &Store, args: &RemoteArgs, keys: Option<Vec<Key>>) -> Result<Exit, Error> {
+pub(super) fn pull_all(
+    store: &Store,
+    args: &RemoteArgs,
+    keys: Option<Vec<Key>>,
+    format: FormatArgs,
+) -> Result<Exit, Error> {
     let remote = args.required()?;
     let mut keys = match keys {
         Some(keys) => keys,
@@ -141,5 +159,10 @@ pub(super) fn pull_all(store: &Store, args: &RemoteArgs, keys: Option<Vec<Key>>)
     }
     let (added, missing, refused) = (count(pulled.added, "record"), pulled.missing, pulled.refused.len());
     say(format_args!("{added} pulled, {known} known already, {missing} not there, {refused} refused"));
+    if format.is_json() {
+        let refused = Refused::all(&pulled.refused);
+        let pulled = json!({ "added": pulled.added, "known": known, "missing": pulled.missing, "refused": refused });
+        answer(&pulled, Vec::new())?;
+    }
     Ok(if refused == 0 { Exit::Done } else { Exit::Failure })
 }

@@ -3,13 +3,20 @@
 use std::path::Path;
 
 use clap::Args;
+use serde::Serialize;
 
-use super::{Prepared, RecipeArgs, print, run::RunArgs};
+use super::{
+    Prepared, RecipeArgs,
+    answer::{self, TableFormat, answer},
+    print,
+    run::{Ended, RunArgs},
+};
 use crate::{
     analysis::{Results, State},
     error::{Error, Exit},
     format::say,
-    render::{Format, Page, Report, overview},
+    plan::Plan,
+    render::{Page, Report, ReportData, overview},
     store::Store,
 };
 
@@ -19,45 +26,87 @@ pub(super) struct ReportArgs {
     recipe: RecipeArgs,
     /// Output format of the tables.
     #[arg(long, value_enum, default_value = "term")]
-    format: Format,
+    format: TableFormat,
     /// End with exit code 6 if a claim is refuted.
     #[arg(long)]
     strict: bool,
 }
 
-impl ReportArgs {
-    /// The report of recipes with the same changes as a run has.
-    pub(super) fn of(run: &RunArgs) -> Self {
-        let recipe = RecipeArgs { paths: run.paths.clone(), changes: run.changes.clone() };
-        Self { recipe, format: Format::Term, strict: false }
+/// The answer in JSON.
+#[derive(Serialize)]
+struct Reports {
+    reports: Vec<ReportData>,
+}
+
+/// Reports that were made and written.
+#[derive(Default)]
+struct Made {
+    /// For people.
+    texts: Vec<String>,
+    /// For JSON.
+    data: Vec<ReportData>,
+    /// True if a claim is refuted.
+    refuted: bool,
+}
+
+impl Made {
+    /// Makes the reports of a plan, and writes their pages.
+    fn new(results: &Path, plan: &Plan, store: &Store, format: TableFormat) -> Result<Self, Error> {
+        let done = Results::read(plan, store)?;
+        let mut made = Self::default();
+        let report = |study| Report::new(plan, study, &done, store);
+        let reports: Vec<Report<'_>> = plan.studies.iter().map(report).collect();
+        for report in &reports {
+            let folder = report.write(results, Page::IfStale);
+            if let Err(error) = &folder {
+                // Finished jobs can be read in a read-only folder.
+                say(format_args!("warning: the report is not written: {error}"));
+            }
+            if let Some(why) = report.why_apart() {
+                say(format_args!("note: {why}"));
+            }
+            made.refuted |= report.verdicts.iter().any(|verdict| verdict.state == State::Refuted);
+            match format.of_tables() {
+                None => made.data.push(ReportData::new(report, folder.ok())),
+                Some(_) if report.is_empty() => say(format_args!("{} has no tables and no claims", report.name())),
+                Some(format) => made.texts.push(report.render(format)),
+            }
+        }
+        if let Err(error) = overview::write(&reports, results) {
+            say(format_args!("warning: the page of all recipes is not written: {error}"));
+        }
+        Ok(made)
+    }
+
+    fn print(&self) -> Result<(), Error> {
+        print(&self.texts.join("\n"))
     }
 }
 
 pub(super) fn report(results: &Path, args: &ReportArgs) -> Result<Exit, Error> {
     let Prepared { plan, .. } = args.recipe.prepare(results, &[], false)?;
     let store = Store::open(results)?;
-    let done = Results::read(&plan, &store)?;
-    let mut texts = Vec::new();
-    let mut refuted = false;
-    let reports: Vec<Report<'_>> = plan.studies.iter().map(|study| Report::new(&plan, study, &done, &store)).collect();
-    for report in &reports {
-        if let Err(error) = report.write(results, Page::IfStale) {
-            // Finished jobs can be read in a read-only folder.
-            say(format_args!("warning: the report is not written: {error}"));
-        }
-        if let Some(why) = report.why_apart() {
-            say(format_args!("note: {why}"));
-        }
-        refuted |= report.verdicts.iter().any(|verdict| verdict.state == State::Refuted);
-        if report.is_empty() {
-            say(format_args!("{} has no tables and no claims", report.name()));
-        } else {
-            texts.push(report.render(args.format));
-        }
+    let made = Made::new(results, &plan, &store, args.format)?;
+    if args.format == TableFormat::Json {
+        let next = is_open(&plan, &store).then(|| answer::with_words(results, "run", &plan.typed(), &[]));
+        answer(&Reports { reports: made.data }, next.into_iter().collect())?;
+    } else {
+        made.print()?;
     }
-    if let Err(error) = overview::write(&reports, results) {
-        say(format_args!("warning: the page of all recipes is not written: {error}"));
-    }
-    print(&texts.join("\n"))?;
-    Ok(if args.strict && refuted { Exit::Refuted } else { Exit::Done })
+    Ok(if args.strict && made.refuted { Exit::Refuted } else { Exit::Done })
+}
+
+/// Prints the reports of the recipes of a run, or adds them to its answer.
+pub(super) fn report_again(results: &Path, run: &RunArgs, ended: &mut Ended) -> Result<(), Error> {
+    let Prepared { plan, .. } = run.changes.prepare(results, &run.paths, &[], false)?;
+    let format = if run.format.is_json() { TableFormat::Json } else { TableFormat::Term };
+    let made = Made::new(results, &plan, &Store::open(results)?, format)?;
+    made.print()?;
+    ended.reports = made.data;
+    Ok(())
+}
+
+/// True if a job has no record that a run would make.
+fn is_open(plan: &Plan, store: &Store) -> bool {
+    plan.jobs().any(|(id, job)| !plan.is_reserve(id) && !plan.is_shared(id) && !store.contains(job.key))
 }

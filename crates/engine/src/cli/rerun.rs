@@ -1,18 +1,17 @@
 //! `sweep cache verify RECIPE… --rerun N`: jobs that have records run again, each from its first step.
 
-use std::{
-    path::PathBuf,
-    time::{SystemTime, UNIX_EPOCH},
-};
+use std::path::PathBuf;
 
 use clap::Args;
 use sweep_job::Backend;
 
-use super::bundle::{compare, part, run_all};
+use super::{
+    bundle::part,
+    compared::{Reruns, Stores, any_seed},
+};
 use crate::{
-    error::{Error, Exit},
+    error::Error,
     export::bundle,
-    format::{count, say},
     plan::{JobId, Plan},
     store::Store,
 };
@@ -35,23 +34,16 @@ pub(super) struct RerunArgs {
 }
 
 /// Runs `n` of the jobs of a plan that have records again.
-pub(super) fn rerun(store: &Store, plan: &Plan, backend: Backend, n: usize, args: &RerunArgs) -> Result<Exit, Error> {
-    let now = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| u64::from(since.subsec_nanos()));
-    let seed = args.seed.unwrap_or_else(now);
+pub(super) fn rerun(store: &Store, plan: &Plan, backend: Backend, n: usize, args: &RerunArgs) -> Result<Reruns, Error> {
+    let seed = args.seed.unwrap_or_else(any_seed);
     let wanted = bundle::sample(plan, store, n, seed);
     let jobs = plan.with_needs(wanted.iter().copied());
     let again = plan.part(&jobs, |_, _| {}).alone();
     let place = |id: &JobId| jobs.iter().position(|job| job == id).map(JobId::new);
     let sample: Vec<JobId> = wanted.iter().filter_map(place).collect();
-    let needed = jobs.len() - sample.len();
-    let more = if needed > 0 { format!(" and {} that they need", count(needed, "job")) } else { String::new() };
-    say(format_args!("running {}{more} again (`--seed {seed}` draws the same)", count(sample.len(), "job")));
     let folder = tempfile::tempdir().map_err(Error::io("cannot make a temporary folder"))?;
-    let results = folder.path().join("results");
-    let new = Store::open(&results)?;
-    let ended = run_all(&again, &new, &results, backend)?;
-    match ended.interrupted {
-        Some(signal) => Ok(Exit::Interrupted(signal)),
-        None => compare(&again, &sample, store, &new, args.tolerance),
-    }
+    let stores = Stores { then: store, again: &folder.path().join("results") };
+    let mut reruns = Reruns::new(seed, Vec::new());
+    reruns.run(&again, &sample, stores, backend, args.tolerance)?;
+    Ok(reruns)
 }

@@ -3,6 +3,7 @@
 mod batches;
 mod code;
 mod elsewhere;
+mod end;
 mod prepared;
 mod reports;
 mod states;
@@ -22,6 +23,7 @@ use sweep_job::{
     tasks::{Launch, launched},
 };
 
+pub(super) use self::end::Ended;
 use self::{
     batches::{Past, Round},
     elsewhere::{opening, shared},
@@ -29,12 +31,13 @@ use self::{
 };
 use super::{
     ChangeArgs, OnlyArgs, Prepared,
+    answer::FormatArgs,
     remote::{self, RemoteArgs},
     use_color, warn, warn_of_damage,
 };
 use crate::{
     analysis::search::{DecidedJobs, Searches},
-    error::{Error, Exit},
+    error::Error,
     format::{count, say},
     host,
     plan::{Digests, JobId, Plan},
@@ -50,7 +53,7 @@ use crate::{
         estimate::Pace,
         slots::Limits,
     },
-    store::{InUse, Stamp, Store},
+    store::{InUse, Store},
 };
 
 #[derive(Debug, Args)]
@@ -93,6 +96,8 @@ pub(super) struct RunArgs {
     remeasure: bool,
     #[command(flatten)]
     remote: RemoteArgs,
+    #[command(flatten)]
+    pub(super) format: FormatArgs,
     /// With a batch system: exit as soon as the jobs are submitted. Run the same command again to wait for them.
     #[arg(long)]
     detach: bool,
@@ -149,7 +154,8 @@ impl RunArgs {
     }
 }
 
-pub(super) fn run(results: &Path, args: &RunArgs) -> Result<Exit, Error> {
+/// Runs the jobs of recipes, and prints the reports unless they are for JSON.
+pub(super) fn run(results: &Path, args: &RunArgs) -> Result<Ended, Error> {
     let (mut prepared, store, mut selected) = prepared::prepared(results, args)?;
     let mut past = Past::default();
     loop {
@@ -157,18 +163,19 @@ pub(super) fn run(results: &Path, args: &RunArgs) -> Result<Exit, Error> {
             (prepared, _, selected) = prepared::prepared(results, args)?;
             continue;
         };
+        past.runs.extend(round.run.clone());
         if let Some(next) = past.next(args, &mut prepared, &store, &round)? {
             selected = next;
             continue;
         }
-        let Round { mut summary, page, stamps, .. } = round;
-        summary.failed += past.failed;
+        let Round { summary, page, stamps, .. } = round;
+        let summary = past.summary(summary);
         let (page, stamps) = if past.rounds > 0 { (Page::Anew, None) } else { (page, stamps) };
         if matches!(page, Page::Anew) && code::warn_of_change(&prepared.plan, &store) {
             // Jobs that read other versions of a file are not compared.
             prepared = prepared::planned(results, args)?.0;
         }
-        return conclude(results, args, &prepared.plan, &store, &summary, (page, stamps));
+        return end::conclude(results, args, &prepared.plan, &store, (summary, past.runs), (page, stamps));
     }
 }
 
@@ -210,7 +217,8 @@ fn round(
     // A rerun of what is done reads records and writes nothing but the tables.
     let opened = if request.has_work(&mut searches)? { Some(request.open(&looked)?) } else { None };
     let page = if opened.is_some() { Page::Anew } else { Page::IfStale };
-    let was_run = opened.is_some();
+    let run = opened.as_ref().map(|opened| opened.folder.name());
+    let was_run = run.is_some();
     let stamps = std::mem::take(&mut looked.standing.stamps);
     let summary = request.execute(looked, opened, &mut searches)?;
     if was_run && !summary.detached {
@@ -219,7 +227,7 @@ fn round(
         let _ = run::retire(plan, store, |id| decided_jobs.is_stopped(id));
     }
     let stamps = (!was_run).then_some(stamps);
-    Ok(Some(Round { summary, page, ran, stamps, has_twins }))
+    Ok(Some(Round { summary, page, run, ran, stamps, has_twins }))
 }
 
 /// A request to run a plan.
@@ -411,43 +419,6 @@ fn check_nodes(args: &RunArgs, plan: &Plan, states: &[Disposition], batch: Optio
     };
     let wants = if nodes > 1 { format!("{nodes} nodes") } else { "processes by `srun`".to_owned() };
     Err(Error::Nodes { step: job.label.step.to_string(), wants, reason })
-}
-
-/// Gives new records their lines in the index, so that the next run need not read them. Where that fails it does.
-fn index(store: &Store, plan: &Plan) {
-    let keys: Vec<Key> = plan.jobs().map(|(_, job)| job.key).collect();
-    let _ = store.look(&keys);
-}
-
-/// Prints the end of a run and returns the exit status.
-fn conclude(
-    results: &Path,
-    args: &RunArgs,
-    plan: &Plan,
-    store: &Store,
-    summary: &Summary,
-    (page, stamps): (Page, Option<Vec<Option<Stamp>>>),
-) -> Result<Exit, Error> {
-    if let Some(reason) = &summary.broken {
-        return Err(Error::Broken(reason.clone()));
-    }
-    if summary.detached && summary.interrupted.is_none() {
-        say(format_args!(
-            "the jobs continue in the queue; `sweep status` shows them, and the same command waits for them"
-        ));
-        return Ok(Exit::Done);
-    }
-    if matches!(page, Page::Anew) {
-        index(store, plan);
-    }
-    let end = reports::End { page, ended: summary.interrupted.is_none() };
-    let refuted = reports::report(results, plan, store, &end, stamps)?;
-    Ok(match (summary.interrupted, reports::lost(summary)) {
-        (Some(signal), _) => Exit::Interrupted(signal),
-        (None, 0) if args.strict && refuted => Exit::Refuted,
-        (None, 0) => Exit::Done,
-        (None, _) => Exit::JobFailed,
-    })
 }
 
 /// State before a run.

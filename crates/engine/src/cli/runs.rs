@@ -135,5 +135,5 @@ fn unknown<'a>(what: &str, name: &str, plural: &str, names: impl Iterator<Item =
     names.dedup();
     names.truncate(200);
     let help = suggest(name, plural, names.iter().copied()).unwrap_or_else(|| format!("there are no {plural}"));
-    Error::Unknown(format!("there is no {what} `{name}`; {help}"))
+    Error::NotFound { message: format!("there is no {what} `{name}`"), help }
 }

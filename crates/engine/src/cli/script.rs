@@ -10,8 +10,7 @@ use std::{
 };
 
 use super::{
-    ChangeArgs, Prepared, init,
-    report::{self, ReportArgs},
+    ChangeArgs, Prepared, init, report,
     run::{self, RunArgs},
 };
 use crate::{
@@ -57,16 +56,17 @@ pub(super) fn run(results: &Path, mut args: RunArgs) -> Result<Exit, Error> {
         if args.seeds.is_some() || args.python.is_some() || !args.command.is_empty() {
             return Err(Error::ForScripts);
         }
-        return run::run(results, &args);
+        let ended = run::run(results, &args)?;
+        return ended.exit_after_answer(results, &args);
     };
     args.changes.axes.clear();
     args.command.clear();
     args.paths = vec![study.file.clone()];
     study.write()?;
     let was_known = study.learn(results, &args.changes)?;
-    let exit = run::run(results, &args)?;
+    let mut ended = run::run(results, &args)?;
     if !was_known && study.learn(results, &args.changes)? {
-        report::report(results, &ReportArgs::of(&args))?;
+        report::report_again(results, &args, &mut ended)?;
         let page = results.join("reports").join(&study.name).join("index.html");
         say(format_args!("report: {}", clean(&page.display().to_string())));
     }
@@ -80,7 +80,7 @@ pub(super) fn run(results: &Path, mut args: RunArgs) -> Result<Exit, Error> {
     } else {
         say(format_args!("the recipe of this study: {}", clean(&study.file.display().to_string())));
     }
-    Ok(exit)
+    ended.exit_after_answer(results, &args)
 }
 
 impl Study {

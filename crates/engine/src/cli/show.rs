@@ -2,12 +2,13 @@
 
 use std::{collections::BTreeMap, path::Path};
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use serde::Serialize;
 use serde_json::json;
 use sweep_job::{Failure, Task, TaskSpec as _, tasks::Command};
 
 use super::{
+    answer::{self, FormatArgs, answer},
     print,
     runs::{self, Unfinished},
 };
@@ -28,15 +29,8 @@ use crate::{
 pub(super) struct ShowArgs {
     /// The job: its step and point, or a prefix of its key.
     job: String,
-    /// Output format.
-    #[arg(long, value_enum, default_value = "text")]
-    format: ShowFormat,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum ShowFormat {
-    Text,
-    Json,
+    #[command(flatten)]
+    format: FormatArgs,
 }
 
 pub(super) fn show(results: &Path, args: &ShowArgs) -> Result<Exit, Error> {
@@ -49,29 +43,34 @@ pub(super) fn show(results: &Path, args: &ShowArgs) -> Result<Exit, Error> {
         found.as_ref().is_ok_and(|record| record.provenance.started < unfinished.snapshot.manifest.at) || found.is_err()
     });
     if let Some(unfinished) = unfinished {
-        print(&match args.format {
-            ShowFormat::Text => without_record(&unfinished),
-            ShowFormat::Json => format!("{:#}\n", without_record_json(&unfinished)),
-        })?;
+        if args.format.is_json() {
+            answer(&without_record_json(&unfinished), after_failure(results, &unfinished))?;
+        } else {
+            print(&without_record(&unfinished))?;
+        }
         return Ok(Exit::Done);
     }
     let record = found?;
     let origin = store.origin(record.key);
-    match args.format {
-        ShowFormat::Text => {
-            let decisions = store.all_decisions().map_err(Error::io("cannot read the decisions"))?;
-            let mut decisions: Vec<String> =
-                decisions.iter().filter_map(|(_, decision)| about(decision, record.key)).collect();
-            decisions.sort();
-            print(&text(&record, origin.as_ref(), &store.folder(record.key), decisions))?;
-        }
-        ShowFormat::Json => {
-            let text = serde_json::to_string_pretty(&Shown { record: &record, origin: origin.as_ref() })
-                .map_err(|error| Error::io("cannot write it")(error.into()));
-            print(&(text? + "\n"))?;
-        }
+    if args.format.is_json() {
+        let log = runs::find_job(results, None, &record.key.to_string()).ok();
+        let log = log.map(|_| answer::line(results, ["logs", &record.key.short()]));
+        answer(&Shown { record: &record, origin: origin.as_ref() }, log.into_iter().collect())?;
+    } else {
+        let decisions = store.all_decisions().map_err(Error::io("cannot read the decisions"))?;
+        let mut decisions: Vec<String> =
+            decisions.iter().filter_map(|(_, decision)| about(decision, record.key)).collect();
+        decisions.sort();
+        print(&text(&record, origin.as_ref(), &store.folder(record.key), decisions))?;
     }
     Ok(Exit::Done)
+}
+
+/// The commands that show the output of a job without a record, and that run it again.
+fn after_failure(results: &Path, unfinished: &Unfinished) -> Vec<String> {
+    let Unfinished { folder, snapshot, index } = unfinished;
+    let job = &snapshot.manifest.jobs[*index];
+    answer::log(results, folder, job).into_iter().chain(answer::rerun(results, snapshot, job)).collect()
 }
 
 /// The attempts at a job that failed, by their numbers.

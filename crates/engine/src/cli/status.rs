@@ -2,12 +2,15 @@
 
 use std::path::Path;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use sweep_job::Live;
 
-use super::{print, runs};
+use super::{
+    answer::{FormatArgs, after_run, answer},
+    print, runs,
+};
 use crate::{
     error::{Error, Exit},
     format::{clean, count, duration},
@@ -26,15 +29,8 @@ pub(super) struct StatusArgs {
     /// List every job, including cached and finished ones.
     #[arg(long)]
     all: bool,
-    /// Output format.
-    #[arg(long, value_enum, default_value = "text")]
-    format: StatusFormat,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum StatusFormat {
-    Text,
-    Json,
+    #[command(flatten)]
+    format: FormatArgs,
 }
 
 /// So many waiting jobs are listed; the others are counted.
@@ -43,11 +39,11 @@ const SHOWN: usize = 20;
 pub(super) fn status(results: &Path, args: &StatusArgs) -> Result<Exit, Error> {
     let folder = runs::find(results, args.run.as_deref())?;
     let snapshot = Snapshot::read(&folder).map_err(Error::io("cannot read the run"))?;
-    let text = match args.format {
-        StatusFormat::Text => text(&folder.name(), &snapshot, args.all),
-        StatusFormat::Json => json(&folder.name(), &snapshot),
-    };
-    print(&text)?;
+    if args.format.is_json() {
+        answer(&json(&folder.name(), &snapshot), after_run(results, &folder, &snapshot))?;
+    } else {
+        print(&text(&folder.name(), &snapshot, args.all))?;
+    }
     Ok(Exit::Done)
 }
 
@@ -129,7 +125,7 @@ fn details(state: &State, manifest: &Manifest, now: Timestamp) -> Value {
     }
 }
 
-fn json(name: &str, snapshot: &Snapshot) -> String {
+fn json(name: &str, snapshot: &Snapshot) -> Value {
     let now = host::clock::now();
     let jobs = snapshot.manifest.jobs.iter().zip(&snapshot.jobs);
     let jobs = jobs.filter(|(_, state)| state.is_selected()).map(|(job, state)| {
@@ -141,7 +137,7 @@ fn json(name: &str, snapshot: &Snapshot) -> String {
         value["says"] = json!(describe(snapshot, state, now).1);
         value
     });
-    let value = json!({
+    json!({
         "run": name,
         "recipe": snapshot.manifest.recipe,
         "begun": snapshot.manifest.at,
@@ -151,6 +147,5 @@ fn json(name: &str, snapshot: &Snapshot) -> String {
         "stopping": snapshot.stopping,
         "summary": snapshot.summary,
         "jobs": jobs.collect::<Vec<_>>(),
-    });
-    format!("{value:#}\n")
+    })
 }

@@ -1,11 +1,14 @@
 //! `sweep tasks`.
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use comfy_table::{ColumnConstraint, ContentArrangement, Table, Width, presets::NOTHING};
 use serde::Serialize;
 use sweep_job::{Kind, Param, Task, TaskInfo, Value};
 
-use super::print;
+use super::{
+    answer::{FormatArgs, answer},
+    print,
+};
 use crate::{
     error::{Error, Exit},
     recipe::{schema, suggest},
@@ -16,17 +19,8 @@ pub(super) struct TasksArgs {
     /// The task to show. Default: a list of all tasks.
     #[arg(value_name = "NAME")]
     name: Option<String>,
-    /// Output format.
-    #[arg(long, value_enum, default_value = "term")]
-    format: Format,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
-    /// Text for a terminal.
-    Term,
-    /// All declarations, as JSON.
-    Json,
+    #[command(flatten)]
+    format: FormatArgs,
 }
 
 /// Columns that the text for a terminal takes at most.
@@ -34,21 +28,24 @@ const WIDTH: u16 = 100;
 
 pub(super) fn tasks(args: &TasksArgs) -> Result<Exit, Error> {
     let listed = || Task::ALL.iter().filter(|task| !task.hidden);
-    let text = match (&args.name, args.format) {
-        (None, Format::Term) => list(listed()),
-        (None, Format::Json) => json(&listed().map(TaskJson::new).collect::<Vec<_>>()),
-        (Some(name), format) => {
-            let task = Task::info(name).ok_or_else(|| Error::UnknownTask {
-                name: name.clone(),
-                help: suggest(name, "tasks", listed().map(|task| task.name)).unwrap_or_default(),
-            })?;
-            match format {
-                Format::Term => show(task),
-                Format::Json => json(&TaskJson::new(task)),
-            }
+    let is_json = args.format.is_json();
+    let Some(name) = &args.name else {
+        if is_json {
+            answer(&TaskList { tasks: listed().map(TaskJson::new).collect() }, Vec::new())?;
+        } else {
+            print(&list(listed()))?;
         }
+        return Ok(Exit::Done);
     };
-    print(&text)?;
+    let task = Task::info(name).ok_or_else(|| Error::NotFound {
+        message: format!("unknown task `{name}`"),
+        help: suggest(name, "tasks", listed().map(|task| task.name)).unwrap_or_default(),
+    })?;
+    if is_json {
+        answer(&TaskJson::new(task), Vec::new())?;
+    } else {
+        print(&show(task))?;
+    }
     Ok(Exit::Done)
 }
 
@@ -114,6 +111,11 @@ fn plain(text: &str) -> String {
 }
 
 // ---- For machines ---------------------------------------------------------------------------------------------------
+
+#[derive(Debug, Serialize)]
+struct TaskList {
+    tasks: Vec<TaskJson>,
+}
 
 #[derive(Debug, Serialize)]
 struct TaskJson {
@@ -200,9 +202,4 @@ impl ParamJson {
             doc: param.doc,
         }
     }
-}
-
-/// The declarations have text keys and finite numbers, which is all that JSON wants.
-fn json(value: &impl Serialize) -> String {
-    serde_json::to_string_pretty(value).map(|text| text + "\n").unwrap_or_default()
 }

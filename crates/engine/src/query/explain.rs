@@ -40,7 +40,7 @@ pub struct Explanation<'a> {
 }
 
 /// One difference.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub enum Cause {
     /// Another value, or another content of an input, or another backend.
     Changed {

@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use comfy_table::{CellAlignment, Table as Grid};
+use serde::{Serialize, Serializer};
 use sweep_job::{Unit, Value};
 
 use super::{Answer, Heading, parquet};
@@ -18,7 +19,7 @@ pub enum Format {
     Table,
     /// Comma-separated values.
     Csv,
-    /// A list with an object for each record.
+    /// An object with the list `records`; in a file, the list alone.
     Json,
     /// A Parquet file, whose metadata has the units.
     Parquet,
@@ -105,15 +106,26 @@ impl Answer {
         output.write_all(b"[")?;
         for (index, row) in self.rows.iter().enumerate() {
             output.write_all(if index == 0 { b"\n" } else { b",\n" })?;
-            // By hand, so that the columns stay in their order.
-            for (place, (Heading { name, .. }, value)) in self.columns.iter().zip(row).enumerate() {
-                output.write_all(if place == 0 { b"{" } else { b"," })?;
-                serde_json::to_writer(&mut *output, name)?;
-                output.write_all(b":")?;
-                serde_json::to_writer(&mut *output, value)?;
-            }
-            output.write_all(b"}")?;
+            serde_json::to_writer(&mut *output, &Row { columns: &self.columns, row })?;
         }
         output.write_all(b"\n]\n")
+    }
+}
+
+/// A record, whose columns stay in their order.
+struct Row<'a> {
+    columns: &'a [Heading],
+    row: &'a [Value],
+}
+
+impl Serialize for Row<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.columns.iter().map(|Heading { name, .. }| name).zip(self.row))
+    }
+}
+
+impl Serialize for Answer {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.rows.iter().map(|row| Row { columns: &self.columns, row }))
     }
 }

@@ -42,7 +42,7 @@ pub use self::{
     },
     node::typed_value,
     problem::{Collector, Problem, Problems, Warning, nearest, suggest},
-    source::{Sources, Span, Spanned},
+    source::{Place, Sources, Span, Spanned},
     template::{Known, Names, Reference, Scope, Template, check_references},
 };
 pub(crate) use self::{

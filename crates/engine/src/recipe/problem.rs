@@ -10,7 +10,7 @@ use miette::{Diagnostic, GraphicalReportHandler, GraphicalTheme, LabeledSpan, Se
 
 use super::{
     excerpt::Excerpt,
-    source::{Sources, Span},
+    source::{Place, Sources, Span},
 };
 use crate::format::clean;
 
@@ -23,7 +23,7 @@ pub struct Problem(Box<Details>);
 struct Details {
     message: String,
     source_text: Excerpt,
-    location: String,
+    place: Place,
     labels: Vec<LabeledSpan>,
     help: Option<String>,
 }
@@ -62,7 +62,7 @@ impl Problem {
         Self(Box::new(Details {
             message: clean(&message.into()).into_owned(),
             source_text: excerpt,
-            location: sources.location(span),
+            place: sources.place(span),
             labels: vec![LabeledSpan::new_primary_with_span(Some(clean(&label.into()).into_owned()), marked)],
             help: None,
         }))
@@ -100,9 +100,14 @@ impl Problem {
         self
     }
 
-    /// Place of the mistake, as `file:line:column`.
-    pub fn location(&self) -> &str {
-        &self.0.location
+    /// Place of the mistake.
+    pub fn place(&self) -> &Place {
+        &self.0.place
+    }
+
+    /// The text under the caret.
+    pub fn caption(&self) -> Option<&str> {
+        self.0.labels.iter().find(|label| label.primary())?.label()
     }
 }
 
@@ -189,7 +194,7 @@ impl Problems {
         let mut text = String::new();
         for problem in self.0.iter().take(MOST_SHOWN) {
             if handler.render_report(&mut text, problem).is_err() {
-                text.extend([problem.location(), ": ", &problem.0.message, "\n"]);
+                text.extend([&problem.0.place.to_string(), ": ", &problem.0.message, "\n"]);
             }
         }
         if self.0.len() > MOST_SHOWN {
@@ -203,7 +208,7 @@ impl fmt::Display for Problems {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, problem) in self.0.iter().enumerate() {
             let separator = if index == 0 { "" } else { "\n" };
-            write!(f, "{separator}{}: {problem}", problem.location())?;
+            write!(f, "{separator}{}: {problem}", problem.place())?;
         }
         Ok(())
     }

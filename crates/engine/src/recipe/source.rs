@@ -2,11 +2,13 @@
 
 use std::{
     borrow::Cow,
+    fmt,
     path::{Component, Path, PathBuf},
     sync::Arc,
 };
 
 use miette::SourceSpan;
+use serde::Serialize;
 
 use super::excerpt::Excerpt;
 use crate::format::{clean, clean_in_place};
@@ -20,6 +22,17 @@ pub struct Span {
     pub start: u32,
     /// Length in bytes.
     pub len: u32,
+}
+
+/// A place as people name it; line and column are counted from 1.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Place {
+    /// The file; for a command-line argument, the argument.
+    pub file: String,
+    /// The line.
+    pub line: usize,
+    /// The column, in characters.
+    pub column: usize,
 }
 
 /// A value with its place in a text.
@@ -63,6 +76,13 @@ impl Span {
     /// The part of this place that begins `offset` bytes later and is `len` bytes long.
     pub fn part(self, offset: usize, len: usize) -> Self {
         Self { source: self.source, start: self.start + to_u32(offset), len: to_u32(len) }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { file, line, column } = self;
+        write!(f, "{file}:{line}:{column}")
     }
 }
 
@@ -135,14 +155,19 @@ impl Sources {
         Excerpt { name: self.name(source).to_owned(), text }
     }
 
-    /// `file:line:column` of a place, both counted from 1.
+    /// `file:line:column` of a place.
     pub fn location(&self, span: Span) -> String {
+        self.place(span).to_string()
+    }
+
+    /// A place, for people.
+    pub fn place(&self, span: Span) -> Place {
         let start = span.start as usize;
         let lines = self.texts.get(usize::from(span.source)).map_or(&[0][..], |text| &text.lines);
         let line = lines.partition_point(|begin| *begin <= start);
         let begin = lines[line.saturating_sub(1)];
         let column = self.text(span.source).get(begin..start).unwrap_or("").chars().count() + 1;
-        format!("{}:{line}:{column}", self.name(span.source))
+        Place { file: self.name(span.source).to_owned(), line, column }
     }
 
     /// The byte offset of a line and a column, both counted from 1.

@@ -12,8 +12,7 @@ const VALUES: [&str; 14] =
 const COMPARED: [&str; 11] = ["metric", "unit", "measure", "value", "low", "high", "n", "p", "noise", "missing", "why"];
 
 pub(super) fn render(table: &Table) -> String {
-    let compares =
-        table.columns.iter().any(|column| matches!(column.show, Show::Difference | Show::Ratio | Show::Improvement));
+    let compares = compares(table);
     let column_axes = table.columns.first().map_or(&[][..], |column| &column.point);
     let axes = table.axes.iter().chain(column_axes.iter().map(|(axis, _)| axis)).map(|axis| text(axis));
     let names: &[&str] = if compares { &COMPARED } else { &VALUES };
@@ -28,19 +27,18 @@ pub(super) fn render(table: &Table) -> String {
     lines
 }
 
+/// True for a table of comparisons.
+pub(super) fn compares(table: &Table) -> bool {
+    table.columns.iter().any(|column| matches!(column.show, Show::Difference | Show::Ratio | Show::Improvement))
+}
+
 /// True for measurements. Only some rows have a share.
-fn is_line(cell: &Cell, column: &Column) -> bool {
+pub(super) fn is_line(cell: &Cell, column: &Column) -> bool {
     column.is_measured() && (column.show != Show::Share || cell.points > 0)
 }
 
 fn values(cell: &Cell, column: &Column) -> Vec<String> {
     let estimate = cell.estimate;
-    let mark = match cell.mark {
-        Some(Mark::Best) => "best",
-        Some(Mark::Tied) => "tied",
-        Some(Mark::Unclear) => "unclear",
-        None => "",
-    };
     vec![
         text(&column.metric),
         column.unit.symbol().to_owned(),
@@ -53,22 +51,26 @@ fn values(cell: &Cell, column: &Column) -> Vec<String> {
         number(cell.quartiles.map(|quartiles| quartiles.low)),
         number(cell.quartiles.map(|quartiles| quartiles.high)),
         number(cell.paper),
-        mark.to_owned(),
+        cell.mark.map_or("", Mark::word).to_owned(),
         cell.missing.to_string(),
         cell.absences.join("; "),
     ]
 }
 
-fn compared(cell: &Cell, column: &Column) -> Vec<String> {
-    let estimate = cell.compared.map(|compared| compared.estimate);
-    // A ratio has no unit.
-    let (measure, unit) = match column.show {
+/// The kind of the numbers in a column of comparisons, and their unit. A ratio has none.
+pub(super) fn measure(column: &Column) -> (&'static str, &'static str) {
+    match column.show {
         Show::Ratio => ("ratio", ""),
         Show::Share => ("share", column.unit.symbol()),
         Show::Interval => ("interquartile mean", column.unit.symbol()),
         Show::Improvement => ("improvement", ""),
         _ => ("difference", column.unit.symbol()),
-    };
+    }
+}
+
+fn compared(cell: &Cell, column: &Column) -> Vec<String> {
+    let estimate = cell.compared.map(|compared| compared.estimate);
+    let (measure, unit) = measure(column);
     vec![
         text(&column.metric),
         unit.to_owned(),

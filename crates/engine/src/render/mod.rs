@@ -2,6 +2,7 @@
 
 pub(crate) mod csv;
 mod figure;
+mod json;
 mod latex;
 mod live;
 mod markdown;
@@ -19,6 +20,7 @@ use fs_err as fs;
 
 pub use self::{
     figure::Figure,
+    json::ReportData,
     live::{Live, beside},
 };
 pub(crate) use self::{
@@ -65,7 +67,7 @@ pub enum Page {
 }
 
 /// Output format of tables.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// For a terminal.
     Term,

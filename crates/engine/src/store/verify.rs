@@ -3,6 +3,7 @@
 use std::{collections::HashMap, io};
 
 use fs_err as fs;
+use serde::Serialize;
 use sweep_job::{TaskSpec, tasks::Command};
 
 use super::{Origin, Record, Store, origin::ORIGIN};
@@ -20,7 +21,7 @@ struct Lists {
 }
 
 /// Result of a verification.
-#[derive(Debug, Default, PartialEq)]
+#[derive(Debug, Default, PartialEq, Serialize)]
 pub struct Verified {
     /// Records in all.
     pub records: usize,
@@ -39,7 +40,7 @@ pub struct Verified {
 }
 
 /// A record that is not what was written.
-#[derive(Debug, PartialEq)]
+#[derive(Debug, PartialEq, Serialize)]
 pub struct Defect {
     /// Its key.
     pub key: Key,

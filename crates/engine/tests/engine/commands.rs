@@ -31,7 +31,7 @@ fn listed(text: &str) -> Vec<String> {
 }
 
 /// Every visible command that does something, with its help.
-fn commands() -> BTreeMap<Vec<String>, String> {
+pub(crate) fn commands() -> BTreeMap<Vec<String>, String> {
     let sandbox = Sandbox::new();
     let (mut found, mut open) = (BTreeMap::new(), vec![Vec::new()]);
     while let Some(command) = open.pop() {

@@ -211,7 +211,7 @@ fn no_metric_is_lost_in_a_query() {
     let sandbox = finished_with(&Value::Object(metrics.collect()));
     let ended = sandbox.sweep(&["query", "recipe.yaml", "--backend", "cpu", "--format", "json"]);
     let read: Value = serde_json::from_str(&ended.stdout).unwrap();
-    let row = read[0].as_object().unwrap();
+    let row = read["records"][0].as_object().unwrap();
     for (value, name) in NAMES.iter().enumerate() {
         assert_eq!(row.get(*name), Some(&json!(value as f64)), "{name}: {row:?}");
     }

@@ -29,6 +29,12 @@ fn ask(sandbox: &Sandbox, args: &[&str]) -> String {
     ended.stdout
 }
 
+/// The list of an answer in JSON.
+fn records(sandbox: &Sandbox, args: &[&str]) -> Value {
+    let mut answer: Value = serde_json::from_str(&ask(sandbox, args)).unwrap();
+    answer["records"].take()
+}
+
 #[test]
 fn rows_and_columns_of_a_recipe() {
     let sandbox = asked();
@@ -63,7 +69,7 @@ fn conditions_and_order_over_all_records() {
         "--format",
         "json",
     ];
-    let rows: Value = serde_json::from_str(&ask(&sandbox, &args)).unwrap();
+    let rows = records(&sandbox, &args);
     let expected = json!([
         { "value": -1.0, "variant": 1, "task": "mock" },
         { "value": 0.5, "variant": 1, "task": "mock" },
@@ -87,7 +93,7 @@ fn conditions_and_order_over_all_records() {
     assert_eq!(ask(&sandbox, &args), "value\n2\n0.5\n");
     let args = ["--where", "text > 3", "--format", "json"];
     assert_eq!(sandbox.sweep(&[&["query"], &args[..]].concat()).code, Some(2), "texts and numbers have no order");
-    assert_eq!(ask(&sandbox, &["--where", "value > 1000", "--format", "json"]), "[\n]\n");
+    assert_eq!(records(&sandbox, &["--where", "value > 1000", "--format", "json"]), json!([]));
 }
 
 #[test]
@@ -172,10 +178,12 @@ fn an_empty_answer_is_a_sentence_a_header_or_an_empty_list() {
     let none = ["--where", "value > 1000", "--select", "label,value"];
     assert_eq!(ask(&sandbox, &none), "None of 7 records fits.\n");
     assert_eq!(ask(&sandbox, &[&none[..], &["--format", "csv"]].concat()), "label,value\n");
-    assert_eq!(ask(&sandbox, &[&none[..], &["--format", "json"]].concat()), "[\n]\n");
+    assert_eq!(records(&sandbox, &[&none[..], &["--format", "json"]].concat()), json!([]));
     let empty = Sandbox::new();
     assert_eq!(ask(&empty, &[]), "There are no records to answer from.\n");
-    assert_eq!(ask(&empty, &["--format", "json"]), "[\n]\n");
+    assert_eq!(records(&empty, &["--format", "json"]), json!([]));
+    ask(&empty, &["--format", "json", "--output", "answer.json"]);
+    assert_eq!(empty.read("answer.json"), "[\n]\n", "a file is a list, for other programs");
 }
 
 /// A row for each point, with what tells the jobs apart.

@@ -97,7 +97,8 @@ impl Project {
     /// The number of records.
     pub(crate) fn records(&self) -> usize {
         let ended = self.command(&["query", "--format", "json", "--select", "label"]).output().unwrap();
-        serde_json::from_slice::<Vec<Value>>(&ended.stdout).unwrap().len()
+        let answer: Value = serde_json::from_slice(&ended.stdout).unwrap();
+        answer["records"].as_array().unwrap().len()
     }
 }
 

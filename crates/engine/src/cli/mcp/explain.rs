@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{fault, study::StudyInput};
 use crate::{
-    cli::explain::explanation,
+    cli::explain::explained,
     mcp::{Effect, Fault, Session, Tool},
     store::Store,
 };
@@ -34,7 +34,6 @@ pub(super) fn tool() -> Tool {
 fn explain(session: &Session, input: Input) -> Result<Output, Fault> {
     input.study.with_plan(session, |plan| {
         let store = Store::open(&session.results).map_err(|error| fault(error.into()))?;
-        let text = explanation(plan, &store, &input.job).map_err(fault)?;
-        Ok(Output { lines: text.lines().map(str::to_owned).collect() })
+        Ok(Output { lines: explained(plan, &store, &input.job).map_err(fault)?.lines })
     })
 }

@@ -156,9 +156,7 @@ fn fault(error: Error) -> Fault {
             let fault = Fault::new(FaultKind::Recipe, format!("`{name}` has mistakes: nothing was run"));
             Fault { mistakes, ..fault.help("correct them, and call `validate`") }
         }
-        Error::UnknownJob { .. } | Error::Unknown(_) | Error::UnknownTask { .. } => {
-            Fault::new(FaultKind::NotFound, error.to_string())
-        }
+        Error::NotFound { .. } | Error::Unknown(_) => Fault::new(FaultKind::NotFound, error.to_string()),
         Error::NothingSelected(_) => Fault::new(FaultKind::Arguments, error.to_string()),
         _ if error.exit() == Exit::Usage => Fault::new(FaultKind::Arguments, error.to_string()),
         _ => Fault::new(FaultKind::Failed, error.to_string()),
@@ -168,7 +166,7 @@ fn fault(error: Error) -> Fault {
 /// The mistakes of recipes, with their places.
 fn mistakes(problems: &Problems) -> Vec<Mistake> {
     let mistake = |problem: &crate::recipe::Problem| Mistake {
-        at: problem.location().to_owned(),
+        at: problem.place().to_string(),
         message: problem.to_string(),
         help: miette::Diagnostic::help(problem).map(|help| help.to_string()),
     };

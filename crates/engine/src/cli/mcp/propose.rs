@@ -120,18 +120,26 @@ fn propose(session: &Session, input: Input) -> Result<Output, Fault> {
         return Ok(Output { run: Some(number), going_on: true, answer: None });
     };
     let output = session.output(number).map_err(Fault::io("cannot read the answer"))?;
-    match serde_json::from_str(&output) {
-        Ok(answer) => Ok(Output { run: Some(number), going_on: false, answer: Some(answer) }),
-        Err(_) if account.stopped_by.is_some() => {
+    match verdict(&output) {
+        Some(answer) => Ok(Output { run: Some(number), going_on: false, answer: Some(answer) }),
+        None if account.stopped_by.is_some() => {
             let fault = Fault::new(FaultKind::Budget, "the budget was used up before the verdict");
             Err(fault
                 .help("ask the user for a larger budget; the same call then goes on, with the same level and seeds"))
         }
-        Err(_) => {
+        None => {
             let failed = Fault::new(FaultKind::Failed, format!("the proposal has no verdict: {}", account.says));
             Err(failed.help("the same call goes on, with the same level and seeds"))
         }
     }
+}
+
+/// The answer that the command printed, without the commands that follow; `None` for a failure.
+fn verdict(output: &str) -> Option<Value> {
+    let mut answer: Value = serde_json::from_str(output).ok()?;
+    let fields = answer.as_object_mut()?;
+    fields.remove("next");
+    (!fields.contains_key("error")).then_some(answer)
 }
 
 /// The path of a recipe that may be read, and run unless only an estimate is wanted.

@@ -13,6 +13,7 @@ use crate::{
         design::DesignArgs,
         plan::{PlanArgs, viewed},
     },
+    error::Error,
     mcp::{Cursor, Effect, Fault, Session, Tool, Work},
 };
 
@@ -50,9 +51,11 @@ fn run(session: &Session, input: Input) -> Result<Output, Fault> {
     let (recipe, only) = vetted.arguments();
     let args = PlanArgs::of(recipe, only, DesignArgs::of(Vec::new(), None));
     let planned = vetted.with_plan(session, |plan| {
-        viewed(&session.results, &args, plan, |view, _| (view.tally().most(), view.saved(&args))).map_err(fault)
+        viewed(&session.results, &args, plan, |view, _| (view.tally().most(), view.saved(&args, None))).map_err(fault)
     });
     let (most, saved) = planned?;
+    let saved = serde_json::to_string_pretty(&saved)
+        .map_err(|error| fault(Error::io("cannot write the plan")(error.into())))?;
     let number = session.start(Work::Plan(&saved), most)?;
     let account = || session.account(number).filter(|account| account.ended || !account.runs.is_empty());
     session.wait(FOLDER, account);

@@ -119,9 +119,4 @@ impl View<'_> {
             why: self.why(id),
         })
     }
-
-    /// The plan for `sweep run --plan`.
-    pub(in crate::cli) fn saved(self, args: &PlanArgs) -> String {
-        self.json(args, None)
-    }
 }

@@ -22,6 +22,12 @@ pub(super) struct Past {
     pub(super) rounds: usize,
     /// Number of jobs that failed.
     pub(super) failed: usize,
+    /// Number of jobs that got a result.
+    done: usize,
+    /// Their duration, in seconds.
+    seconds: f64,
+    /// The names of the runs.
+    pub(super) runs: Vec<String>,
     /// The jobs that ended without a record. They do not run again in this command.
     lost: HashSet<Key>,
 }
@@ -30,6 +36,8 @@ pub(super) struct Past {
 pub(super) struct Round {
     pub(super) summary: Summary,
     pub(super) page: Page,
+    /// The name of the run, if anything had to run.
+    pub(super) run: Option<String>,
     /// The jobs that were to run.
     pub(super) ran: Vec<JobId>,
     /// The stamps of the jobs' records, if nothing had to run.
@@ -55,6 +63,17 @@ fn advance(prepared: &mut Prepared, store: &Store, lost: &HashSet<Key>) -> Resul
 }
 
 impl Past {
+    /// The result of all batches; `last` is that of the last one, for which the jobs of the earlier ones are cached.
+    pub(super) fn summary(&self, last: Summary) -> Summary {
+        Summary {
+            cached: last.cached.saturating_sub(self.done),
+            done: last.done + self.done,
+            failed: last.failed + self.failed,
+            seconds: last.seconds + self.seconds,
+            ..last
+        }
+    }
+
     /// The jobs that are to run now: none that has failed before, and none that needs one of those. Of jobs that compute
     /// the same, only the first runs `here`, and the others are measured from its record; returns true if there are any.
     pub(super) fn states(
@@ -115,6 +134,8 @@ impl Past {
         self.lost = lost;
         self.rounds += 1;
         self.failed += summary.failed + summary.blocked;
+        self.done += summary.done;
+        self.seconds += summary.seconds;
         Ok(Some(prepared.plan.selection()?))
     }
 }

@@ -8,7 +8,7 @@ use crate::{
     error::Error,
     format::{count, say},
     plan::Plan,
-    render::{Format, Page, Report, overview},
+    render::{Format, Page, Report, ReportData, overview},
     run::Summary,
     store::{Stamp, Store},
 };
@@ -19,19 +19,21 @@ pub(super) struct End {
     pub(super) page: Page,
     /// True if the run has come to its end.
     pub(super) ended: bool,
+    /// True if the reports are for an answer in JSON.
+    pub(super) is_json: bool,
 }
 
-/// Writes the reports, and prints them if the run has come to its end; answers whether a claim is refuted then. `stamps` are those of
-/// the jobs' records, if they are known because nothing had to run.
+/// Writes the reports, and prints or returns them if the run has come to its end; answers whether a claim is refuted then. `stamps`
+/// are those of the jobs' records, if they are known because nothing had to run.
 pub(super) fn report(
     results: &Path,
     plan: &Plan,
     store: &Store,
     end: &End,
     stamps: Option<Vec<Option<Stamp>>>,
-) -> Result<bool, Error> {
-    let End { page, ended } = *end;
-    let mut refuted = false;
+) -> Result<(bool, Vec<ReportData>), Error> {
+    let End { page, ended, is_json } = *end;
+    let (mut refuted, mut data) = (false, Vec::new());
     let done = match stamps {
         Some(stamps) => Results::read_of(plan, store, stamps)?,
         None => Results::read(plan, store)?,
@@ -54,7 +56,11 @@ pub(super) fn report(
         // The report of an interrupted run is not printed; the page shows its progress.
         if ended && !report.is_empty() {
             refuted |= report.verdicts.iter().any(|verdict| verdict.state == State::Refuted);
-            print(&format!("\n{}", report.render(Format::Term)))?;
+            if is_json {
+                data.push(ReportData::new(report, folder.clone()));
+            } else {
+                print(&format!("\n{}", report.render(Format::Term)))?;
+            }
             if let Some(why) = report.why_apart() {
                 say(format_args!("note: {why}"));
             }
@@ -72,7 +78,7 @@ pub(super) fn report(
     if let Some(error) = refused {
         say(format_args!("note: nothing had to run, and no report is written here: {error}"));
     }
-    Ok(refuted)
+    Ok((refuted, data))
 }
 
 /// The number of jobs whose lack of a result is a failure of the run; says so if the recipe tolerates the failures behind it.

@@ -23,7 +23,7 @@ use tar::{Builder, EntryType, Header};
 
 use self::places::{AllNeeded, Needed, Places};
 pub use self::{
-    rerun::{Command, Compared, Rerun, commands, sample},
+    rerun::{Command, Compared, Differing, Rerun, commands, sample},
     verify::{Opened, Verified},
 };
 use crate::{

@@ -5,6 +5,7 @@ use std::{
     io,
 };
 
+use serde::Serialize;
 use sweep_job::{Metric, TaskSpec as _, Unit, Value, Values, tasks};
 
 use super::Opened;
@@ -27,16 +28,29 @@ pub struct Rerun {
 }
 
 /// A job's metrics, now and then.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize)]
 pub struct Compared {
     /// Number of metrics that agree within the tolerance.
     pub same: usize,
     /// The largest relative difference among those.
     pub largest: f64,
     /// Names of the metrics that are times, rates or sizes, which depend on the machine and are not compared.
+    #[serde(rename = "not_compared")]
     pub left_out: Vec<String>,
-    /// Those that are not the same: name, then, now.
-    pub other: Vec<(String, f64, Option<f64>)>,
+    /// Those that are not the same.
+    #[serde(rename = "differ")]
+    pub other: Vec<Differing>,
+}
+
+/// A metric that is not the same.
+#[derive(Debug, Serialize)]
+pub struct Differing {
+    /// Its name.
+    pub metric: String,
+    /// Its value in the record.
+    pub then: f64,
+    /// Its value now; `None` if it was not measured.
+    pub now: Option<f64>,
 }
 
 /// So many of the jobs that have a record, drawn at random; the same ones for the same `seed`.
@@ -177,7 +191,7 @@ impl Compared {
                     compared.same += 1;
                     compared.largest = compared.largest.max(difference);
                 }
-                _ => compared.other.push((clean(name).into_owned(), *value, found)),
+                _ => compared.other.push(Differing { metric: clean(name).into_owned(), then: *value, now: found }),
             }
         }
         compared

@@ -7,6 +7,7 @@ use std::{
 };
 
 use fs_err as fs;
+use serde::Serialize;
 
 use super::{BundleError, Contents, Sum, places};
 use crate::{
@@ -32,7 +33,7 @@ pub struct Opened {
 }
 
 /// Result of a verification.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Verified {
     /// Jobs whose keys follow from the recipe.
     pub jobs: usize,

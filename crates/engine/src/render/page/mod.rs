@@ -24,17 +24,17 @@ use std::{
 use maud::{Markup, PreEscaped, html};
 
 use self::list::Jobs;
+#[cfg(feature = "ui")]
 pub(crate) use self::{
-    detail::tail,
+    detail::{Detail, WHOLE},
+    list::{Columns, Line, state},
+    tally::Tally,
+};
+pub(crate) use self::{
+    detail::{end_of, tail},
     graph::{Node, draw},
     layout::{Layout, list_section},
     list::{Head, STATES},
-};
-#[cfg(feature = "ui")]
-pub(crate) use self::{
-    detail::{Detail, WHOLE, end_of},
-    list::{Columns, Line, state},
-    tally::Tally,
 };
 use super::{
     Figure,
