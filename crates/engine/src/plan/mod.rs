@@ -406,10 +406,12 @@ impl Plan {
         (names, place)
     }
 
-    /// A relative path in quotes in the message of a program that runs in a folder of its own, if the recipe's folder has it.
+    /// A relative path in quotes that a program in a folder of its own has not found, according to its message, if the recipe's
+    /// folder has it.
     pub(crate) fn left_behind<'m>(&self, id: JobId, message: &'m str) -> Option<&'m str> {
-        let job = self.job(id);
-        if job.identity.task != lint::COMMAND || job.values.get("project").is_some_and(|value| value.as_text().is_some()) {
+        const WORDS: [&str; 6] = ["no such file", "not found", "not find", "does not exist", "cannot open", "can't open"];
+        let (job, lower) = (self.job(id), message.to_lowercase());
+        if !WORDS.iter().any(|word| lower.contains(word)) || job.identity.task != lint::COMMAND || job.values.get("project").is_some_and(|value| value.as_text().is_some()) {
             return None;
         }
         let Origin { study, step, .. } = self.origins[id.index()];

@@ -142,7 +142,8 @@ fn a_script_that_is_no_input() {
     sandbox.write("run.sh", "echo ok=1\n");
     let ended = sandbox.sweep(&["plan", "recipe.yaml"]);
     assert!(ended.stderr.contains("`a` runs `run.sh`, which is not in the job's folder"), "{}", ended.stderr);
-    assert!(ended.stderr.contains("add `run.sh` to `inputs`"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("add `inputs: [run.sh]`"), "{}", ended.stderr);
+    assert_eq!(ended.code, Some(3), "{}", ended.stderr);
     let absolute = sandbox.path("run.sh").display().to_string();
     sandbox.write("recipe.yaml", &format!("steps: {{ a: {{ uses: command, with: {{ argv: [sh, {absolute}] }} }} }}"));
     let ended = sandbox.sweep(&["plan", "recipe.yaml"]);

@@ -55,7 +55,7 @@ pub(in super::super) struct Points {
     /// True if the newest value was not finite.
     broken: bool,
     /// The first step of the newest values that were not finite.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     since: Option<u64>,
 }
 
