@@ -32,7 +32,7 @@ const FOLDER: &str = "studies";
 const MAX_METRICS: usize = 6;
 const MAX_CURVES: usize = 3;
 /// Maximum time that a script may take until it reads its parameters.
-const INSPECTION_TIMEOUT: Duration = Duration::from_mins(1);
+const INSPECTION_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A study of a script or a command line.
 pub(super) struct Study {
@@ -193,10 +193,10 @@ fn chosen(counts: BTreeMap<String, usize>, max: usize) -> Vec<String> {
     names.into_iter().map(|(name, _)| name).take(max).collect()
 }
 
-/// True for a file that is no recipe: a Python script, or an executable file.
+/// True for a file that is no recipe: a script of a known kind, or an executable file.
 fn is_script(path: &Path) -> bool {
     let is_recipe = path.extension().is_some_and(|end| end == "yaml" || end == "yml" || end == "json");
-    !is_recipe && (path.extension().is_some_and(|end| end == "py") || recipes::is_python(path).is_ok())
+    !is_recipe && (path.extension().is_some_and(|end| end == "py") || recipes::language(path).is_ok())
 }
 
 /// The part of a command line that names its study: the module or the script that an interpreter or a launcher runs, else the

@@ -47,6 +47,38 @@ def is_alone(follower):
     return not own and not first & PARSERS and b"sys.argv" not in follower.text
 
 
+def read_notebook():
+    """Prints the variables of the cell with the tag `parameters`, which papermill replaces."""
+    try:
+        cells = json.loads(pathlib.Path(SCRIPT).read_text(encoding="utf-8"))["cells"]
+        tagged = [cell for cell in cells if "parameters" in (cell.get("metadata") or {}).get("tags", ())]
+        source = tagged[0]["source"] if tagged else None
+        source = "".join(source) if isinstance(source, list) else source
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        tell(source="none", parameters=[], why="it is no notebook: " + text(error), whole=True)
+    if source is None:
+        tell(source="none", parameters=[], why="no cell of it has the tag `parameters`", whole=True)
+    lines = ["" if line.lstrip().startswith(("%", "!")) else line for line in source.splitlines()]
+    try:
+        follower = Follower(SCRIPT, [], "\n".join(lines))
+        follower.flags, follower.variables = Flags(), {}
+        follower.follow()
+    except SyntaxError as error:
+        tell(source="none", parameters=[], why="its cell with the tag `parameters` is no Python: " + text(error.msg), whole=True)
+    except (Answered, Ended, Raised, Returned, Jump, RecursionError):
+        pass
+    tell(source="papermill", parameters=list(of_cell(follower.module.names)), whole=True)
+
+
+def of_cell(values):
+    for name, value in values.items():
+        if name.startswith("_") or isinstance(value, (Symbol, Function, Class, Instance, Model)):
+            continue
+        style = "truth" if isinstance(value, bool) else "list" if isinstance(value, (list, tuple)) else "value"
+        note = "its default is computed" if is_open(value) else None
+        yield parameter(name, style, None if note else value, None if value is None else type(value).__name__, note=note)
+
+
 def raise_answer(answered):
     raise Answered(answered)
 
@@ -105,4 +137,6 @@ def show_rest(kept, follower):
         tell(**dict(answer, whole=False, why=follower.partial[id(kept[0])][1]))
 
 
+if SCRIPT.endswith(".ipynb"):
+    read_notebook()
 read_tree()

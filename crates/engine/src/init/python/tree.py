@@ -189,9 +189,9 @@ def assigned(nodes):
 class Follower:
     """Follows a script. `parts` are parsers of which the tree shows a part only, each with the reason."""
 
-    def __init__(self, path, arguments):
+    def __init__(self, path, arguments, source=None):
         self.path, self.arguments = path, arguments
-        self.text = pathlib.Path(path).read_bytes()
+        self.text = pathlib.Path(path).read_bytes() if source is None else source.encode()
         self.tree = ast.parse(self.text, path)
         self.lines = self.text.decode("utf-8", "replace").splitlines()
         self.module = Scope(names={"__file__": path, "__doc__": ast.get_docstring(self.tree, clean=False)})
