@@ -281,9 +281,11 @@ impl Found {
         !matches!(self.source, Source::None | Source::Broken)
     }
 
-    /// This answer of a run, unless it has none and `part`, what the syntax tree shows, has some.
+    /// This answer of a run, unless it has none and `part`, what the syntax tree shows, has some. A script that cannot be run for
+    /// lack of a package may read more than the environment variables in its file.
     pub fn or_part(self, part: Self) -> Self {
-        if self.has_any() || !part.has_any() {
+        let is_guess = self.source == Source::Broken && part.source == Source::Environment;
+        if self.has_any() || !part.has_any() || is_guess {
             return self;
         }
         Self { why: if self.why.is_empty() { part.why } else { self.why }, ..part }

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::Value as Json;
 
 use super::{InitError, Script};
-use crate::host::ask;
+use crate::host::ask::{Answer, Children, Limits, ask, converse};
 
 /// The program that reads the script's syntax tree, and runs nothing of it.
 const READER: &str = concat!(
@@ -19,9 +19,23 @@ const READER: &str = concat!(
     "\n",
     include_str!("python/fields.py"),
     "\n",
+    include_str!("python/values.py"),
+    "\n",
+    include_str!("python/statements.py"),
+    "\n",
+    include_str!("python/calls.py"),
+    "\n",
+    include_str!("python/expressions.py"),
+    "\n",
     include_str!("python/tree.py"),
     "\n",
     include_str!("python/models.py"),
+    "\n",
+    include_str!("python/classes.py"),
+    "\n",
+    include_str!("python/commands.py"),
+    "\n",
+    include_str!("python/others.py"),
     "\n",
     include_str!("python/read.py"),
 );
@@ -174,9 +188,10 @@ pub enum Style {
 /// Reads the syntax tree of a Python script, or of a notebook. Nothing of it is run.
 pub fn read(script: &Script, path: &Path) -> Found {
     let mut command = Command::new(script.python.as_deref().unwrap_or("python3"));
-    // Without the folder and the variables of the user, in which there may be modules with names of Python's own.
-    command.args(["-I", "-c", READER]).arg("0").arg(path).args(&script.arguments).env("PYTHONUTF8", "1");
-    answer(&mut command, READING)
+    // Without the folder and the variables of the user, in which there may be modules with names of Python's own. The program is
+    // longer than an argument may be.
+    command.args(["-I", "-", "0"]).arg(path).args(&script.arguments).env("PYTHONUTF8", "1");
+    answer(&mut command, Some(READER), READING)
 }
 
 /// Runs a Python script until it reads its parameters.
@@ -195,13 +210,14 @@ pub fn run(script: &Script, path: &Path, limit: Duration) -> Found {
     if let Ok(folder) = &folder {
         command.env("TMPDIR", folder.path());
     }
-    answer(&mut command, limit + PATIENCE)
+    answer(&mut command, None, limit + PATIENCE)
 }
 
-/// The answer of one of the programs above.
-fn answer(command: &mut Command, limit: Duration) -> Found {
+/// The answer of one of the programs above, which may be given as input.
+fn answer(command: &mut Command, program: Option<&str>, limit: Duration) -> Found {
     let until = Instant::now() + limit;
-    let answer = ask(command, LONGEST, until);
+    let limits = Limits { most: LONGEST, until, children: Children::Awaited };
+    let answer = converse(command, program.map(|text| text.as_bytes().to_vec()), limits).ok().filter(Answer::succeeded);
     let why = match &answer {
         Some(_) => "it ended before it read any",
         None if Instant::now() < until => "its process ended without an answer",

@@ -224,45 +224,31 @@ fn counts(count: i64) -> Option<Vec<String>> {
 
 /// A number with two others, within the range in which it has a meaning.
 fn numbers(value: f64, subject: Subject) -> Option<Vec<String>> {
-    let values = match subject {
-        Subject::Fraction if value == 0.0 => [0.0, 0.1, 0.2],
+    let (less, more) = match subject {
+        Subject::Fraction if value == 0.0 => return Some(["0.0", "0.1", "0.2"].map(str::to_owned).into()),
         Subject::Fraction if value > 0.0 && value < 1.0 => fractions(value),
-        Subject::Scale if value > 0.0 => {
-            if value < 0.5 {
-                [value / 3.0, value, value * 3.0]
-            } else {
-                [value / 2.0, value, value * 2.0]
-            }
-        }
+        // A third with one digit: 0.1 has 0.03.
+        Subject::Scale if value > 0.0 && value < 0.5 => (rounded(value / 3.0, 0), value * 3.0),
+        Subject::Scale if value > 0.0 => (value / 2.0, value * 2.0),
         _ => return None,
     };
-    Some(values.map(|value| scalar::float_text(rounded(value))).into())
+    Some([rounded(less, 10), value, rounded(more, 10)].map(scalar::float_text).into())
 }
 
 /// Near 1, the distance from 1 is what counts: 0.9, 0.95, 0.975.
-fn fractions(value: f64) -> [f64; 3] {
+fn fractions(value: f64) -> (f64, f64) {
     if value >= 0.75 {
-        [1.0 - (1.0 - value) * 2.0, value, 1.0 - (1.0 - value) / 2.0]
+        (2.0 * value - 1.0, (1.0 + value) / 2.0)
     } else if value >= 0.5 {
-        [value - 0.2, value, value + 0.2]
+        (value - 0.2, value + 0.2)
     } else {
-        [value / 2.0, value, value * 2.0]
+        (value / 2.0, value * 2.0)
     }
 }
 
-/// A number with as many digits as people write.
-fn rounded(value: f64) -> f64 {
-    format!("{value:.3e}")
-        .parse::<f64>()
-        .map_or(value, |digits| if (digits - value).abs() < value.abs() * 1e-9 { value } else { short(value) })
-}
-
-/// Two digits, or for numbers near 1 those of their distance from it.
-fn short(value: f64) -> f64 {
-    let digits = if (0.5..1.0).contains(&value) { format!("{:.1e}", 1.0 - value) } else { format!("{value:.0e}") };
-    digits
-        .parse::<f64>()
-        .map_or(value, |digits| if (0.5..1.0).contains(&value) { ((1.0 - digits) * 1e9).round() / 1e9 } else { digits })
+/// A number with this many digits after its first.
+fn rounded(value: f64, digits: usize) -> f64 {
+    format!("{value:.digits$e}").parse().unwrap_or(value)
 }
 
 #[cfg(test)]

@@ -278,7 +278,8 @@ fn scripts_that_python_cannot_run_get_none() {
         sandbox.write("train.py", script);
         let ended = init(&sandbox, &["train.py"]);
         assert_eq!((ended.code, ended.stdout.as_str()), (Some(2), ""));
-        assert!(ended.stderr.starts_with(message), "{}", ended.stderr);
+        let last = ended.stderr.lines().last().unwrap_or_default();
+        assert!(last.starts_with(message), "{}", ended.stderr);
         assert!(!sandbox.path("train.yaml").exists());
     }
     let sandbox = Sandbox::new();

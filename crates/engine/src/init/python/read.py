@@ -106,6 +106,7 @@ def read_tree():
     except (Ended, Raised, Returned, Jump, RecursionError):
         pass
     tellers.clear()
+    follower.nodes = 0
     if answer is None and follower.candidates:
         answer = follower.candidates[-1]
     if answer is not None:
@@ -137,6 +138,26 @@ def show_rest(kept, follower):
         tell(**dict(answer, whole=False, why=follower.partial[id(kept[0])][1]))
 
 
-if SCRIPT.endswith(".ipynb"):
-    read_notebook()
-read_tree()
+def limit():
+    """Bounds memory and time: a tree may compute large values."""
+    try:
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
+        resource.setrlimit(resource.RLIMIT_CPU, (5, 5))
+    except (ImportError, OSError, ValueError):
+        pass
+
+
+def main():
+    limit()
+    try:
+        if SCRIPT.endswith(".ipynb"):
+            read_notebook()
+        read_tree()
+    except BaseException as error:
+        tellers.clear()
+        tell(source="none", parameters=[], why="its tree cannot be followed: " + text(repr(error)), whole=False)
+
+
+main()

@@ -13,6 +13,22 @@ import subprocess
 import sys
 
 SCRIPTS = pathlib.Path(__file__).resolve().parent / "scripts"
+# The parts of both programs, as `probe.rs` joins them.
+READER = [
+    "probe",
+    "fields",
+    "values",
+    "statements",
+    "calls",
+    "expressions",
+    "tree",
+    "models",
+    "classes",
+    "commands",
+    "others",
+    "read",
+]
+RUNNER = ["probe", "fields", "patches", "guard"]
 # Arguments with which scripts are read, too: those that choose a command.
 ARGUMENTS = {
     "argparse-5.py": [["train"], ["eval"]],
@@ -28,16 +44,24 @@ ARGUMENTS = {
 
 def ask(python, parts, names, script, arguments):
     code = "\n".join((parts / f"{name}.py").read_text() for name in names)
-    command = [*python, "-c", code, "10", script, *arguments]
-    ended = subprocess.run(command, cwd=SCRIPTS, capture_output=True, text=True, timeout=60)
-    return json.loads(ended.stdout) if ended.returncode == 0 else {"source": "failed", "parameters": [], "why": ended.stderr[-2000:]}
+    # As `probe.rs` does: what is read is longer than an argument may be.
+    by_input = names is READER
+    command = [*python, "-I", "-"] if by_input else [*python, "-c", code]
+    command += ["10", script, *arguments]
+    text = code if by_input else ""
+    ended = subprocess.run(command, input=text, cwd=SCRIPTS, capture_output=True, text=True, timeout=60)
+    if ended.returncode != 0:
+        return {"source": "failed", "parameters": [], "why": ended.stderr[-2000:]}
+    return json.loads(ended.stdout)
 
 
 def differences(read, run):
     """What differs between two answers, apart from descriptions."""
     found = []
     if read["source"] != run["source"] or sorted(read.get("commands", [])) != sorted(run.get("commands", [])):
-        found.append(f"{read['source']} {read.get('commands')} is {run['source']} {run.get('commands')} {run.get('why', '')}")
+        found.append(
+            f"{read['source']} {read.get('commands')} is {run['source']} {run.get('commands')} {run.get('why', '')}"
+        )
     names = [[entry["name"] for entry in answer["parameters"]] for answer in (read, run)]
     if names[0] != names[1]:
         found.append(f"the names {names[0]} are {names[1]}")
@@ -46,16 +70,18 @@ def differences(read, run):
         for second in run["parameters"]:
             if first["name"] == second["name"]:
                 pairs = [(key, first.get(key), second.get(key)) for key in keys]
-                found += [f"{first['name']}: {key} {a!r} is {b!r}" for key, a, b in pairs if (a, type(a)) != (b, type(b))]
+                found += [
+                    f"{first['name']}: {key} {a!r} is {b!r}" for key, a, b in pairs if (a, type(a)) != (b, type(b))
+                ]
     return found
 
 
 def compare(parts, python, script, arguments):
-    read = ask([sys.executable, "-I"], parts, ["probe", "fields", "tree", "models", "read"], script, arguments)
+    read = ask([sys.executable], parts, READER, script, arguments)
     answer = {"script": " ".join([script, *arguments]), "read": read, "differences": []}
     # No run shows these: nothing parses them.
     if python and read["source"] != "environment":
-        run = ask([python], parts, ["probe", "fields", "patches", "guard"], script, arguments)
+        run = ask([python], parts, RUNNER, script, arguments)
         if run["source"] == "broken" and run.get("module"):
             answer["absent"] = run["module"]
         elif read.get("whole"):
