@@ -98,8 +98,13 @@ impl Study {
             ([script], arguments) if is_script(script) => {
                 let (script, found) = init::inspect(script, arguments, args.python.as_deref(), INSPECTION_TIMEOUT)?;
                 let name = recipes::name(&script.path)?;
-                let keep = init::command_line(&script, &wish);
-                (Subject::Script(script, found), name, Some(keep))
+                match recipes::by_settings(&script, &found, &wish) {
+                    Some(argv) => (Subject::Command { argv, folder: script.folder }, name, None),
+                    None => {
+                        let keep = init::command_line(&script, &wish);
+                        (Subject::Script(script, found), name, Some(keep))
+                    }
+                }
             }
             (paths, _) => {
                 return match paths.iter().find(|path| is_script(path)) {

@@ -123,9 +123,14 @@ pub(super) fn named(found: &Found) -> Vec<Parameter> {
 
 /// True for a parameter that takes the seed.
 pub(super) fn is_seed(parameter: &Parameter) -> bool {
-    let leaf = parameter.name.rsplit('.').next().unwrap_or_default().replace('-', "_").to_ascii_lowercase();
     let is_single = matches!(parameter.style, Style::Value | Style::Short | Style::Position);
-    is_single && SEEDS.contains(&leaf.as_str())
+    is_single && is_seed_name(&parameter.name)
+}
+
+/// True for the name of a seed.
+pub(super) fn is_seed_name(name: &str) -> bool {
+    let leaf = name.rsplit('.').next().unwrap_or_default().replace('-', "_").to_ascii_lowercase();
+    SEEDS.contains(&leaf.as_str())
 }
 
 /// The form that suits all booleans of a script.

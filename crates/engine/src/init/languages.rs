@@ -184,7 +184,7 @@ fn of_letters(letters: &str, names: &BTreeMap<char, String>, default: impl Fn(&s
         if takes {
             one.default = default(&name);
         } else {
-            one.note = "it takes no value: write it in `argv`".to_owned();
+            "it takes no value: write it in `argv`".clone_into(&mut one.note);
         }
         parameters.push(one);
     }
@@ -270,7 +270,6 @@ fn calls(text: &str, function: &str) -> Vec<Vec<String>> {
         for char in rest.chars() {
             match (quote, char) {
                 (Some(open), _) if open == char => quote = None,
-                (Some(_), _) => {}
                 (None, '"' | '\'') => quote = Some(char),
                 (None, '(' | '[' | '{') => depth += 1,
                 (None, ')' | ']' | '}') if depth > 0 => depth -= 1,

@@ -10,6 +10,7 @@ mod languages;
 mod printed;
 mod probe;
 mod scalar;
+mod settings;
 mod suggest;
 mod text;
 
@@ -26,6 +27,7 @@ pub use self::{
     command::command,
     printed::{Printed, printed},
     probe::{Found, Parameter, Source, Style, python, read, run},
+    settings::by_settings,
     text::text,
 };
 
@@ -73,7 +75,7 @@ impl Script {
             Language::Python => vec![python(), plain],
             Language::Notebook => {
                 let ran = format!("{}-ran.ipynb", self.path.file_stem().unwrap_or_default().to_string_lossy());
-                let options = ["--no-progress-bar", "--stdout-file", "-"].map(str::to_owned);
+                let options = ["--no-progress-bar", "--stdout-file", "-", "--start-timeout", "30"].map(str::to_owned);
                 let run = [python(), "-m".to_owned(), "papermill".to_owned(), plain, ran];
                 run.into_iter().chain(options).collect()
             }
@@ -179,13 +181,22 @@ pub enum InitError {
     NoSeed(PathBuf),
     /// A command line does not have the place of an axis.
     #[error(
-        "the command has no `{{{name}}}`, which would get the values of `{flag}`; write it where the value belongs, as in `--{name} {{{name}}}`"
+        "the command has no `{{{name}}}`, which would get the values of `{flag}`, and no argument that is a file of settings with it; write it \
+         where the value belongs, as in `--{name} {{{name}}}`"
     )]
     NoPlace {
         /// The axis, or `seed`.
         name: String,
         /// The flag that was given.
         flag: String,
+    },
+    /// A file of settings has what a recipe cannot have.
+    #[error(
+        "the file of settings with `{name}` has a text with `${{{{`, which a recipe cannot hold; give the command a place for the value"
+    )]
+    Settings {
+        /// An axis.
+        name: String,
     },
     /// A recipe exists at this path.
     #[error("{} exists and is not overwritten; write the recipe to another file with `--output FILE`", .0.display())]

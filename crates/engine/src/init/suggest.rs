@@ -185,8 +185,8 @@ fn subject(leaf: &str, parameter: &Parameter) -> Option<(usize, Subject)> {
     }
     // The whole name, else its end: `critic_learning_rate`, `actor_lr`.
     let exact = SUBJECTS.iter().position(|(names, _)| names.contains(&leaf));
-    let ends = |name: &&str| leaf.strip_suffix(*name).is_some_and(|rest| rest.ends_with('_'));
-    let found = exact.or_else(|| SUBJECTS.iter().position(|(names, _)| names.iter().any(|name| ends(&name))));
+    let ends = |name: &&'static str| leaf.strip_suffix(*name).is_some_and(|rest| rest.ends_with('_'));
+    let found = exact.or_else(|| SUBJECTS.iter().position(|(names, _)| names.iter().any(ends)));
     match found.map(|rank| (rank, SUBJECTS[rank].1)) {
         Some((_, Subject::Never)) => None,
         Some((rank, Subject::Choice)) => (parameter.choices.len() > 1).then_some((rank, Subject::Choice)),
@@ -238,7 +238,7 @@ fn numbers(value: f64, subject: Subject) -> Option<Vec<String>> {
 /// Near 1, the distance from 1 is what counts: 0.9, 0.95, 0.975.
 fn fractions(value: f64) -> (f64, f64) {
     if value >= 0.75 {
-        (2.0 * value - 1.0, (1.0 + value) / 2.0)
+        (2.0 * value - 1.0, f64::midpoint(1.0, value))
     } else if value >= 0.5 {
         (value - 0.2, value + 0.2)
     } else {

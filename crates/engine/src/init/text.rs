@@ -5,7 +5,7 @@ use std::{fmt::Write as _, path::Path};
 use serde_json::Value as Json;
 
 use super::{
-    Found, InitError, Parameter, Script, Source, Style, Wish,
+    Found, InitError, Language, Parameter, Script, Source, Style, Wish,
     forms::{self, Booleans, Place, booleans, is_seed, named, suits},
     scalar,
     suggest::{self, Axis},
@@ -64,6 +64,9 @@ pub fn text(
     let (lines, mut missing) = lines(found.source, &parameters, &axes, seed.as_deref());
     let mut out = head(script, found, name, file, wish);
     step(&mut out, &axes, seed.as_ref().map(|_| wish.seeds.unwrap_or(1)));
+    if script.language == Language::Notebook {
+        out.push_str("    # Kernels that start at the same time may choose the same port.\n    retries: 1\n");
+    }
     out.push_str("    with:\n");
     let used = Used { axes: &axes, seed: seed.as_deref(), lines: &lines };
     missing.extend(argv(&mut out, script, found, &used));

@@ -175,7 +175,8 @@ fn recipes_have_the_form_of_each_kind() {
             notebook,
             &["--axis", "lr=1,2", "--axis", "amp=true,false"],
             &[
-                "-m\", papermill, nb.ipynb, nb-ran.ipynb,",
+                "\"-m\", papermill, nb.ipynb, nb-ran.ipynb, \"--no-progress-bar\", \"--stdout-file\", \"-\",",
+                "    retries: 1\n",
                 "\"-p\", lr, \"${{ matrix.lr }}\", \"-y\", \"amp: ${{ matrix.amp }}\", \"-p\", seed, \"${{ matrix.seed }}\"]",
             ],
         ),
@@ -260,4 +261,28 @@ fn a_script_is_run_only_if_its_file_does_not_show_the_parameters() {
     let ended = sandbox.sweep(&["new", "gpus.py"]);
     assert!(ended.stderr.contains("running `gpus.py`"), "{}", ended.stderr);
     assert!(sandbox.read("gpus.yaml").contains("gpus-none"), "{}", sandbox.read("gpus.yaml"));
+}
+
+/// An axis that names a key of a file of settings: the program gets a copy with its value.
+#[test]
+fn axes_are_keys_of_a_file_of_settings() {
+    let sandbox = Sandbox::new();
+    let program = "import argparse, json\nparser = argparse.ArgumentParser()\nparser.add_argument('--config', default='base.json')\n\
+                   parser.add_argument('--twice', action='store_true')\nargs = parser.parse_args()\n\
+                   config = json.load(open(args.config))\nassert config['model']['layers'] == [8, 8] and config['name'] == 'a b', config\n\
+                   print('loss=%s' % (config['model']['lr'] * (2 if args.twice else 1) + config['seed']))\n";
+    sandbox.write("train.py", program);
+    sandbox.write("base.json", r#"{"name": "a b", "seed": 7, "model": {"lr": 0.1, "layers": [8, 8], "none": null}}"#);
+    let command = ["python3", "train.py", "--config", "base.json", "--twice"];
+    run(&sandbox, &[&["--axis", "model.lr=0.25,0.5", "--seeds", "2", "--"][..], &command].concat());
+    assert_eq!(sandbox.records().len(), 4);
+    assert_eq!(metrics(&sandbox, "train/model_lr=0.5,seed=1")["loss"], 2.0);
+    // The file is the default of an option.
+    run(&sandbox, &["train.py", "--axis", "model.lr=2.0"]);
+    assert_eq!(metrics(&sandbox, "train/model_lr=2")["loss"], 9.0);
+    assert!(sandbox.read("base.json").contains("\"lr\": 0.1"), "the file stays as it is");
+    let ended =
+        sandbox.sweep(&["run", "--axis", "model.depth=1", "--", "python3", "train.py", "--config", "base.json"]);
+    assert_eq!(ended.code, Some(2));
+    assert!(ended.stderr.contains("no argument that is a file of settings with it"), "{}", ended.stderr);
 }
