@@ -62,7 +62,7 @@ const SUBJECTS: [(&[&str], Subject); 12] = [
     (&["epochs", "steps", "iterations"], Subject::Never),
 ];
 /// Words of names that say where, how often, how long, on what or how data are shaped, which nobody varies to see an effect.
-const NO_AXES: [&str; 48] = [
+const NO_AXES: [&str; 49] = [
     "seed",
     "dir",
     "path",
@@ -101,6 +101,7 @@ const NO_AXES: [&str; 48] = [
     "freq",
     "frequency",
     "verbose",
+    "min",
     "test",
     "val",
     "classes",
@@ -304,6 +305,7 @@ mod tests {
             ("image_size", json!(64), None),
             ("nz", json!(100), None),
             ("master_port", json!(29500), None),
+            ("min_lr", json!(6e-5), None),
             ("log-interval", json!(10), None),
             ("epochs", json!(10), None),
             ("test_batch_size", json!(1000), None),
