@@ -4,7 +4,7 @@
 class Expressions:
     def truth(self, value):
         """True or false, or `None` if that is not known."""
-        if isinstance(value, (Unknown, Symbol, Instance)):
+        if isinstance(value, (Unknown, Symbol, Instance, Module)):
             return None
         if isinstance(value, (Function, Class, Model)):
             return True
@@ -39,6 +39,8 @@ class Expressions:
             return self.real(Symbol(owner.path + "." + name))
         if isinstance(owner, Model):
             return Method(lambda *args, **kwargs: owner.method(self, name, args, kwargs), owner, name)
+        if isinstance(owner, Module):
+            return owner.names.get(name, Unknown())
         if isinstance(owner, Instance):
             if name in owner.attributes:
                 return owner.attributes[name]

@@ -10,10 +10,22 @@ PREFIXES = ("CUDA_", "OMP_", "MKL_", "SLURM_", "NCCL_", "XLA_", "TF_", "PYTORCH_
 SECRETS = ("TOKEN", "SECRET", "PASSWORD", "API_KEY", "CREDENTIAL")
 
 
+def imports(tree):
+    """The names of packages in a file."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                path = alias.name if alias.asname else alias.name.split(".")[0]
+                yield alias.asname or path, Symbol(path)
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            for alias in node.names:
+                yield alias.asname or alias.name, Symbol(node.module + "." + alias.name)
+
+
 def variables(follower):
     """The environment variables that a script reads, with their defaults."""
     found = dict(follower.variables)
-    scope = Scope(names=dict(follower.imports))
+    scope = Scope(names=dict(imports(follower.tree)))
     for node in ast.walk(follower.tree):
         name, default, required = None, None, False
         if isinstance(node, ast.Call):
@@ -72,7 +84,7 @@ def read_notebook():
 
 def of_cell(values):
     for name, value in values.items():
-        if name.startswith("_") or isinstance(value, (Symbol, Function, Class, Instance, Model)):
+        if name.startswith("_") or isinstance(value, (Symbol, Function, Class, Instance, Model, Module)):
             continue
         style = "truth" if isinstance(value, bool) else "list" if isinstance(value, (list, tuple)) else "value"
         note = "its default is computed" if is_open(value) else None
@@ -94,10 +106,7 @@ def read_tree():
     except (ValueError, RecursionError, OSError) as error:
         tellers.clear()
         tell(source="none", parameters=[], why=text(error), whole=False)
-    follower.flags, follower.variables, follower.imports = Flags(), {}, {}
-    for node in ast.walk(follower.tree):
-        if isinstance(node, (ast.Import, ast.ImportFrom)):
-            follower.block([node], Scope(names=follower.imports))
+    follower.flags, follower.variables = Flags(), {}
     answer = None
     try:
         follower.follow()

@@ -34,14 +34,46 @@ class Statements:
     def do_Import(self, node, scope):
         for alias in node.names:
             self.imported.add(alias.name)
-            scope.names[alias.asname or alias.name.split(".")[0]] = Symbol(alias.name if alias.asname else alias.name.split(".")[0])
+            path = alias.name if alias.asname else alias.name.split(".")[0]
+            module = self.own_module(path)
+            scope.names[alias.asname or path] = Symbol(path) if module is None else module
 
     def do_ImportFrom(self, node, scope):
         path = "." * node.level + (node.module or "")
         self.imported.add(path)
+        module = None if node.level else self.own_module(path)
         for alias in node.names:
             self.imported.add(path + "." + alias.name)
-            scope.names[alias.asname or alias.name] = self.real(Symbol(path + "." + alias.name))
+            inner = None if node.level else self.own_module(path + "." + alias.name)
+            if module is not None and (alias.name in module.names or inner is None):
+                if alias.name == "*":
+                    scope.names.update({name: value for name, value in module.names.items() if not name.startswith("_")})
+                else:
+                    scope.names[alias.asname or alias.name] = module.names.get(alias.name, Unknown())
+            else:
+                scope.names[alias.asname or alias.name] = self.real(Symbol(path + "." + alias.name)) if inner is None else inner
+
+    def own_module(self, name):
+        """A module of the script's folder, which is followed, too."""
+        path = self.folder.joinpath(*name.split(".")).with_suffix(".py")
+        if path in self.modules or len(self.modules) >= MAX_MODULES or not name or not path.is_file():
+            return self.modules.get(path)
+        try:
+            inner = Follower(str(path), self.arguments)
+        except (SyntaxError, ValueError, OSError, RecursionError):
+            return None
+        inner.module.names["__name__"] = name
+        # All but its own text and names is common.
+        for common in ("folder", "modules", "about", "imported", "partial", "candidates", "flags", "variables"):
+            setattr(inner, common, getattr(self, common, None))
+        inner.unsure, inner.nodes = self.unsure, self.nodes
+        module = self.modules[path] = Module(inner.module.names)
+        try:
+            inner.follow()
+        except (Raised, Returned, Jump):
+            pass
+        self.nodes = inner.nodes
+        return module
 
     def do_Assign(self, node, scope):
         value = self.value(node.value, scope)
@@ -155,7 +187,7 @@ class Statements:
         self.branch([case.body for case in node.cases], scope)
 
     def bind(self, name, value, scope):
-        (self.module if name in scope.globals else scope).names[name] = value
+        (scope.root() if name in scope.globals else scope).names[name] = value
 
     def assign(self, target, value, scope):
         if isinstance(target, ast.Name):

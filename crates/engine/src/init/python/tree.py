@@ -11,6 +11,7 @@ class Follower(Statements, Calls, Expressions):
         self.lines = self.text.decode("utf-8", "replace").splitlines()
         self.module = Scope(names={"__file__": path, "__doc__": ast.get_docstring(self.tree, clean=False)})
         self.unsure, self.nodes, self.depth = 0, 0, 0
+        self.folder, self.modules = pathlib.Path(path).resolve().parent, {}
         self.about, self.imported, self.partial, self.candidates = {}, set(), {}, []
 
     def follow(self):

@@ -8,8 +8,8 @@ import operator
 import pathlib
 import typing
 
-# Most nodes that are followed, deepest calls, and longest value that is computed.
-MAX_NODES, MAX_DEPTH, MAX_LENGTH = 300_000, 30, 10_000
+# Most nodes that are followed, deepest calls, longest value that is computed, and most modules.
+MAX_NODES, MAX_DEPTH, MAX_LENGTH, MAX_MODULES = 300_000, 30, 10_000, 50
 
 
 class Unknown:
@@ -80,6 +80,13 @@ class Instance:
         self.kind, self.attributes = kind, {}
 
 
+class Module:
+    """A module of the script's folder."""
+
+    def __init__(self, names):
+        self.names = names
+
+
 class About:
     """Facts of a real class: its methods, the descriptions of its fields, and whether the tree shows all of it."""
 
@@ -90,6 +97,9 @@ class About:
 class Scope:
     def __init__(self, parent=None, names=None):
         self.parent, self.names, self.globals = parent, names if names is not None else {}, set()
+
+    def root(self):
+        return self if self.parent is None else self.parent.root()
 
     def get(self, name):
         scope = self
@@ -168,7 +178,7 @@ def is_open(value, depth=0):
 
 def is_pure(value):
     """True for values of Python's own types, and for known ones of which nothing but their identity is used."""
-    return not is_open(value) and not isinstance(value, (Symbol, Function, Class, Instance))
+    return not is_open(value) and not isinstance(value, (Symbol, Function, Class, Instance, Module))
 
 
 def assigned(nodes):

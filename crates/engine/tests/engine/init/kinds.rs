@@ -51,6 +51,7 @@ fn a_syntax_tree_shows_what_a_run_shows() {
         ("fire-2.py", "train_on_inputs", "python", json!(true)),
         ("hf-1.py", "no_use_fast", "flag", json!(false)),
         ("mlcollections-1.py", "config.optim.momentum", "value", json!(0.9)),
+        ("local-1.py", "lr", "value", json!(0.1)),
         ("docopt-1.py", "batch", "value", json!(32)),
         ("pydantic-1.py", "opt.nesterov", "truth", json!(false)),
     ] {
