@@ -60,9 +60,12 @@ if ! works "$module" "$works"; then
 fi
 
 parsers="${SWEEP_PYTHON_PARSERS:-$HOME/.cache/sweep/parsers}"
-if ! works "$parsers" 'import click, hydra, tyro, typer'; then
-    (what='click, Hydra, tyro and typer' options=() && environment "$parsers" 'import click, hydra, tyro, typer' \
-        'click==8.5.1' 'hydra-core==1.3.8' 'tyro==1.0.17' 'typer==0.29.2')
+works='import click, hydra, tyro, typer, fire, absl, ml_collections, jsonargparse, docopt, omegaconf, pydantic_settings, simple_parsing, draccus, papermill, ipykernel, dotenv'
+if ! works "$parsers" "$works"; then
+    (what='click, Hydra, tyro, typer and other parsers' options=() && environment "$parsers" "$works" \
+        'click==8.5.1' 'hydra-core==1.3.8' 'tyro==1.0.17' 'typer==0.29.2' 'fire==0.7.1' 'absl-py==2.5.1' 'ml_collections==1.1.0' \
+        'jsonargparse[signatures]==4.53.0' 'docopt==0.6.2' 'omegaconf==2.3.1' 'pydantic-settings==2.16.3' 'simple-parsing==0.1.9' \
+        'draccus==0.11.6' 'papermill==2.7.0' 'ipykernel==7.4.0' 'python-dotenv==1.2.4')
 fi
 
 optuna="${SWEEP_PYTHON_OPTUNA:-$HOME/.cache/sweep/optuna}"

@@ -3,7 +3,8 @@
 
     scripts/wild.py PROGRAM [PYTHON]
 
-PROGRAM is `sweep`. PYTHON has click, Hydra, tyro and typer; without it, the kinds that need these are left out, which the table says.
+PROGRAM is `sweep`. PYTHON has the packages that scripts/python-deps.sh installs for parsers; without it, the kinds that need these are left
+out, and so are those whose program is not here, which the table says.
 Each kind runs in a fresh copy, twice: the second run must run nothing. Exit code 1 if a value is wrong.
 """
 
@@ -66,6 +67,9 @@ def main():
     for study in json.loads((WILD / "studies.json").read_text()):
         if study.get("python") and not python:
             print(f"| {study['kind']} | – | – | – | not run: needs a Python with its packages |")
+            continue
+        if study.get("needs") and not shutil.which(study["needs"]):
+            print(f"| {study['kind']} | – | – | – | not run: there is no {study['needs']} |")
             continue
         with tempfile.TemporaryDirectory() as place:
             seconds, problem = attempt(study, sweep, python, pathlib.Path(place))

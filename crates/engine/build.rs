@@ -1,4 +1,5 @@
-//! Lists the recipes, sweep files, examples, data and the Python module that the program ships (`src/shipped.rs`): what lies in these folders.
+//! Lists the recipes, sweep files, examples and data that the program ships (`src/shipped.rs`), and the files of its Python module
+//! (`src/worker/command/module.rs`): what lies in these folders.
 
 use std::{
     env,
@@ -8,26 +9,34 @@ use std::{
 };
 
 /// The folders, relative to the repository.
-const FOLDERS: [&str; 5] = ["recipes", "sweeps", "examples", "crates/lab/data", "python/sweep"];
+const FOLDERS: [&str; 4] = ["recipes", "sweeps", "examples", "crates/lab/data"];
+/// The Python module that jobs can import.
+const MODULE: [&str; 1] = ["python/sweep"];
 
 fn main() -> io::Result<()> {
     let variable = |name| env::var_os(name).map(PathBuf::from).ok_or_else(|| io::Error::other(name));
     let (package, out) = (variable("CARGO_MANIFEST_DIR")?, variable("OUT_DIR")?);
     let root = package.join("../..").canonicalize()?;
     println!("cargo::rerun-if-changed=build.rs");
+    list(&root, &FOLDERS, &out.join("shipped.rs"))?;
+    list(&root, &MODULE, &out.join("module.rs"))
+}
+
+/// Writes the paths and contents of the files below folders as a Rust expression.
+fn list(root: &Path, folders: &[&str], to: &Path) -> io::Result<()> {
     let mut files = Vec::new();
-    for folder in FOLDERS.map(|folder| root.join(folder)).iter().filter(|folder| folder.is_dir()) {
+    for folder in folders.iter().map(|folder| root.join(folder)).filter(|folder| folder.is_dir()) {
         println!("cargo::rerun-if-changed={}", folder.display());
-        find(folder, &mut files)?;
+        find(&folder, &mut files)?;
     }
     files.sort();
     let mut list = String::from("&[\n");
     for file in files {
-        let name = file.strip_prefix(&root).unwrap_or(&file).display().to_string();
+        let name = file.strip_prefix(root).unwrap_or(&file).display().to_string();
         let _ = writeln!(list, "    ({name:?}, include_bytes!({:?})),", file.display().to_string());
     }
     list.push_str("]\n");
-    fs::write(out.join("shipped.rs"), list)
+    fs::write(to, list)
 }
 
 /// The files below a folder, without those that are hidden or that Python has compiled.

@@ -1,4 +1,4 @@
-//! The recipes, sweep files, examples, data and the Python module that come with the program, so that it needs no repository.
+//! The recipes, sweep files, examples and data that come with the program, so that it needs no repository.
 
 use std::{
     io::{self, Write as _},
@@ -10,9 +10,6 @@ use crate::{format::count, host::lab, recipe::schema};
 /// Paths and contents, as `build.rs` finds them. The copies keep the paths that the files have in the repository, because
 /// recipes refer to each other and to data by relative paths.
 const FILES: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/shipped.rs"));
-
-/// The folder of the Python module.
-const PYTHON: &str = "python/";
 
 /// The recipe that `sweep demo` runs.
 #[derive(Debug)]
@@ -77,12 +74,7 @@ pub fn recipes() -> impl Iterator<Item = (&'static str, &'static str)> {
     FILES.iter().filter(move |(path, _)| is_recipe(path)).filter_map(|(path, _)| Some((*path, text(path)?)))
 }
 
-/// The files of the Python module, by their paths relative to the folder that Python finds it in.
-pub fn python() -> impl Iterator<Item = (&'static str, &'static [u8])> {
-    FILES.iter().filter_map(|(path, content)| Some((path.strip_prefix(PYTHON)?, *content)))
-}
-
-/// Copies the shipped recipes, examples and data to a folder, with the schemas that the recipes name, and returns their number. Files that are
+/// Copies all shipped files to a folder, with the schemas that the recipes name, and returns their number. Files that are
 /// there already must be the same.
 pub fn copy(folder: &Path) -> Result<usize, CopyError> {
     let schemas = [
@@ -91,7 +83,7 @@ pub fn copy(folder: &Path) -> Result<usize, CopyError> {
     ];
     let schemas = schemas.iter().map(|(path, text)| (*path, text.as_slice()));
     let files: Vec<(PathBuf, &[u8])> =
-        FILES.iter().filter(|(path, _)| !path.starts_with(PYTHON)).copied().chain(schemas).map(|(path, content)| (folder.join(path), content)).collect();
+        FILES.iter().copied().chain(schemas).map(|(path, content)| (folder.join(path), content)).collect();
     let mut missing = Vec::new();
     let mut differing = Vec::new();
     for (path, content) in &files {

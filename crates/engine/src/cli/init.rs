@@ -16,12 +16,12 @@ use super::{
 use crate::{
     error::{Error, Exit},
     format::{clean, count, quoted, say},
-    init::{self, Found, InitError, Script, Source, Wish},
+    init::{self, Found, InitError, Language, Script, Source, Wish},
 };
 
 #[derive(Debug, Args)]
 pub(super) struct NewArgs {
-    /// A script: Python, or an executable of another kind. Without it, the recipe is a commented example.
+    /// A script: Python, a notebook, R, Julia, a shell, or an executable of another kind. Without it, the recipe is a commented example.
     #[arg(value_name = "SCRIPT")]
     script: Option<PathBuf>,
     /// Kind of example to make.
@@ -42,8 +42,9 @@ pub(super) struct NewArgs {
     /// Repeat each job with the seeds 0, 1, …, N - 1.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000), requires = "script")]
     seeds: Option<u32>,
-    /// Longest time that the script may take until it reads its parameters, in seconds.
-    #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = limit)]
+    /// Longest time that a Python script may take until it reads its parameters, in seconds. It runs only if its file does not
+    /// show them.
+    #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = limit)]
     timeout: Duration,
 }
 
@@ -101,19 +102,42 @@ pub(super) fn inspect(
     python: Option<&str>,
     timeout: Duration,
 ) -> Result<(Script, Found), Error> {
-    let is_python = init::is_python(path)?;
+    let language = init::language(path)?;
+    let is_python = matches!(language, Language::Python | Language::Notebook);
     let script = Script {
         path: path.to_owned(),
         folder: std::env::current_dir().map_err(Error::io("cannot find the current folder"))?,
+        language,
         python: if is_python { Some(init::python(python)?) } else { None },
         arguments: arguments.to_vec(),
     };
-    let found = if is_python {
-        init::probe(&script, path, timeout).usable(path)?
-    } else {
-        Found::none("only those of Python scripts can be read")
-    };
+    let found = if is_python { of_python(&script, timeout)? } else { init::shown(language, path)?.usable(path)? };
     Ok((script, found))
+}
+
+/// The parameters of a Python script: those that its syntax tree shows, else those that it reads.
+fn of_python(script: &Script, timeout: Duration) -> Result<Found, Error> {
+    let path = &script.path;
+    let read = init::read(script, path);
+    let is_known = read.whole || read.source == Source::Broken || script.language == Language::Notebook;
+    if is_known {
+        return Ok(read.usable(path)?);
+    }
+    say(format_args!(
+        "running `{}` until it reads its parameters (no writes, no network, at most {} s)",
+        clean(&path.display().to_string()),
+        timeout.as_secs_f64()
+    ));
+    let ran = init::run(script, path, timeout);
+    let has_run = ran.has_any();
+    let found = ran.or_part(read);
+    if !has_run && found.has_any() {
+        say(format_args!(
+            "note: these are the parameters that the file shows; its run showed none: {}",
+            clean(&found.why)
+        ));
+    }
+    Ok(found.usable(path)?)
 }
 
 /// Writes a recipe for a script.

@@ -31,7 +31,7 @@ const FOLDER: &str = "studies";
 const MAX_METRICS: usize = 6;
 const MAX_CURVES: usize = 3;
 /// Maximum time that a script may take until it reads its parameters.
-const INSPECTION_TIMEOUT: Duration = Duration::from_mins(1);
+const INSPECTION_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A study of a script or a command line.
 pub(super) struct Study {
@@ -98,8 +98,13 @@ impl Study {
             ([script], arguments) if is_script(script) => {
                 let (script, found) = init::inspect(script, arguments, args.python.as_deref(), INSPECTION_TIMEOUT)?;
                 let name = recipes::name(&script.path)?;
-                let keep = init::command_line(&script, &wish);
-                (Subject::Script(script, found), name, Some(keep))
+                match recipes::by_settings(&script, &found, &wish) {
+                    Some(argv) => (Subject::Command { argv, folder: script.folder }, name, None),
+                    None => {
+                        let keep = init::command_line(&script, &wish);
+                        (Subject::Script(script, found), name, Some(keep))
+                    }
+                }
             }
             (paths, _) => {
                 return match paths.iter().find(|path| is_script(path)) {
@@ -202,10 +207,10 @@ pub(super) fn recipe_of(results: &Path, path: &Path) -> Result<PathBuf, Error> {
     if study.is_file() { Ok(study) } else { Err(Error::NoStudy(path.to_owned())) }
 }
 
-/// True for a file that is no recipe: a Python script, or an executable file.
+/// True for a file that is no recipe: a script of a known kind, or an executable file.
 fn is_script(path: &Path) -> bool {
     let is_recipe = path.extension().is_some_and(|end| end == "yaml" || end == "yml" || end == "json");
-    !is_recipe && (path.extension().is_some_and(|end| end == "py") || recipes::is_python(path).is_ok())
+    !is_recipe && (path.extension().is_some_and(|end| end == "py") || recipes::language(path).is_ok())
 }
 
 /// The part of a command line that names its study: the module or the script that an interpreter or a launcher runs, else the

@@ -1,9 +1,10 @@
 //! The recipe of a command line with places for the values of axes.
 
-use std::{fmt::Write as _, path::Path};
+use std::{collections::BTreeMap, fmt::Write as _, path::Path};
 
 use super::{
     InitError, Wish, scalar,
+    settings::Settings,
     text::{self, reads, results},
 };
 
@@ -11,40 +12,59 @@ use super::{
 const SEED: &str = "seed";
 
 /// A recipe called `name` for a command line that is run in `folder`. `{AXIS}` is replaced by the values of an axis, and `{seed}`
-/// by the seed.
+/// by the seed. Axes without a place are keys of a file of settings among the arguments.
 ///
 /// # Errors
 /// The command has no place for an axis of `wish`, or none for seeds.
 pub fn command(argv: &[String], folder: &Path, name: &str, wish: &Wish) -> Result<String, InitError> {
     let has = |place: &str| argv.iter().any(|argument| argument.contains(&format!("{{{place}}}")));
-    if let Some((axis, _)) = wish.axes.iter().find(|(axis, _)| !has(axis)) {
-        return Err(InitError::NoPlace { name: axis.clone(), flag: format!("--axis {axis}") });
+    let open: Vec<&str> = wish.axes.iter().map(|(axis, _)| axis.as_str()).filter(|axis| !has(axis)).collect();
+    let needs_seed = wish.seeds.is_some() && !has(SEED);
+    let settings = if open.is_empty() && !needs_seed { None } else { Settings::of(argv, folder, &open) };
+    let seed_key = settings.as_ref().and_then(Settings::seed).filter(|_| wish.seeds.is_some());
+    if let (Some(axis), None) = (open.first(), &settings) {
+        return Err(InitError::NoPlace { name: (*axis).to_owned(), flag: format!("--axis {axis}") });
     }
-    if wish.seeds.is_some() && !has(SEED) {
+    if needs_seed && seed_key.is_none() {
         return Err(InitError::NoPlace { name: SEED.to_owned(), flag: "--seeds".to_owned() });
     }
-    let axes: Vec<&str> = wish.axes.iter().map(|(axis, _)| axis.as_str()).collect();
+    let axes: Vec<String> = wish.axes.iter().map(|(axis, _)| axis.replace('.', "_")).collect();
     let mut out = format!("name: {name}\n\nsteps:\n  {name}:\n    uses: command\n");
     if !axes.is_empty() {
         out.push_str("    matrix:\n");
-        for (axis, values) in &wish.axes {
+        for (axis, (_, values)) in axes.iter().zip(&wish.axes) {
             let _ = writeln!(out, "      {}: {}", scalar::text(axis), text::values(values));
         }
     }
-    if has(SEED) {
+    if has(SEED) || seed_key.is_some() {
         let _ = writeln!(out, "    seeds: {}", wish.seeds.unwrap_or(1));
     }
-    let filled = argv.iter().map(|argument| {
-        let places = axes.iter().copied().chain([SEED]);
-        let filled = places.fold(argument.clone(), |text, place| {
-            text.replace(&format!("{{{place}}}"), &format!("${{{{ matrix.{place} }}}}"))
-        });
+    let words = settings.as_ref().map_or_else(|| argv.to_vec(), |settings| settings.command(argv));
+    let filled = words.iter().map(|argument| {
+        let places = wish.axes.iter().map(|(axis, _)| axis.as_str()).chain([SEED]);
+        let filled = places.fold(argument.clone(), |text, place| text.replace(&format!("{{{place}}}"), &value(place)));
         scalar::text(&filled)
     });
-    let argv: Vec<String> = filled.collect();
-    let _ = writeln!(out, "    with:\n      argv: [{}]", argv.join(", "));
+    let filled: Vec<String> = filled.collect();
+    let _ = writeln!(out, "    with:\n      argv: [{}]", filled.join(", "));
     let _ = writeln!(out, "      project: {}", scalar::text(&folder.to_string_lossy()));
+    if let Some(settings) = &settings {
+        let mut replaced: BTreeMap<String, String> =
+            open.iter().map(|axis| ((*axis).to_owned(), value(axis))).collect();
+        replaced.extend(seed_key.map(|key| (key, value(SEED))));
+        let unwritten = || InitError::Settings { name: open.first().map_or(SEED, |axis| axis).to_owned() };
+        let yaml = settings.yaml(&replaced).ok_or_else(unwritten)?;
+        let _ = writeln!(
+            out,
+            "      # The settings; the program gets them as a file, in the place of its own.\n      params: {yaml}"
+        );
+    }
     reads(&mut out, wish);
-    results(&mut out, name, &axes, wish);
+    results(&mut out, name, &axes.iter().map(String::as_str).collect::<Vec<_>>(), wish);
     Ok(out)
+}
+
+/// The value of an axis in a job.
+fn value(axis: &str) -> String {
+    format!("${{{{ matrix.{} }}}}", axis.replace('.', "_"))
 }

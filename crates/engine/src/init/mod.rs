@@ -1,13 +1,16 @@
 //! First recipes: commented templates, and recipes for scripts and command lines. `probe.rs` reads the script's parameters, `text.rs`
 //! writes them as a recipe, `command.rs` writes that of a command line, and `printed.rs` finds the numbers that a program printed.
 //!
-//! The parameters are those of argparse, click, typer, Hydra, tyro or `sweep.params`. The script runs until it reads them, in a
-//! process that may neither write files nor start programs nor connect to anything.
+//! The parameters are those of `Source`. The syntax tree of a Python script shows them, or it runs until it reads them, in a
+//! process that may neither write files nor start programs nor connect to anything. `languages.rs` reads scripts of other languages.
 
 mod command;
+mod forms;
+mod languages;
 mod printed;
 mod probe;
 mod scalar;
+mod settings;
 mod suggest;
 mod text;
 
@@ -23,7 +26,8 @@ use crate::{format::clean, recipe::near_file};
 pub use self::{
     command::command,
     printed::{Printed, printed},
-    probe::{Found, Parameter, Source, Style, probe, python},
+    probe::{Found, Parameter, Source, Style, python, read, run},
+    settings::by_settings,
     text::text,
 };
 
@@ -34,10 +38,54 @@ pub struct Script {
     pub path: PathBuf,
     /// The folder that it runs in.
     pub folder: PathBuf,
+    /// Its kind.
+    pub language: Language,
     /// The Python that runs it; `None` for a program of another kind.
     pub python: Option<String>,
     /// Arguments that every job gets, before its parameters.
     pub arguments: Vec<String>,
+}
+
+/// Kind of a script.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Language {
+    /// Python.
+    Python,
+    /// A notebook, which papermill runs.
+    Notebook,
+    /// R.
+    R,
+    /// Julia.
+    Julia,
+    /// A script of a shell, which need not be executable.
+    Shell,
+    /// Any other program.
+    Program,
+}
+
+impl Script {
+    /// The program and the script.
+    fn argv(&self) -> Vec<String> {
+        let file = self.path.to_string_lossy().into_owned();
+        let python = || self.python.clone().unwrap_or_else(|| "python3".to_owned());
+        let plain = if file.starts_with('-') { format!("./{file}") } else { file.clone() };
+        let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).chain([plain.clone()]).collect();
+        let is_executable = fs_err::metadata(&self.path).is_ok_and(|file| file.permissions().mode() & 0o111 != 0);
+        match self.language {
+            Language::Python => vec![python(), plain],
+            Language::Notebook => {
+                let ran = format!("{}-ran.ipynb", self.path.file_stem().unwrap_or_default().to_string_lossy());
+                let options = ["--no-progress-bar", "--stdout-file", "-", "--start-timeout", "30"].map(str::to_owned);
+                let run = [python(), "-m".to_owned(), "papermill".to_owned(), plain, ran];
+                run.into_iter().chain(options).collect()
+            }
+            Language::R => words(&["Rscript"]),
+            Language::Julia => words(&["julia"]),
+            Language::Shell if !is_executable => words(&["bash"]),
+            Language::Shell | Language::Program if file.contains('/') => vec![file],
+            Language::Shell | Language::Program => vec![format!("./{file}")],
+        }
+    }
 }
 
 /// What a study varies and shows.
@@ -80,7 +128,8 @@ pub enum InitError {
     },
     /// The file is neither a Python script nor a program.
     #[error(
-        "{} is neither a Python script (`.py`, or `python` in its first line) nor executable: `chmod +x` makes a program of it",
+        "{} is neither a Python script (`.py`, or `python` in its first line), nor one of R, Julia or a shell, nor executable: `chmod \
+         +x` makes a program of it",
         .0.display()
     )]
     NoProgram(PathBuf),
@@ -140,13 +189,22 @@ pub enum InitError {
     NoSeed(PathBuf),
     /// A command line does not have the place of an axis.
     #[error(
-        "the command has no `{{{name}}}`, which would get the values of `{flag}`; write it where the value belongs, as in `--{name} {{{name}}}`"
+        "the command has no `{{{name}}}`, which would get the values of `{flag}`, and no argument that is a file of settings with it; write it \
+         where the value belongs, as in `--{name} {{{name}}}`"
     )]
     NoPlace {
         /// The axis, or `seed`.
         name: String,
         /// The flag that was given.
         flag: String,
+    },
+    /// A file of settings has what a recipe cannot have.
+    #[error(
+        "the file of settings with `{name}` has a text with `${{{{`, which a recipe cannot hold; give the command a place for the value"
+    )]
+    Settings {
+        /// An axis.
+        name: String,
     },
     /// A recipe exists at this path.
     #[error("{} exists and is not overwritten; write the recipe to another file with `--output FILE`", .0.display())]
@@ -177,8 +235,8 @@ pub fn name(script: &Path) -> Result<String, InitError> {
     Ok(name)
 }
 
-/// True for a Python script; an error for a file that is neither that nor a program.
-pub fn is_python(script: &Path) -> Result<bool, InitError> {
+/// The kind of a script; an error for a file that is neither a script of a known kind nor a program.
+pub fn language(script: &Path) -> Result<Language, InitError> {
     let unreadable = |source: io::Error| match source.kind() {
         io::ErrorKind::NotFound => {
             InitError::NoScript { path: script.to_owned(), help: near_file(Path::new(""), &script.to_string_lossy()) }
@@ -189,20 +247,43 @@ pub fn is_python(script: &Path) -> Result<bool, InitError> {
     if !metadata.is_file() {
         return Err(unreadable(io::Error::other("it is not a file")));
     }
-    if script.extension().is_some_and(|end| end == "py") {
-        return Ok(true);
+    match script.extension().and_then(|end| end.to_str()) {
+        Some("py") => return Ok(Language::Python),
+        Some("ipynb") => return Ok(Language::Notebook),
+        Some("R" | "r") => return Ok(Language::R),
+        Some("jl") => return Ok(Language::Julia),
+        _ => {}
     }
     let mut first = Vec::new();
     let file = fs_err::File::open(script).map_err(unreadable)?;
     io::Read::read_to_end(&mut io::Read::take(file, 200), &mut first).map_err(unreadable)?;
     let first = first.split(|byte| *byte == b'\n').next().unwrap_or_default();
-    if first.starts_with(b"#!") && String::from_utf8_lossy(first).contains("python") {
-        return Ok(true);
+    let first = String::from_utf8_lossy(first);
+    let program = first.strip_prefix("#!").unwrap_or_default();
+    if program.contains("python") {
+        return Ok(Language::Python);
+    }
+    if script.extension().is_some_and(|end| end == "sh" || end == "bash") || program.trim_end().ends_with("sh") {
+        return Ok(Language::Shell);
     }
     if metadata.permissions().mode() & 0o111 == 0 {
         return Err(InitError::NoProgram(script.to_owned()));
     }
-    Ok(false)
+    Ok(Language::Program)
+}
+
+/// The parameters that the text of a script in another language than Python shows.
+pub fn shown(language: Language, script: &Path) -> Result<Found, InitError> {
+    let unreadable = |source| InitError::Read { path: script.to_owned(), source };
+    let text = || Ok(String::from_utf8_lossy(&fs_err::read(script).map_err(unreadable)?).into_owned());
+    Ok(match language {
+        Language::R => languages::of_r(&text()?),
+        Language::Julia => languages::of_julia(&text()?),
+        Language::Shell => languages::of_shell(&text()?),
+        Language::Python | Language::Notebook | Language::Program => {
+            Found::none("only those of scripts in Python, R, Julia and shells can be read")
+        }
+    })
 }
 
 impl Found {
@@ -215,7 +296,23 @@ impl Found {
             why: why.to_owned(),
             line: 0,
             module: String::new(),
+            whole: false,
         }
+    }
+
+    /// True if it has parameters, or commands that have some.
+    pub fn has_any(&self) -> bool {
+        !matches!(self.source, Source::None | Source::Broken)
+    }
+
+    /// This answer of a run, unless it has none and `part`, what the syntax tree shows, has some. A script that cannot be run for
+    /// lack of a package may read more than the environment variables in its file.
+    pub fn or_part(self, part: Self) -> Self {
+        let is_guess = self.source == Source::Broken && part.source == Source::Environment;
+        if self.has_any() || !part.has_any() || is_guess {
+            return self;
+        }
+        Self { why: if self.why.is_empty() { part.why } else { self.why }, ..part }
     }
 
     /// The answer, unless it is one from which no recipe follows.

@@ -1,4 +1,4 @@
-//! Parameters of a script, read by running it until it reads them.
+//! Parameters of a Python script: from its syntax tree, and by running it until it reads them.
 
 use std::{
     ffi::OsStr,
@@ -11,12 +11,48 @@ use serde::Deserialize;
 use serde_json::Value as Json;
 
 use super::{InitError, Script};
-use crate::host::ask;
+use crate::host::ask::{Answer, Children, Limits, ask, converse};
 
+/// The program that reads the script's syntax tree, and runs nothing of it.
+const READER: &str = concat!(
+    include_str!("python/probe.py"),
+    "\n",
+    include_str!("python/fields.py"),
+    "\n",
+    include_str!("python/values.py"),
+    "\n",
+    include_str!("python/statements.py"),
+    "\n",
+    include_str!("python/calls.py"),
+    "\n",
+    include_str!("python/expressions.py"),
+    "\n",
+    include_str!("python/tree.py"),
+    "\n",
+    include_str!("python/models.py"),
+    "\n",
+    include_str!("python/classes.py"),
+    "\n",
+    include_str!("python/commands.py"),
+    "\n",
+    include_str!("python/others.py"),
+    "\n",
+    include_str!("python/read.py"),
+);
 /// The program that runs the script: what it reads of each parser, then the guard and the run.
-const PROBE: &str = concat!(include_str!("probe.py"), "\n", include_str!("guard.py"));
+const RUNNER: &str = concat!(
+    include_str!("python/probe.py"),
+    "\n",
+    include_str!("python/fields.py"),
+    "\n",
+    include_str!("python/patches.py"),
+    "\n",
+    include_str!("python/guard.py"),
+);
 /// Longest answer in bytes.
 const LONGEST: usize = 4 << 20;
+/// Time in which a syntax tree is read.
+const READING: Duration = Duration::from_secs(20);
 /// Time that the probe may take beyond its own limit.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -39,6 +75,9 @@ pub struct Found {
     /// The module that could not be imported.
     #[serde(default)]
     pub module: String,
+    /// True if these are all parameters that a run of the script would show.
+    #[serde(default)]
+    pub whole: bool,
 }
 
 /// Origin of parameters.
@@ -57,6 +96,34 @@ pub enum Source {
     Sweep,
     /// A file that the script executes, and that gives global variables the values of `--name=value`.
     Configurator,
+    /// `optparse` of Python.
+    Optparse,
+    /// `docopt`.
+    Docopt,
+    /// Fire.
+    Fire,
+    /// absl, and `ml_collections`, which is built on it.
+    Absl,
+    /// `OmegaConf.from_cli`.
+    Omegaconf,
+    /// draccus.
+    Draccus,
+    /// Settings of pydantic.
+    Pydantic,
+    /// jsonargparse.
+    Jsonargparse,
+    /// The command line of Lightning.
+    Lightning,
+    /// Environment variables.
+    Environment,
+    /// The cell of a notebook whose variables papermill replaces.
+    Papermill,
+    /// Options of R and Julia.
+    Options,
+    /// Letters of `getopts` in a shell.
+    Getopts,
+    /// Arguments without names, in R, Julia and shells.
+    Places,
     /// None were found.
     None,
     /// The script cannot be run at all.
@@ -89,6 +156,9 @@ pub struct Parameter {
     /// The name of the opposite: `no-x`.
     #[serde(default)]
     pub negative: String,
+    /// The word before the value of a parameter without a long name: `-x`.
+    #[serde(default)]
+    pub option: String,
 }
 
 /// Form of a parameter on the command line.
@@ -109,27 +179,45 @@ pub enum Style {
     List,
     /// A value without a name.
     Position,
+    /// `-x VALUE`.
+    Short,
     /// Anything else.
     Other,
 }
 
+/// Reads the syntax tree of a Python script, or of a notebook. Nothing of it is run.
+pub fn read(script: &Script, path: &Path) -> Found {
+    let mut command = Command::new(script.python.as_deref().unwrap_or("python3"));
+    // Without the folder and the variables of the user, in which there may be modules with names of Python's own. The program is
+    // longer than an argument may be.
+    command.args(["-I", "-", "0"]).arg(path).args(&script.arguments).env("PYTHONUTF8", "1");
+    answer(&mut command, Some(READER), READING)
+}
+
 /// Runs a Python script until it reads its parameters.
-pub fn probe(script: &Script, path: &Path, limit: Duration) -> Found {
+pub fn run(script: &Script, path: &Path, limit: Duration) -> Found {
     let python = script.python.as_deref().unwrap_or("python3");
     let folder = tempfile::tempdir();
     let mut command = Command::new(python);
-    command.args(["-c", PROBE]).arg(limit.as_secs_f64().to_string()).arg(path).args(&script.arguments);
+    command.args(["-c", RUNNER]).arg(limit.as_secs_f64().to_string()).arg(path).args(&script.arguments);
     for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("SWEEP_")) {
         command.env_remove(name);
     }
     command.env_remove("PYTHONSTARTUP").env_remove("PYTHONINSPECT").env("PYTHONUTF8", "1").env("MPLBACKEND", "Agg");
-    // Packages that ask the network are asked not to; connections are refused in any case.
+    // Packages that ask the network are asked not to; connections are refused in any case. GPUs may be those of other jobs.
     command.envs([("HF_HUB_OFFLINE", "1"), ("TRANSFORMERS_OFFLINE", "1"), ("WANDB_MODE", "disabled")]);
+    command.envs([("CUDA_VISIBLE_DEVICES", ""), ("HIP_VISIBLE_DEVICES", ""), ("JAX_PLATFORMS", "cpu")]);
     if let Ok(folder) = &folder {
         command.env("TMPDIR", folder.path());
     }
-    let until = Instant::now() + limit + PATIENCE;
-    let answer = ask(&mut command, LONGEST, until);
+    answer(&mut command, None, limit + PATIENCE)
+}
+
+/// The answer of one of the programs above, which may be given as input.
+fn answer(command: &mut Command, program: Option<&str>, limit: Duration) -> Found {
+    let until = Instant::now() + limit;
+    let limits = Limits { most: LONGEST, until, children: Children::Awaited };
+    let answer = converse(command, program.map(|text| text.as_bytes().to_vec()), limits).ok().filter(Answer::succeeded);
     let why = match &answer {
         Some(_) => "it ended before it read any",
         None if Instant::now() < until => "its process ended without an answer",

@@ -1,17 +1,133 @@
-//! Axes that a first recipe suggests.
+//! Axes that a first recipe suggests: what a person would vary, with values that make sense.
 
 use serde_json::Value as Json;
 
 use super::{Parameter, Style, scalar};
 use crate::recipe::is_name;
 
-/// Most axes that are suggested: their values multiply.
-const MOST: usize = 3;
-/// Words in the names of parameters that say where, how long or on what a script works.
-const NO_AXES: [&str; 24] = [
-    "seed", "dir", "path", "file", "out", "epoch", "step", "iter", "worker", "thread", "log", "save", "eval", "port",
-    "rank", "print", "device", "gpu", "cuda", "name", "project", "interval", "every", "verbose",
+/// Maximum number of axes that are suggested: their values multiply.
+const MAX_AXES: usize = 3;
+/// Maximum number of choices that are listed.
+const MAX_CHOICES: usize = 6;
+/// What people vary, by words in the names of parameters, in the order of interest.
+const SUBJECTS: [(&[&str], Subject); 12] = [
+    (&["learning_rate", "lr", "base_lr", "max_lr", "step_size"], Subject::Scale),
+    (&["optimizer", "optim", "opt", "algorithm", "algo", "solver"], Subject::Choice),
+    (
+        &["model", "arch", "architecture", "backbone", "activation", "loss", "norm", "scheduler", "schedule"],
+        Subject::Choice,
+    ),
+    (&["batch_size", "batchsize", "batch"], Subject::Size),
+    (&["weight_decay", "wd", "l2", "reg", "alpha", "temperature", "ent_coef", "entropy_coef"], Subject::Scale),
+    (&["dropout", "drop_rate", "droprate"], Subject::Fraction),
+    (
+        &["depth", "layers", "num_layers", "n_layers", "n_layer", "nlayers", "hidden_layers", "blocks", "n_estimators"],
+        Subject::Size,
+    ),
+    (
+        &[
+            "width",
+            "hidden",
+            "hidden_size",
+            "hidden_dim",
+            "d_model",
+            "n_embd",
+            "embed_dim",
+            "channels",
+            "units",
+            "max_depth",
+        ],
+        Subject::Size,
+    ),
+    (&["heads", "n_head", "num_heads", "n_heads", "nhead", "rank", "lora_r"], Subject::Size),
+    (
+        &[
+            "momentum",
+            "beta1",
+            "beta2",
+            "gamma",
+            "gae_lambda",
+            "ema",
+            "ema_decay",
+            "polyak",
+            "smoothing",
+            "label_smoothing",
+        ],
+        Subject::Fraction,
+    ),
+    (
+        &["clip", "grad_clip", "clip_coef", "max_grad_norm", "warmup", "tau", "epsilon", "sigma", "noise"],
+        Subject::Scale,
+    ),
+    (&["epochs", "steps", "iterations"], Subject::Never),
 ];
+/// Words of names that say where, how often, how long, on what or how data are shaped, which nobody varies to see an effect.
+const NO_AXES: [&str; 49] = [
+    "seed",
+    "dir",
+    "path",
+    "file",
+    "folder",
+    "root",
+    "out",
+    "output",
+    "epoch",
+    "epochs",
+    "iter",
+    "iters",
+    "iterations",
+    "worker",
+    "workers",
+    "thread",
+    "threads",
+    "log",
+    "logging",
+    "save",
+    "eval",
+    "port",
+    "host",
+    "address",
+    "print",
+    "device",
+    "devices",
+    "gpu",
+    "gpus",
+    "cuda",
+    "name",
+    "project",
+    "entity",
+    "interval",
+    "every",
+    "freq",
+    "frequency",
+    "verbose",
+    "min",
+    "test",
+    "val",
+    "classes",
+    "image",
+    "img",
+    "vocab",
+    "world",
+    "local",
+    "timeout",
+    "version",
+];
+
+/// How the values of a parameter are made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Subject {
+    /// A positive number: a half and twice of it, or a tenth and ten times a power of ten.
+    Scale,
+    /// A number from 0 to 1.
+    Fraction,
+    /// A count: a half and twice of it.
+    Size,
+    /// One of a few words.
+    Choice,
+    /// None.
+    Never,
+}
 
 /// An axis with the default as its only value, and a suggestion of more.
 #[derive(Debug, PartialEq)]
@@ -28,47 +144,112 @@ pub(super) struct Axis {
 
 /// The parameters that are worth varying.
 pub(super) fn axes(parameters: &[Parameter]) -> Vec<Axis> {
-    let mut axes: Vec<(u8, Axis)> = parameters.iter().filter_map(axis).collect();
+    let mut axes: Vec<(usize, Axis)> = parameters.iter().filter_map(axis).collect();
     // A stable sort: among equals, the order of the script.
     axes.sort_by_key(|(rank, _)| *rank);
     let mut chosen: Vec<Axis> = Vec::new();
     for (_, axis) in axes {
-        if chosen.len() < MOST && chosen.iter().all(|other| other.name != axis.name) {
+        if chosen.len() < MAX_AXES && chosen.iter().all(|other| other.name != axis.name) {
             chosen.push(axis);
         }
     }
     chosen
 }
 
-/// An axis for a parameter, with its rank: the learning rate comes first, then choices, then numbers.
-fn axis(parameter: &Parameter) -> Option<(u8, Axis)> {
-    let lower = parameter.name.to_ascii_lowercase();
-    if parameter.style != Style::Value || NO_AXES.iter().any(|word| lower.contains(word)) {
+/// An axis for a parameter, with its rank.
+fn axis(parameter: &Parameter) -> Option<(usize, Axis)> {
+    if !matches!(parameter.style, Style::Value | Style::Short) {
         return None;
     }
-    let (mut rank, more) = if parameter.choices.len() > 1 && parameter.choices.contains(&parameter.default) {
-        (1, parameter.choices.iter().take(6).map(scalar::yaml).collect::<Option<Vec<_>>>()?)
+    let leaf = snake(parameter.name.rsplit('.').next().unwrap_or_default());
+    let (rank, subject) = subject(&leaf, parameter)?;
+    let more = if parameter.choices.len() > 1 && parameter.choices.contains(&parameter.default) {
+        parameter.choices.iter().take(MAX_CHOICES).map(scalar::yaml).collect::<Option<Vec<_>>>()?
     } else {
         let Json::Number(number) = &parameter.default else { return None };
-        let value = number.as_f64()?;
-        if value <= 0.0 {
-            return None;
-        }
-        match number.as_u64() {
-            Some(1) => (3, vec!["1".into(), "2".into(), "4".into()]),
-            Some(int) if int % 2 == 0 => (3, [int / 2, int, int.checked_mul(2)?].map(|int| int.to_string()).into()),
-            Some(_) => return None,
-            None => (2, [value / 2.0, value, value * 2.0].map(scalar::float_text).into()),
+        match number.as_i64() {
+            Some(count) if subject == Subject::Size || subject == Subject::Scale && count > 1 => counts(count)?,
+            _ => numbers(number.as_f64()?, subject)?,
         }
     };
-    let leaf = lower.rsplit('.').next().unwrap_or_default().replace('-', "_");
-    if leaf == "lr" || leaf.ends_with("learning_rate") || leaf.ends_with("_lr") {
-        rank = 0;
-    }
     let name = parameter.name.replace('.', "_");
     let value = scalar::yaml(&parameter.default)?;
     let more = format!("[{}]", more.join(", "));
     is_name(&name).then(|| (rank, Axis { parameter: parameter.name.clone(), name, value, more }))
+}
+
+/// What a parameter is, with its rank.
+fn subject(leaf: &str, parameter: &Parameter) -> Option<(usize, Subject)> {
+    let words: Vec<&str> = leaf.split('_').collect();
+    if words.iter().any(|word| NO_AXES.contains(word)) {
+        return None;
+    }
+    // The whole name, else its end: `critic_learning_rate`, `actor_lr`.
+    let exact = SUBJECTS.iter().position(|(names, _)| names.contains(&leaf));
+    let ends = |name: &&'static str| leaf.strip_suffix(*name).is_some_and(|rest| rest.ends_with('_'));
+    let found = exact.or_else(|| SUBJECTS.iter().position(|(names, _)| names.iter().any(ends)));
+    match found.map(|rank| (rank, SUBJECTS[rank].1)) {
+        Some((_, Subject::Never)) => None,
+        Some((rank, Subject::Choice)) => (parameter.choices.len() > 1).then_some((rank, Subject::Choice)),
+        Some(known) => Some(known),
+        // Choices among a few words may be worth it, numbers of unknown meaning are not.
+        None if (2..=MAX_CHOICES).contains(&parameter.choices.len()) => Some((SUBJECTS.len(), Subject::Choice)),
+        None => None,
+    }
+}
+
+/// A name with underscores between its words: `batchSize` and `batch-size` are `batch_size`.
+fn snake(name: &str) -> String {
+    let mut out = String::new();
+    let mut was_lower = false;
+    for char in name.chars() {
+        if char.is_ascii_uppercase() && was_lower {
+            out.push('_');
+        }
+        was_lower = char.is_ascii_lowercase();
+        out.push(if char == '-' { '_' } else { char.to_ascii_lowercase() });
+    }
+    out
+}
+
+/// A count, its half and its double.
+fn counts(count: i64) -> Option<Vec<String>> {
+    let values = match count {
+        1 => [1, 2, 4],
+        count if count > 0 && count % 2 == 0 => [count / 2, count, count.checked_mul(2)?],
+        count if (3..1000).contains(&count) => [count - 1, count, count + 1],
+        _ => return None,
+    };
+    Some(values.map(|count| count.to_string()).into())
+}
+
+/// A number with two others, within the range in which it has a meaning.
+fn numbers(value: f64, subject: Subject) -> Option<Vec<String>> {
+    let (less, more) = match subject {
+        Subject::Fraction if value == 0.0 => return Some(["0.0", "0.1", "0.2"].map(str::to_owned).into()),
+        Subject::Fraction if value > 0.0 && value < 1.0 => fractions(value),
+        // A third with one digit: 0.1 has 0.03.
+        Subject::Scale if value > 0.0 && value < 0.5 => (rounded(value / 3.0, 0), value * 3.0),
+        Subject::Scale if value > 0.0 => (value / 2.0, value * 2.0),
+        _ => return None,
+    };
+    Some([rounded(less, 10), value, rounded(more, 10)].map(scalar::float_text).into())
+}
+
+/// Near 1, the distance from 1 is what counts: 0.9, 0.95, 0.975.
+fn fractions(value: f64) -> (f64, f64) {
+    if value >= 0.75 {
+        (2.0 * value - 1.0, f64::midpoint(1.0, value))
+    } else if value >= 0.5 {
+        (value - 0.2, value + 0.2)
+    } else {
+        (value / 2.0, value * 2.0)
+    }
+}
+
+/// A number with this many digits after its first.
+fn rounded(value: f64, digits: usize) -> f64 {
+    format!("{value:.digits$e}").parse().unwrap_or(value)
 }
 
 #[cfg(test)]
@@ -96,10 +277,44 @@ mod tests {
         let found = axes(&parameters);
         let shown: Vec<[&str; 3]> = found.iter().map(|axis| [&*axis.name, &*axis.value, &*axis.more]).collect();
         let expected = [
-            ["opt_lr", "0.0003", "[0.00015, 0.0003, 0.0006]"],
+            ["opt_lr", "0.0003", "[0.0001, 0.0003, 0.0009]"],
             ["optimizer", "adamw", "[adamw, sgd]"],
             ["batch_size", "32", "[16, 32, 64]"],
         ];
         assert_eq!(shown, expected);
+    }
+
+    #[test]
+    fn values_stay_in_the_range_of_their_parameter() {
+        let more =
+            |name: &str, default: Json| axes(&[parameter(name, default, &[])]).first().map(|axis| axis.more.clone());
+        let expected = [
+            ("gamma", json!(0.99), Some("[0.98, 0.99, 0.995]")),
+            ("momentum", json!(0.9), Some("[0.8, 0.9, 0.95]")),
+            ("gae-lambda", json!(0.95), Some("[0.9, 0.95, 0.975]")),
+            ("dropout", json!(0.0), Some("[0.0, 0.1, 0.2]")),
+            ("dropout", json!(0.1), Some("[0.05, 0.1, 0.2]")),
+            ("dropout", json!(0.5), Some("[0.3, 0.5, 0.7]")),
+            ("weight_decay", json!(0.1), Some("[0.03, 0.1, 0.3]")),
+            ("lr", json!(1.0), Some("[0.5, 1.0, 2.0]")),
+            ("lr", json!(0.00025), Some("[8e-5, 0.00025, 0.00075]")),
+            ("batchSize", json!(64), Some("[32, 64, 128]")),
+            ("n_layer", json!(1), Some("[1, 2, 4]")),
+            ("depth", json!(5), Some("[4, 5, 6]")),
+            ("momentum", json!(1.8), None),
+            ("image_size", json!(64), None),
+            ("nz", json!(100), None),
+            ("master_port", json!(29500), None),
+            ("min_lr", json!(6e-5), None),
+            ("log-interval", json!(10), None),
+            ("epochs", json!(10), None),
+            ("test_batch_size", json!(1000), None),
+            ("num_classes", json!(10), None),
+            ("model", json!("resnet"), None),
+            ("lr", json!("0.1"), None),
+        ];
+        for (name, default, values) in expected {
+            assert_eq!(more(name, default.clone()).as_deref(), values, "{name}: {default}");
+        }
     }
 }

@@ -5,7 +5,9 @@ use std::{fmt::Write as _, path::Path};
 use serde_json::Value as Json;
 
 use super::{
-    Found, InitError, Parameter, Script, Source, Style, Wish, scalar,
+    Found, InitError, Language, Parameter, Script, Source, Style, Wish,
+    forms::{self, Booleans, Place, booleans, is_seed, named, suits},
+    scalar,
     suggest::{self, Axis},
 };
 use crate::format::{clean, count};
@@ -17,21 +19,10 @@ const MAX_COMMENTS: usize = 40;
 /// The value of a parameter that must be given. The script rejects it, or does not find it.
 const REPLACE: &str = "REPLACE";
 
-/// Names of parameters that take the seed.
-const SEEDS: [&str; 7] = ["seed", "random_seed", "random_state", "rng_seed", "manual_seed", "manualseed", "torch_seed"];
-
-/// Form of booleans on the command line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Booleans {
-    Flag,
-    NoFlag,
-    Value,
-    Python,
-}
-
-/// A parameter's line in `params`.
+/// A parameter's line in `params`, or its part of another place.
 struct Line {
     key: String,
+    place: Place,
     /// The value, as YAML. `None` for a line that is only a comment.
     value: Option<String>,
     about: String,
@@ -49,7 +40,7 @@ pub fn text(
     wish: &Wish,
 ) -> Result<(String, Vec<String>), InitError> {
     let parameters = named(found);
-    let seed = parameters.iter().find(|parameter| is_seed(parameter)).map(|seed| seed.name.clone());
+    let seed = found.parameters.iter().find(|parameter| is_seed(parameter)).map(|seed| seed.name.clone());
     if wish.seeds.is_some() && seed.is_none() {
         return Err(InitError::NoSeed(script.path.clone()));
     }
@@ -64,36 +55,24 @@ pub fn text(
     } else {
         booleans(&parameters.iter().collect::<Vec<_>>())
     };
-    // These take booleans as they are.
-    let has_types = matches!(found.source, Source::Hydra | Source::Sweep);
-    if let Some(mixed) = varied.iter().find(|parameter| !has_types && !suits(parameter, booleans)) {
+    if let Some(axis) = given(script, found, &axes) {
+        return Err(InitError::NoAxis { script: script.path.clone(), name: axis.parameter.clone() });
+    }
+    if let Some(mixed) = varied.iter().find(|one| !forms::has_types(found.source) && !suits(one, booleans)) {
         return Err(InitError::NoAxis { script: script.path.clone(), name: mixed.name.clone() });
     }
     let (lines, mut missing) = lines(found.source, &parameters, &axes, seed.as_deref());
-    let is_passed = lines.iter().any(|line| line.value.is_some());
     let mut out = head(script, found, name, file, wish);
     step(&mut out, &axes, seed.as_ref().map(|_| wish.seeds.unwrap_or(1)));
+    if script.language == Language::Notebook {
+        out.push_str("    # Kernels that start at the same time may choose the same port.\n    retries: 1\n");
+    }
     out.push_str("    with:\n");
-    let positions: Vec<&Parameter> = found.parameters.iter().filter(|one| one.style == Style::Position).collect();
-    missing.extend(argv(&mut out, script, found, &positions, &axes, is_passed));
+    let used = Used { axes: &axes, seed: seed.as_deref(), lines: &lines };
+    missing.extend(argv(&mut out, script, found, &used));
     project(&mut out, script, file);
-    if !is_passed {
-        // Nothing is spread.
-    } else if found.source == Source::Hydra {
-        out.push_str("      flags: hydra\n");
-    } else if uses_flags(found.source) {
-        if found.source == Source::Configurator {
-            out.push_str("      flags: equals\n");
-        }
-        let word = match booleans {
-            Booleans::Flag => None,
-            Booleans::NoFlag => Some("no-flag"),
-            Booleans::Value => Some("value"),
-            Booleans::Python => Some("python"),
-        };
-        if let Some(word) = word {
-            let _ = writeln!(out, "      booleans: {word}");
-        }
+    if used.has_params() && forms::uses_flags(found.source) {
+        flags(&mut out, found.source, booleans);
     }
     params(&mut out, &lines);
     foot(&mut out, name, &axes, wish);
@@ -122,76 +101,32 @@ fn wished(script: &Script, found: &Found, wish: &Wish) -> Result<Vec<Axis>, Init
 
 /// The way to vary a parameter that a script does not show.
 fn by_command(script: &Script, name: &str, values: &str) -> String {
-    let path = script.path.display().to_string();
-    let program = match &script.python {
-        Some(python) => format!("{python} {path}"),
-        None if path.contains('/') => path,
-        None => format!("./{path}"),
-    };
+    let program = script.argv().join(" ");
     format!(
         "it shows none: write the command with a place for the value, as in `sweep run --axis {name}={values} -- {program} --{name} {{{name}}}`"
     )
 }
 
-/// True if the values `true` and `false` of a parameter reach the script in this form.
-fn suits(parameter: &Parameter, booleans: Booleans) -> bool {
-    match parameter.style {
-        Style::Value | Style::List | Style::Position => true,
-        // With the default `true`, no flag at all means `true`.
-        Style::Pair => booleans == Booleans::NoFlag || parameter.default.as_bool() != Some(true),
-        Style::Flag => booleans == Booleans::Flag,
-        Style::Truth => booleans == Booleans::Value,
-        Style::Python => booleans == Booleans::Python,
-        Style::Other => false,
+/// An axis whose place has an argument that the user has given already.
+fn given<'a>(script: &Script, found: &Found, axes: &'a [Axis]) -> Option<&'a Axis> {
+    let first = if found.source == Source::Places { script.arguments.len() } else { 0 };
+    let taken = &found.parameters[..first.min(found.parameters.len())];
+    axes.iter().find(|axis| taken.iter().any(|one| one.name == axis.parameter))
+}
+
+/// The form of the flags.
+fn flags(out: &mut String, source: Source, booleans: Booleans) {
+    let form = forms::flags(source);
+    if let Some(form) = form {
+        let _ = writeln!(out, "      flags: {form}");
     }
-}
-
-/// The parameters with names; those without are part of `argv`.
-fn named(found: &Found) -> Vec<Parameter> {
-    found.parameters.iter().filter(|parameter| parameter.style != Style::Position).cloned().collect()
-}
-
-fn is_seed(parameter: &Parameter) -> bool {
-    let leaf = parameter.name.rsplit('.').next().unwrap_or_default().replace('-', "_").to_ascii_lowercase();
-    parameter.style == Style::Value && SEEDS.contains(&leaf.as_str())
-}
-
-fn uses_flags(source: Source) -> bool {
-    matches!(source, Source::Argparse | Source::Click | Source::Hydra | Source::Tyro | Source::Configurator)
-}
-
-/// The form that suits all booleans of a script.
-fn booleans(parameters: &[&Parameter]) -> Booleans {
-    let has = |style| parameters.iter().any(|parameter| parameter.style == style);
-    let paired = |parameter: &&Parameter| parameter.negative == negated(&parameter.name);
-    match (has(Style::Flag), has(Style::Pair), has(Style::Truth), has(Style::Python)) {
-        (false, false, true, false) => Booleans::Value,
-        (false, false, false, true) => Booleans::Python,
-        (_, true, false, false)
-            if !has(Style::Flag) && parameters.iter().filter(|one| one.style == Style::Pair).all(paired) =>
-        {
-            Booleans::NoFlag
-        }
-        _ => Booleans::Flag,
+    if let Some(word) = booleans.word().filter(|_| form != Some("hydra")) {
+        let _ = writeln!(out, "      booleans: {word}");
     }
-}
-
-/// The name that `booleans: no-flag` gives to the opposite of a flag.
-fn negated(name: &str) -> String {
-    let leaf = name.rfind('.').map_or(0, |dot| dot + 1);
-    format!("{}no-{}", &name[..leaf], &name[leaf..])
 }
 
 fn head(script: &Script, found: &Found, name: &str, file: &Path, wish: &Wish) -> String {
-    let origin = match found.source {
-        Source::Argparse => "argparse",
-        Source::Click => "click",
-        Source::Hydra => "Hydra",
-        Source::Tyro => "tyro",
-        Source::Sweep => "`sweep.params`",
-        Source::Configurator => "its global variables",
-        Source::None | Source::Broken => "",
-    };
+    let origin = forms::origin(found.source);
     let (script, file) = (clean(&script.path.to_string_lossy()).into_owned(), file.to_string_lossy());
     let by = if wish.waits { "sweep run" } else { "sweep new" };
     let mut out = String::new();
@@ -199,7 +134,8 @@ fn head(script: &Script, found: &Found, name: &str, file: &Path, wish: &Wish) ->
         comment(&mut out, "", &format!("Written by `{by}` for {script}, which shows no parameters: {}.", found.why));
     } else {
         let number = count(found.parameters.len(), "parameter");
-        comment(&mut out, "", &format!("Written by `{by}` for {script}: {number}, read from {origin}."));
+        let open = if found.why.is_empty() { String::new() } else { format!(" The file shows a part: {}.", found.why) };
+        comment(&mut out, "", &format!("Written by `{by}` for {script}: {number}, read from {origin}.{open}"));
     }
     let file = clean(&file);
     let _ = write!(out, "#\n#   sweep plan {file}    shows the jobs\n#   sweep run {file}     runs them\n");
@@ -245,34 +181,49 @@ pub(super) fn values(typed: &str) -> String {
     }
 }
 
+/// The parameters that a recipe gives to the script.
+struct Used<'a> {
+    axes: &'a [Axis],
+    seed: Option<&'a str>,
+    lines: &'a [Line],
+}
+
+impl Used<'_> {
+    /// The place of the value of a parameter that varies.
+    fn varied(&self, name: &str) -> Option<String> {
+        let axis = self.axes.iter().find(|axis| axis.parameter == name).map(|axis| axis.name.as_str());
+        axis.or_else(|| self.seed.filter(|seed| *seed == name).map(|_| "seed"))
+            .map(|name| format!("${{{{ matrix.{name} }}}}"))
+    }
+
+    fn has_params(&self) -> bool {
+        self.lines.iter().any(|line| line.value.is_some() && line.place == Place::Params)
+    }
+}
+
 /// The command line; returns the names of arguments that must be given.
-fn argv(
-    out: &mut String,
-    script: &Script,
-    found: &Found,
-    positions: &[&Parameter],
-    axes: &[Axis],
-    is_passed: bool,
-) -> Vec<String> {
-    let file = script.path.to_string_lossy().into_owned();
-    let mut argv = match &script.python {
-        Some(python) if file.starts_with('-') => vec![python.clone(), format!("./{file}")],
-        Some(python) => vec![python.clone(), file],
-        None if file.contains('/') => vec![file],
-        None => vec![format!("./{file}")],
-    };
+fn argv(out: &mut String, script: &Script, found: &Found, used: &Used<'_>) -> Vec<String> {
+    let mut argv = script.argv();
     argv.extend(script.arguments.iter().cloned());
     let mut missing = Vec::new();
     // Arguments that the user has given may be these already.
-    let positions = if script.arguments.is_empty() { positions } else { &[] };
-    for position in positions {
-        if let Some(axis) = axes.iter().find(|axis| axis.parameter == position.name) {
-            argv.push(format!("${{{{ matrix.{} }}}}", axis.name));
+    let is_given = !script.arguments.is_empty();
+    let positions: Vec<&Parameter> = found.parameters.iter().filter(|one| one.style == Style::Position).collect();
+    let last = positions.iter().rposition(|one| used.varied(&one.name).is_some());
+    // In languages where all arguments are positions, those that the user has given are the first ones.
+    let first = if found.source == Source::Places { script.arguments.len() } else { 0 };
+    for (place, position) in positions.into_iter().enumerate().skip(first) {
+        if let Some(value) = used.varied(&position.name) {
+            argv.push(value);
             continue;
         }
+        if is_given && first == 0 {
+            continue;
+        }
+        let is_needed = position.required || last.is_some_and(|last| place < last);
         let values = match (&position.default, position.choices.first()) {
-            (Json::Null, Some(first)) if position.required => vec![first.clone()],
-            (Json::Null, None) if position.required => {
+            (Json::Null, Some(first)) if is_needed => vec![first.clone()],
+            (Json::Null, None) if is_needed => {
                 missing.push(position.name.clone());
                 vec![Json::from(REPLACE)]
             }
@@ -284,14 +235,24 @@ fn argv(
             continue;
         }
         let about = about(position, if position.required { "required: replace the value" } else { "" });
-        comment(out, "      ", &format!("Argument `{}`: {about}", position.name));
+        let about = if about.is_empty() { String::new() } else { format!(": {about}") };
+        comment(out, "      ", &format!("Argument `{}`{about}", position.name));
         argv.extend(values.iter().filter_map(|value| match value {
             Json::String(text) => Some(text.clone()),
             value => scalar::yaml(value),
         }));
     }
     let mut items: Vec<String> = argv.iter().map(|argument| scalar::text(argument)).collect();
-    if is_passed && uses_flags(found.source) {
+    for line in used.lines {
+        let (Place::Argv(words), Some(value)) = (&line.place, &line.value) else { continue };
+        let mut words = words.clone();
+        match words.last_mut().filter(|last| last.ends_with(": ")) {
+            Some(last) => last.push_str(value),
+            None => words.push(value.clone()),
+        }
+        items.extend(words.iter().map(|word| scalar::text(word)));
+    }
+    if used.has_params() && forms::uses_flags(found.source) {
         items.push("\"${{ flags }}\"".to_owned());
     }
     let _ = writeln!(out, "      argv: [{}]", items.join(", "));
@@ -318,27 +279,32 @@ fn lines(source: Source, parameters: &[Parameter], axes: &[Axis], seed: Option<&
     let lines = parameters.iter().map(|parameter| {
         let default = scalar::yaml(&parameter.default).filter(|_| !parameter.default.is_null());
         let note = default.map_or_else(String::new, |default| format!("default {default}"));
+        let line = |value, note: &str| line(source, parameter, value, note);
         if let Some(axis) = axes.iter().find(|axis| axis.parameter == parameter.name) {
-            return line(parameter, Some(format!("${{{{ matrix.{} }}}}", axis.name)), "");
+            return line(Some(format!("${{{{ matrix.{} }}}}", axis.name)), "");
         }
         if Some(parameter.name.as_str()) == seed {
-            return line(parameter, Some("${{ matrix.seed }}".to_owned()), &note);
+            return line(Some("${{ matrix.seed }}".to_owned()), &note);
         }
         let is_open = parameter.required && parameter.default.is_null() && parameter.style != Style::Other;
+        if is_open && source == Source::Environment {
+            return line(None, "must be set, here or where `sweep` runs");
+        }
         if is_open && source != Source::Sweep {
             let value = parameter.choices.first().and_then(scalar::yaml).unwrap_or_else(|| {
                 missing.push(parameter.name.clone());
                 REPLACE.to_owned()
             });
-            return line(parameter, Some(value), "required: replace the value");
+            return line(Some(value), "required: replace the value");
         }
-        line(parameter, None, &note)
+        line(None, &note)
     });
     (lines.collect(), missing)
 }
 
-fn line(parameter: &Parameter, value: Option<String>, note: &str) -> Line {
-    Line { key: parameter.name.clone(), value, about: about(parameter, note) }
+fn line(source: Source, parameter: &Parameter, value: Option<String>, note: &str) -> Line {
+    let place = forms::place(source, parameter);
+    Line { key: parameter.name.clone(), place, value, about: about(parameter, note) }
 }
 
 /// The type or the choices, the description, and notes.
@@ -359,9 +325,18 @@ fn params(out: &mut String, lines: &[Line]) {
     if lines.is_empty() {
         return;
     }
-    let (passed, others): (Vec<&Line>, Vec<&Line>) = lines.iter().partition(|line| line.value.is_some());
-    out.push_str(if passed.is_empty() { "      # params:\n" } else { "      params:\n" });
-    for Line { key, value, about } in passed {
+    let is_argument = |line: &&Line| line.value.is_some() && matches!(line.place, Place::Argv(_));
+    let (passed, others): (Vec<&Line>, Vec<&Line>) =
+        lines.iter().filter(|line| !is_argument(line)).partition(|line| line.value.is_some());
+    let key = if lines.iter().any(|line| line.place == Place::Env) { "env" } else { "params" };
+    if !passed.is_empty() {
+        let _ = writeln!(out, "      {key}:");
+    } else if lines.iter().all(|line| matches!(line.place, Place::Argv(_))) {
+        comment(out, "      ", if others.is_empty() { "" } else { "Other parameters:" });
+    } else {
+        let _ = writeln!(out, "      # {key}:");
+    }
+    for Line { key, value, about, .. } in passed {
         let key = scalar::text(key);
         let (about, value) = (tidy(about), value.as_deref().unwrap_or_default());
         let width = key.chars().count() + value.chars().count() + about.chars().count() + 14;
@@ -459,6 +434,9 @@ fn tidy(text: &str) -> String {
 /// Writes a comment in lines that are not too wide.
 fn comment(out: &mut String, indent: &str, text: &str) {
     let mut width = 0;
+    if text.is_empty() {
+        return;
+    }
     for word in tidy(text).split(' ') {
         let length = word.chars().count();
         if width == 0 || width + 1 + length > WIDTH {

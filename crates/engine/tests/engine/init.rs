@@ -1,19 +1,21 @@
 //! `sweep new`: recipes from scripts, with real parsers and with scripts that misbehave.
 
+mod kinds;
+
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
 use crate::sandbox::{Ended, Sandbox};
 
-/// A Python with click, Hydra, tyro and typer: that of the folder in `SWEEP_PYTHON_PARSERS`, or of where
+/// A Python with click, Hydra, tyro, typer and other parsers: that of the folder in `SWEEP_PYTHON_PARSERS`, or of where
 /// `scripts/python-deps.sh` installs it. Says so where there is none.
 pub(crate) fn parsers() -> Option<String> {
     let made = || std::env::home_dir().map(|home| home.join(".cache/sweep/parsers"));
     let folder = std::env::var_os("SWEEP_PYTHON_PARSERS").map(PathBuf::from).or_else(made);
     let python = folder.map(|folder| folder.join("bin/python")).filter(|python| python.exists());
     if python.is_none() {
-        eprintln!("not tested: scripts/python-deps.sh has not installed click, Hydra, tyro and typer");
+        eprintln!("not tested: scripts/python-deps.sh has not installed click, Hydra and other parsers");
     }
     python.map(|python| python.display().to_string())
 }
@@ -214,7 +216,7 @@ fn suggestions_plan_without_their_comment_signs() {
                   parser.parse_args()\n";
     sandbox.write("train.py", script);
     assert_eq!(init(&sandbox, &["train.py"]).code, Some(0));
-    let mut text = sandbox.read("train.yaml").replace("[0.1]  # [0.05, 0.1, 0.2]", "[0.05, 0.1, 0.2]");
+    let mut text = sandbox.read("train.yaml").replace("[0.1]  # [0.03, 0.1, 0.3]", "[0.03, 0.1, 0.3]");
     for key in ["reads:", "metrics:", "outputs:", "resources:", "figures:", "  loss:"] {
         assert_eq!(text.matches(&format!("# {key}")).count(), 1, "{key}: {text}");
         text = text.replace(&format!("# {key}"), key);
@@ -276,7 +278,8 @@ fn scripts_that_python_cannot_run_get_none() {
         sandbox.write("train.py", script);
         let ended = init(&sandbox, &["train.py"]);
         assert_eq!((ended.code, ended.stdout.as_str()), (Some(2), ""));
-        assert!(ended.stderr.starts_with(message), "{}", ended.stderr);
+        let last = ended.stderr.lines().last().unwrap_or_default();
+        assert!(last.starts_with(message), "{}", ended.stderr);
         assert!(!sandbox.path("train.yaml").exists());
     }
     let sandbox = Sandbox::new();

@@ -6,7 +6,9 @@ use fs_err as fs;
 use sweep_job::Job;
 
 use super::results_of;
-use crate::shipped;
+
+/// Paths in the repository and contents, as `build.rs` finds them.
+const FILES: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/module.rs"));
 
 /// Folder below the results folder, with one copy for each version of the module.
 const FOLDER: &str = "python";
@@ -33,7 +35,7 @@ fn written(results: &Path) -> io::Result<PathBuf> {
     let version = VERSION.get_or_init(|| {
         let mut hasher = blake3::Hasher::new();
         hasher.update(FINDER.as_bytes());
-        for (name, content) in shipped::python() {
+        for (name, content) in FILES {
             hasher.update(name.as_bytes()).update(content);
         }
         hasher.finalize().to_hex()[..12].to_owned()
@@ -45,7 +47,8 @@ fn written(results: &Path) -> io::Result<PathBuf> {
     }
     fs::create_dir_all(&parent)?;
     let beside = tempfile::Builder::new().prefix(".new").tempdir_in(&parent)?;
-    let files = shipped::python().map(|(name, content)| (format!("package/{name}"), content));
+    let package = |name: &str| format!("package/{}", name.trim_start_matches("python/"));
+    let files = FILES.iter().map(|(name, content)| (package(name), *content));
     for (name, content) in files.chain([("path/sweep/__init__.py".to_owned(), FINDER.as_bytes())]) {
         let file = beside.path().join(name);
         fs::create_dir_all(file.parent().unwrap_or(beside.path()))?;

@@ -1,0 +1,156 @@
+//! The forms in which scripts take their parameters.
+
+use super::{Found, Parameter, Source, Style};
+
+/// Names of parameters that take the seed.
+const SEEDS: [&str; 8] =
+    ["seed", "random_seed", "random_state", "rng_seed", "manual_seed", "manualseed", "torch_seed", "seed_everything"];
+
+/// Form of booleans on the command line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Booleans {
+    Flag,
+    NoFlag,
+    Value,
+    Python,
+}
+
+impl Booleans {
+    /// The word of the key `booleans`; `None` for the default.
+    pub(super) fn word(self) -> Option<&'static str> {
+        match self {
+            Self::Flag => None,
+            Self::NoFlag => Some("no-flag"),
+            Self::Value => Some("value"),
+            Self::Python => Some("python"),
+        }
+    }
+}
+
+/// The place where a recipe has the value of a parameter.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Place {
+    /// `params`.
+    Params,
+    /// `env`.
+    Env,
+    /// `argv`, after these words. The last one is joined with the value if it ends with `: `.
+    Argv(Vec<String>),
+}
+
+/// The place of a parameter with a name.
+pub(super) fn place(source: Source, parameter: &Parameter) -> Place {
+    match source {
+        Source::Environment => Place::Env,
+        Source::Papermill if parameter.style == Style::Value => {
+            Place::Argv(vec!["-p".to_owned(), parameter.name.clone()])
+        }
+        // Papermill reads other values of `-p` as texts.
+        Source::Papermill => Place::Argv(vec!["-y".to_owned(), format!("{}: ", parameter.name)]),
+        _ if parameter.style == Style::Short => Place::Argv(vec![parameter.option.clone()]),
+        _ => Place::Params,
+    }
+}
+
+/// The name of a source, as people know it; empty if there is none.
+pub(super) fn origin(source: Source) -> &'static str {
+    match source {
+        Source::Argparse => "argparse",
+        Source::Click => "click",
+        Source::Hydra => "Hydra",
+        Source::Tyro => "tyro",
+        Source::Sweep => "`sweep.params`",
+        Source::Configurator => "its global variables",
+        Source::Optparse => "optparse",
+        Source::Docopt => "docopt",
+        Source::Fire => "Fire",
+        Source::Absl => "absl",
+        Source::Omegaconf => "OmegaConf",
+        Source::Draccus => "draccus",
+        Source::Pydantic => "pydantic",
+        Source::Jsonargparse => "jsonargparse",
+        Source::Lightning => "the command line of Lightning",
+        Source::Environment => "its environment variables",
+        Source::Papermill => "the cell with the tag `parameters`",
+        Source::Options => "its options",
+        Source::Getopts => "getopts",
+        Source::Places => "its arguments",
+        Source::None | Source::Broken => "",
+    }
+}
+
+/// True if a script takes parameters as `"${{ flags }}"` writes them.
+pub(super) fn uses_flags(source: Source) -> bool {
+    use Source as S;
+    !matches!(source, S::Sweep | S::Environment | S::Papermill | S::Getopts | S::Places | S::None | S::Broken)
+}
+
+/// The word of the key `flags`; `None` for the default.
+pub(super) fn flags(source: Source) -> Option<&'static str> {
+    use Source as S;
+    match source {
+        S::Hydra | S::Omegaconf => Some("hydra"),
+        S::Configurator | S::Fire | S::Absl | S::Draccus | S::Pydantic | S::Jsonargparse | S::Lightning => {
+            Some("equals")
+        }
+        _ => None,
+    }
+}
+
+/// True if `true` and `false` reach a script as they are, whatever `booleans` says.
+pub(super) fn has_types(source: Source) -> bool {
+    use Source as S;
+    matches!(source, S::Hydra | S::Omegaconf | S::Sweep | S::Environment | S::Papermill)
+}
+
+/// True if the values `true` and `false` of a parameter reach the script in this form.
+pub(super) fn suits(parameter: &Parameter, booleans: Booleans) -> bool {
+    match parameter.style {
+        Style::Value | Style::List | Style::Position | Style::Short => true,
+        // With the default `true`, no flag at all means `true`.
+        Style::Pair => booleans == Booleans::NoFlag || parameter.default.as_bool() != Some(true),
+        Style::Flag => booleans == Booleans::Flag,
+        Style::Truth => booleans == Booleans::Value,
+        Style::Python => booleans == Booleans::Python,
+        Style::Other => false,
+    }
+}
+
+/// The parameters with names; those without are part of `argv`.
+pub(super) fn named(found: &Found) -> Vec<Parameter> {
+    found.parameters.iter().filter(|parameter| parameter.style != Style::Position).cloned().collect()
+}
+
+/// True for a parameter that takes the seed.
+pub(super) fn is_seed(parameter: &Parameter) -> bool {
+    let is_single = matches!(parameter.style, Style::Value | Style::Short | Style::Position);
+    is_single && is_seed_name(&parameter.name)
+}
+
+/// True for the name of a seed.
+pub(super) fn is_seed_name(name: &str) -> bool {
+    let leaf = name.rsplit('.').next().unwrap_or_default().replace('-', "_").to_ascii_lowercase();
+    SEEDS.contains(&leaf.as_str())
+}
+
+/// The form that suits all booleans of a script.
+pub(super) fn booleans(parameters: &[&Parameter]) -> Booleans {
+    let has = |style| parameters.iter().any(|parameter| parameter.style == style);
+    let paired = |parameter: &&Parameter| parameter.negative == negated(&parameter.name);
+    match (has(Style::Flag), has(Style::Pair), has(Style::Truth), has(Style::Python)) {
+        (false, false, true, false) => Booleans::Value,
+        (false, false, false, true) => Booleans::Python,
+        (_, true, false, false)
+            if !has(Style::Flag) && parameters.iter().filter(|one| one.style == Style::Pair).all(paired) =>
+        {
+            Booleans::NoFlag
+        }
+        _ => Booleans::Flag,
+    }
+}
+
+/// The name that `booleans: no-flag` gives to the opposite of a flag.
+fn negated(name: &str) -> String {
+    let leaf = name.rfind('.').map_or(0, |dot| dot + 1);
+    format!("{}no-{}", &name[..leaf], &name[leaf..])
+}

@@ -1,0 +1,224 @@
+# Continues `models.py`: packages that read the fields of dataclasses, or the arguments of functions.
+
+
+def whole(follower, kind):
+    """Why the tree does not show all fields of a class, or nothing."""
+    if isinstance(kind, Function):
+        hints = [hint for _, _, _, hint in follower.signature(kind)]
+        defaults = [default for _, _, default, _ in follower.signature(kind)]
+        if any(is_open(default) for default in defaults):
+            return "a default of `%s` is computed" % kind.name
+        inner = [whole(follower, hint) for hint in hints if isinstance(hint, type) and hint in follower.about]
+        return next(filter(None, inner), "" if not any(isinstance(hint, (Unknown, Symbol, Class)) for hint in hints) else "types of `%s` are not in this file" % kind.name)
+    if not isinstance(kind, type) or kind not in follower.about:
+        return "the class of the parameters is not in this file"
+    if not follower.about[kind].is_whole:
+        return "not all of `%s` is in this file" % kind.__name__
+    for field in dataclasses.fields(kind):
+        made = field.default if field.default is not dataclasses.MISSING else field.default_factory
+        if isinstance(field.default, (Unknown, Symbol, Function)) or isinstance(made, (Unknown, Symbol)):
+            return "the default of `%s` is computed" % field.name
+        if isinstance(field.type, type) and field.type in follower.about and whole(follower, field.type):
+            return whole(follower, field.type)
+    return ""
+
+
+def stub(follower, function):
+    """A function with the arguments of one of the script."""
+    import inspect
+
+    def made():
+        pass
+
+    parameters, made.__annotations__ = [], {}
+    for name, kind, default, hint in follower.signature(function):
+        default = inspect.Parameter.empty if default is EMPTY else default
+        parameters.append(inspect.Parameter(name, kind, default=default))
+        if hint is not EMPTY:
+            made.__annotations__[name] = typing.Any if isinstance(hint, (Unknown, Symbol, Class)) else hint
+    made.__signature__ = inspect.Signature(parameters)
+    return made
+
+
+def read_fields(follower, source, rules, kinds, default=None, join=None):
+    """The script reads the fields of classes, or the arguments of functions."""
+    owner = Model()
+    for kind in kinds:
+        why = whole(follower, kind)
+        if why:
+            follower.taint(owner, why)
+    if default is not None and not dataclasses.is_dataclass(default):
+        follower.taint(owner, "the defaults are computed")
+        default = None
+    known = [kind for kind in kinds if isinstance(kind, Function) or isinstance(kind, type) and kind in follower.about]
+    if not known:
+        return Unknown()
+    rules.docs = lambda kind, name: follower.about[kind].helps.get(name) if kind in follower.about else None
+    entries = []
+    for kind in known:
+        real = stub(follower, kind) if isinstance(kind, Function) else kind
+        entries += list(of_fields(rules, real, default))
+    names = [entry["name"] for entry in entries]
+    if len(names) != len(set(names)):
+        follower.taint(owner, "two fields have the same name")
+    return follower.read(owner, report, source, entries)
+
+
+@models("tyro.cli")
+def tyro_cli(follower, args, kwargs):
+    default = kwargs.get("default")
+    if not args or set(kwargs) - {"default", "description", "prog"} or isinstance(default, Symbol):
+        return Unknown()
+    return read_fields(follower, "tyro", Rules("pair"), args[:1], default)
+
+
+@models("draccus.parse", "pyrallis.parse")
+def draccus_parse(follower, args, kwargs):
+    return read_fields(follower, "draccus", Rules(), [kwargs.get("config_class", args[0] if args else None)])
+
+
+@models("draccus.wrap", "pyrallis.wrap")
+def draccus_wrap(follower, args, kwargs):
+    def decorated(function):
+        def called(*args, **kwargs):
+            signature = follower.signature(function)
+            return read_fields(follower, "draccus", Rules(), [signature[0][3]]) if signature else Unknown()
+
+        return Decorator(called) if isinstance(function, Function) else Unknown()
+
+    return Decorator(decorated)
+
+
+@models("simple_parsing.parse")
+def simple_parse(follower, args, kwargs):
+    if set(kwargs) - {"config_class", "dest", "default", "description"}:
+        return Unknown()
+    return read_fields(follower, "argparse", Rules(join=False), [kwargs.get("config_class", args[0] if args else None)], kwargs.get("default"))
+
+
+class SimpleParser(Parser):
+    """A parser of simple_parsing, which also takes dataclasses."""
+
+    def __init__(self, real):
+        super().__init__(real)
+        self.classes = []
+
+    def method(self, follower, name, args, kwargs):
+        if name == "add_arguments":
+            self.classes.append(args[0] if args else None)
+            return Unknown()
+        if name in ("parse_args", "parse_known_args") and not args and not kwargs:
+            return follower.read(self, self.describe, follower)
+        return super().method(follower, name, args, kwargs)
+
+    def describe(self, follower):
+        entries = [of_action(self.real, action, ()) for action in self.real._actions]
+        rules = Rules(join=False, docs=lambda kind, name: follower.about[kind].helps.get(name))
+        groups = []
+        for kind in self.classes:
+            why = whole(follower, kind)
+            if why:
+                follower.taint(self, why)
+            else:
+                # Fields of inner classes follow those of the outer ones.
+                found = [with_choices(kind, entry) for entry in of_fields(Rules(docs=rules.docs), kind)]
+                groups += [dict(one, name=one["name"].rpartition(".")[2]) for one in sorted(found, key=lambda one: one["name"].count("."))]
+        names = [entry["name"] for entry in groups]
+        if len(names) != len(set(names)):
+            follower.taint(self, "two fields have the same name")
+        report("argparse", entries + groups)
+
+
+@models("simple_parsing.ArgumentParser")
+def simple_parser(follower, args, kwargs):
+    import argparse
+
+    return SimpleParser(argparse.ArgumentParser())
+
+
+@models("simple_parsing.choice", "simple_parsing.helpers.choice")
+def simple_choice(follower, args, kwargs):
+    values = args[0] if len(args) == 1 and isinstance(args[0], (list, tuple, dict)) else args
+    known = {key: kwargs[key] for key in ("default", "default_factory") if key in kwargs}
+    return dataclasses.field(metadata={"choices": list(values)}, **known)
+
+
+def with_choices(kind, entry):
+    """An entry with the choices that simple_parsing's `choice` has given its field."""
+    field = next((field for field in dataclasses.fields(kind) if field.name == entry["name"]), None)
+    choices = field.metadata.get("choices") if field is not None else None
+    return dict(entry, choices=[plain(choice) for choice in choices]) if choices else entry
+
+
+@models("transformers.HfArgumentParser")
+def hf_parser(follower, args, kwargs):
+    kinds = args[0] if args else kwargs.get("dataclass_types")
+    return HuggingFaceParser(list(kinds) if isinstance(kinds, (list, tuple)) else [kinds])
+
+
+class HuggingFaceParser(Model):
+    def __init__(self, kinds):
+        import argparse
+
+        self.kinds, self.parser = kinds, Parser(argparse.ArgumentParser(), self)
+
+    def method(self, follower, name, args, kwargs):
+        if name.startswith("parse_args") or name == "parse_known_args":
+            return follower.read(self, self.describe, follower)
+        if name.startswith("parse_"):
+            return Unknown()
+        return self.parser.method(follower, name, args, kwargs)
+
+    def describe(self, follower):
+        entries = []
+        for kind in self.kinds:
+            why = whole(follower, kind)
+            if why:
+                follower.taint(self, why)
+            if not isinstance(kind, type) or kind not in follower.about:
+                continue
+            for entry in of_fields(Rules(enum="value"), kind):
+                field = next(field for field in dataclasses.fields(kind) if field.name == entry["name"])
+                if isinstance(field.metadata.get("help"), str):
+                    entry["help"] = text(field.metadata["help"])
+                entries.append(entry)
+                if entry["style"] == "truth" and entry["default"] is True:
+                    entries.append(parameter("no_" + entry["name"], "flag", False))
+        report("argparse", entries + [of_action(self.parser.real, action, ()) for action in self.parser.real._actions])
+
+
+@models("pydantic.Field")
+def pydantic_field(follower, args, kwargs):
+    known = {key: kwargs[key] for key in ("default", "default_factory") if key in kwargs}
+    if args and args[0] is not ...:
+        known["default"] = args[0]
+    if isinstance(known.get("default"), (list, dict, set)):
+        inner = known.pop("default")
+        known["default_factory"] = lambda: inner
+    if "default_factory" in known:
+        known["default_factory"] = follower.callable(known["default_factory"])
+    return dataclasses.field(**known)
+
+
+@models("pydantic_settings.SettingsConfigDict", "pydantic.ConfigDict")
+def pydantic_config(follower, args, kwargs):
+    return dict(kwargs)
+
+
+@models("BaseSettings")
+def pydantic_settings(follower, kind, args, kwargs):
+    config = getattr(kind, "model_config", {})
+    if kwargs.get("_cli_parse_args") or isinstance(config, dict) and config.get("cli_parse_args"):
+        return read_fields(follower, "pydantic", Rules(enum="value", short=True), [kind])
+    if isinstance(config, dict) and not whole(follower, kind):
+        prefix = config.get("env_prefix", "")
+        for entry in of_fields(Rules(enum="value"), kind):
+            if "." not in entry["name"] and entry["style"] in ("value", "truth"):
+                name = (prefix + entry["name"]).upper()
+                follower.variables[name] = dict(entry, name=name, style="value")
+    return Unknown()
+
+
+@models("pydantic_settings.CliApp.run")
+def pydantic_run(follower, args, kwargs):
+    return read_fields(follower, "pydantic", Rules(enum="value", short=True), [args[0] if args else kwargs.get("model_cls")])
