@@ -191,7 +191,8 @@ impl Absence {
 
 /// The first step from which on metrics are not finite, in words; nothing if no step is known.
 pub(super) fn since<'a>(absences: impl Iterator<Item = &'a Absence>) -> String {
-    let steps = absences.filter_map(|absence| if let Absence::Diverged { since, .. } = absence { *since } else { None });
+    let steps =
+        absences.filter_map(|absence| if let Absence::Diverged { since, .. } = absence { *since } else { None });
     let steps: BTreeSet<u64> = steps.collect();
     match (steps.first(), steps.len()) {
         (None, _) => String::new(),

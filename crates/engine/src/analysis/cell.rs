@@ -127,12 +127,16 @@ pub(super) fn tell_apart(cells: &mut [Cell], show: Show, scale: Scale) {
         return;
     }
     for digits in 0..=MAX_FURTHER_DIGITS {
-        cells.iter_mut().for_each(|cell| cell.further_digits = digits);
+        for cell in &mut *cells {
+            cell.further_digits = digits;
+        }
         if look_different(cells) {
             return;
         }
     }
-    cells.iter_mut().for_each(|cell| cell.further_digits = 0);
+    for cell in cells {
+        cell.further_digits = 0;
+    }
 }
 
 impl Cell {

@@ -260,9 +260,11 @@ impl Remark {
                 };
                 format!("rows compared in {blocks} blocks ({equal}) at 5 % for a whole column (Tukey)")
             }
-            Self::Equal => "? also where all differences between rows are equal, so that their spread is unknown; declare the \
+            Self::Equal => {
+                "? also where all differences between rows are equal, so that their spread is unknown; declare the \
                             metric's `resolution`, or `deterministic: true`, under `metrics`"
-                .to_owned(),
+                    .to_owned()
+            }
             Self::Unblocked => {
                 "rows without common seeds compared at 5 % for a whole column (Tukey and Kramer)".to_owned()
             }

@@ -413,7 +413,8 @@ impl ChangeArgs {
     /// Reads and plans recipes. The drivers are asked only if a job needs a device and the answer matters: always for
     /// `auto`, and for a backend given by name only if jobs are going to run (`must_exist`).
     fn prepare(&self, results: &Path, paths: &[PathBuf], only: &[String], must_exist: bool) -> Result<Prepared, Error> {
-        let paths = paths.iter().map(|path| script::recipe_of(results, path)).collect::<Result<Vec<PathBuf>, Error>>()?;
+        let paths =
+            paths.iter().map(|path| script::recipe_of(results, path)).collect::<Result<Vec<PathBuf>, Error>>()?;
         let paths = paths.as_slice();
         let names: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
         let name = names.join(", ");

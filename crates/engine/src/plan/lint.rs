@@ -72,7 +72,8 @@ fn variables(recipe: &Recipe, template: &Template, matrix: &Names, problems: &mu
     for (index, word) in items.iter().enumerate().filter_map(|(index, item)| Some((index, item.as_text()?))) {
         let value = word.split_once('=').map_or(word, |(_, value)| value);
         let name = value.strip_prefix('$').map(|rest| rest.trim_start_matches('{'));
-        let name = name.map(|rest| rest.split(|char: char| !char.is_ascii_alphanumeric() && char != '_').next().unwrap_or(rest));
+        let name = name
+            .map(|rest| rest.split(|char: char| !char.is_ascii_alphanumeric() && char != '_').next().unwrap_or(rest));
         let is_variable = name.is_some_and(|name| {
             name.len() > 1 && name.chars().all(|char| char.is_ascii_uppercase() || char.is_ascii_digit() || char == '_')
         });
@@ -81,7 +82,12 @@ fn variables(recipe: &Recipe, template: &Template, matrix: &Names, problems: &mu
         }
         let span = template.part(&Part::Item(index)).unwrap_or(template).span;
         let message = format!("the program gets `{word}` as it is: no shell reads `argv`");
-        problems.warn(&recipe.sources, span, message, "write the value, or the whole command line as `run:`, which a shell reads");
+        problems.warn(
+            &recipe.sources,
+            span,
+            message,
+            "write the value, or the whole command line as `run:`, which a shell reads",
+        );
     }
 }
 

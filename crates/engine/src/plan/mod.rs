@@ -409,9 +409,13 @@ impl Plan {
     /// A relative path in quotes that a program in a folder of its own has not found, according to its message, if the recipe's
     /// folder has it.
     pub(crate) fn left_behind<'m>(&self, id: JobId, message: &'m str) -> Option<&'m str> {
-        const WORDS: [&str; 6] = ["no such file", "not found", "not find", "does not exist", "cannot open", "can't open"];
+        const WORDS: [&str; 6] =
+            ["no such file", "not found", "not find", "does not exist", "cannot open", "can't open"];
         let (job, lower) = (self.job(id), message.to_lowercase());
-        if !WORDS.iter().any(|word| lower.contains(word)) || job.identity.task != lint::COMMAND || job.values.get("project").is_some_and(|value| value.as_text().is_some()) {
+        if !WORDS.iter().any(|word| lower.contains(word))
+            || job.identity.task != lint::COMMAND
+            || job.values.get("project").is_some_and(|value| value.as_text().is_some())
+        {
             return None;
         }
         let Origin { study, step, .. } = self.origins[id.index()];

@@ -9,7 +9,8 @@ use sweep_job::{
 
 use super::{JobId, Point, build::Builder, join::Group, lint, room::weight_of};
 use crate::recipe::{
-    Axis, AxisValues, Dimension, GpuCount, LONGEST, Names, Problem, Reference, Scope, Span, Spanned, Step, Template, suggest, too_long,
+    Axis, AxisValues, Dimension, GpuCount, LONGEST, Names, Problem, Reference, Scope, Span, Spanned, Step, Template,
+    suggest, too_long,
 };
 use crate::record::{self, Deferred, Product};
 

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use owo_colors::{OwoColorize as _, Style};
 use rustix::termios::tcgetwinsize;
-use sweep_job::Progress;
+use sweep_job::{Failure, Progress};
 
 use super::{
     added::Added,
@@ -19,7 +19,7 @@ use super::{
 use crate::{
     format::{clean, count, duration, latest, quantity, row_of_blocks, shortened, speeds, steps},
     plan::{JobId, Plan},
-    run::{Observer, RunEvent, estimate},
+    run::{Observer, RunEvent, Summary, estimate},
 };
 
 /// Shows bars on standard error.
@@ -126,6 +126,33 @@ impl Bars {
         self.print(&format!("  {} {}  {rest}", self.styled(mark, style), self.padded(plan, job)));
         self.whole.inc(1);
         self.count();
+    }
+
+    /// Writes the line of a job that has failed, with the command that shows its log where there is room for it.
+    fn job_failed(&mut self, plan: &Plan, job: usize, seconds: f64, failure: &Failure, has_log: bool) {
+        self.failed += 1;
+        let (planned, took) = (plan.job(JobId::new(job)), duration(seconds));
+        let message = self.repeats.failure(&clean(&failure.message), &name(planned));
+        let log = has_log.then(|| format!("sweep logs {}", planned.key.short()));
+        let mut rest = format!("{took:>8}  {}", failed(&message, log.clone()));
+        if rest.chars().count() > self.room() {
+            rest = format!("{took:>8}  {message}");
+            self.log = self.log.take().or(log);
+        }
+        self.ended("✗", Style::new().red().bold(), plan, job, &rest);
+    }
+
+    fn summarize(&mut self, summary: &Summary) {
+        let dim = Style::new().dimmed();
+        self.whole.finish_and_clear();
+        if let Some(log) = self.log.take() {
+            self.print(&format!("  {} the first failed job: {log}", self.styled("!", dim)));
+        }
+        for note in self.repeats.repeated_notes() {
+            self.print(&format!("  {} {note}", self.styled("!", dim)));
+        }
+        self.print(&super::summary(summary));
+        (self.quiet, self.shown) = (None, None);
     }
 
     /// Takes a job's bar away.
@@ -281,7 +308,7 @@ fn style(template: &str) -> ProgressStyle {
 
 impl Observer for Bars {
     fn on(&mut self, plan: &Plan, event: &RunEvent) {
-        let (green, red, dim) = (Style::new().green(), Style::new().red().bold(), Style::new().dimmed());
+        let (green, dim) = (Style::new().green(), Style::new().dimmed());
         self.pace.on(event);
         if !matches!(event, RunEvent::Added { .. }) {
             for added in self.added.take() {
@@ -313,9 +340,8 @@ impl Observer for Bars {
                 }
             }
             RunEvent::Note { job, text } => {
-                let text = clean(text);
-                if self.repeats.is_new(&text) {
-                    self.print(&format!("  {} {}  {text}", self.styled("!", dim), self.padded(plan, *job)));
+                if self.repeats.is_new(&clean(text)) {
+                    self.print(&format!("  {} {}  {}", self.styled("!", dim), self.padded(plan, *job), clean(text)));
                 }
             }
             RunEvent::Storing { job } => {
@@ -335,16 +361,7 @@ impl Observer for Bars {
                 self.print(&format!("  {} {}  {text}", self.styled("↻", dim), self.padded(plan, *job)));
             }
             RunEvent::Failed { job, seconds, failure, log, .. } => {
-                self.failed += 1;
-                let took = duration(*seconds);
-                let message = self.repeats.failure(&clean(&failure.message), &name(plan.job(JobId::new(*job))));
-                let log = log.as_ref().map(|_| format!("sweep logs {}", plan.job(JobId::new(*job)).key.short()));
-                let mut rest = format!("{took:>8}  {}", failed(&message, log.clone()));
-                if rest.chars().count() > self.room() {
-                    rest = format!("{took:>8}  {message}");
-                    self.log = self.log.take().or(log);
-                }
-                self.ended("✗", red, plan, *job, &rest);
+                self.job_failed(plan, *job, *seconds, failure, log.is_some());
             }
             RunEvent::Stopped { job, seconds, how } => {
                 let rest = format!("{:>8}  stopped: {}", duration(*seconds), clean(how));
@@ -358,17 +375,7 @@ impl Observer for Bars {
             // After a stop that would be all the rest of the plan; the summary counts it.
             RunEvent::Skipped { job, because: None } => self.forget(*job),
             RunEvent::Stopping { ending, running, deadline } => self.print(&stopping(*ending, *running, *deadline)),
-            RunEvent::Ended(summary) => {
-                self.whole.finish_and_clear();
-                if let Some(log) = self.log.take() {
-                    self.print(&format!("  {} the first failed job: {log}", self.styled("!", dim)));
-                }
-                for note in self.repeats.repeated_notes() {
-                    self.print(&format!("  {} {note}", self.styled("!", dim)));
-                }
-                self.print(&super::summary(summary));
-                (self.quiet, self.shown) = (None, None);
-            }
+            RunEvent::Ended(summary) => self.summarize(summary),
         }
     }
 }

@@ -10,7 +10,7 @@ use super::{added::Added, failed, headline, name, pace::Pace, repeats::Repeats, 
 use crate::{
     format::{clean, count, duration, latest, speeds, steps},
     plan::{JobId, Plan},
-    run::{Observer, RunEvent, estimate},
+    run::{Observer, RunEvent, Summary, estimate},
 };
 
 /// Shortest interval between lines about a running job's progress.
@@ -52,6 +52,19 @@ impl<W: Write> Lines<W> {
     fn line(&mut self, text: &str) {
         // A closed standard error is not an error.
         let _ = writeln!(self.out, "{text}");
+    }
+
+    fn note(&mut self, name: &str, text: &str) {
+        if self.repeats.is_new(text) {
+            self.line(&format!("note: {name}: {text}"));
+        }
+    }
+
+    fn summarize(&mut self, summary: &Summary) {
+        for note in self.repeats.repeated_notes() {
+            self.line(&format!("note: {note}"));
+        }
+        self.line(&super::summary(summary));
     }
 
     fn ended(&mut self, mark: &str, plan: &Plan, job: usize, rest: &str) {
@@ -105,12 +118,7 @@ impl<W: Write> Observer for Lines<W> {
                     self.line(&format!("      {}", parts.join("  ")));
                 }
             }
-            RunEvent::Note { job, text } => {
-                let text = clean(text);
-                if self.repeats.is_new(&text) {
-                    self.line(&format!("note: {}: {text}", name(plan.job(JobId::new(*job)))));
-                }
-            }
+            RunEvent::Note { job, text } => self.note(&name(plan.job(JobId::new(*job))), &clean(text)),
             RunEvent::Decided { text, .. } => self.line(&format!("decided: {}", clean(text))),
             RunEvent::Notice { text, warning } => {
                 self.line(&format!("{}: {}", if *warning { "warning" } else { "note" }, clean(text)));
@@ -146,12 +154,7 @@ impl<W: Write> Observer for Lines<W> {
             | RunEvent::Storing { .. }
             | RunEvent::Skipped { because: None, .. } => {}
             RunEvent::Stopping { ending, running, deadline } => self.line(&stopping(*ending, *running, *deadline)),
-            RunEvent::Ended(summary) => {
-                for note in self.repeats.repeated_notes() {
-                    self.line(&format!("note: {note}"));
-                }
-                self.line(&super::summary(summary));
-            }
+            RunEvent::Ended(summary) => self.summarize(summary),
         }
     }
 }

@@ -250,7 +250,10 @@ pub(crate) fn near_file(base: &Path, path: &str) -> String {
     let (inner, wanted) = path.rsplit_once('/').map_or(("", path), |(_, name)| path.split_at(path.len() - name.len()));
     match nearest(wanted, names.iter().map(String::as_str)) {
         Some(near) => format!("did you mean `{inner}{near}`?"),
-        None => format!("it was looked for in `{}`", std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned()).display()),
+        None => format!(
+            "it was looked for in `{}`",
+            std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned()).display()
+        ),
     }
 }
 

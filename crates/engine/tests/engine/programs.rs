@@ -481,7 +481,10 @@ steps:
 params: { site: SITE }
 "#,
     );
-    sandbox.write("recipe.yaml", &sandbox.read("recipe.yaml").replace("SITE", &sandbox.path("site").display().to_string()));
+    sandbox.write(
+        "recipe.yaml",
+        &sandbox.read("recipe.yaml").replace("SITE", &sandbox.path("site").display().to_string()),
+    );
     sandbox.write("a.py", "import sweep, sweep.wandb\nsweep.report(1, loss=0.5)\n");
     sandbox.write("b.py", "import sweep\nprint(f'loss={sweep.LOSS}')\n");
     sandbox.write("own/c.py", "import sweep\nprint(f'loss={sweep.LOSS}')\n");

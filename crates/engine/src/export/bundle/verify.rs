@@ -324,7 +324,9 @@ fn results_in(path: &Path, text: String) -> String {
         Some("tex") => lines(|line| line.contains(" & ")),
         Some("json") => match serde_json::from_str::<Vec<serde_json::Map<String, serde_json::Value>>>(&text) {
             Ok(mut verdicts) => {
-                verdicts.iter_mut().for_each(|verdict| drop(verdict.remove("because")));
+                for verdict in &mut verdicts {
+                    verdict.remove("because");
+                }
                 serde_json::to_string(&verdicts).unwrap_or(text)
             }
             Err(_) => text,
