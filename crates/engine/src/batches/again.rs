@@ -4,6 +4,9 @@
 //! A key also has what only reads the results of a program, `reads` and `metrics`, and parameters that change no argument. If a job
 //! has no record, but another job that computes the same has one, a record is made of that one, with the same files. The
 //! other record stays as it is.
+//!
+//! A needed job counts by the files that it has left: if it runs again and leaves the same ones, what needs it has the result that it
+//! had (early cutoff).
 
 use std::{
     cell::RefCell,
@@ -11,6 +14,7 @@ use std::{
     collections::{BTreeSet, HashMap, HashSet},
     io,
     path::{Component, Path, PathBuf},
+    rc::Rc,
     sync::{Arc, OnceLock},
     thread,
 };
@@ -22,7 +26,7 @@ use crate::{
     host::{self, threads},
     plan::{Digests, Job, JobId, ListId, Manifests, Plan},
     record::{Deferred, Identity, Key, MeasuredAgain, Needs, Product, ReadSet, Record, waits},
-    run::RunFolder,
+    run::{EarlierResults, RunFolder},
     store::{Entry, Store, StoreError},
 };
 
@@ -92,17 +96,57 @@ impl Measured {
     }
 }
 
-/// Keys of records that stand for the same job.
+/// Keys of records that stand for the same job, or for the same files.
 struct Origins<'a> {
     store: &'a Store,
     /// The records of the jobs that ran, by those whose metrics were taken from them.
     known: HashMap<Key, Key>,
-    records: RefCell<HashMap<Key, Option<Record>>>,
+    /// The results of needed jobs; `None` for those without a record.
+    results: RefCell<HashMap<Key, Option<Left>>>,
+}
+
+/// What other jobs can take from a job.
+struct Left {
+    outcome: Outcome,
+    /// Digest of the artifacts; `None` without any.
+    artifacts: Option<Key>,
+}
+
+impl Left {
+    fn of(record: Record) -> Self {
+        let is_artifact =
+            |path: &str| record.outcome.artifacts.values().any(|artifact| Path::new(path).starts_with(artifact));
+        let files: Vec<_> = record.files.iter().filter(|(path, _)| is_artifact(path)).collect();
+        let names = &record.outcome.artifacts;
+        let artifacts = if files.is_empty() { None } else { Key::of_json(&(names, files)).ok() };
+        Self { artifacts, outcome: record.outcome }
+    }
+}
+
+impl Origins<'_> {
+    /// The record of the job that ran.
+    fn origin(&self, key: Key) -> Key {
+        self.known.get(&key).copied().unwrap_or(key)
+    }
+
+    /// True if two jobs need the same jobs, and not only the same files.
+    fn need_the_same(&self, first: &Identity, second: &Identity) -> bool {
+        let origins =
+            |identity: &Identity| identity.needs.iter().map(|key| self.origin(key)).collect::<BTreeSet<Key>>();
+        origins(first) == origins(second)
+    }
+
+    fn left<T>(&self, key: Key, read: impl FnOnce(&Left) -> Option<T>) -> Option<T> {
+        let mut results = self.results.borrow_mut();
+        let left = results.entry(key).or_insert_with(|| self.store.get(key).ok().flatten().map(Left::of));
+        left.as_ref().and_then(read)
+    }
 }
 
 impl Needs for Origins<'_> {
+    /// The digest of the job's artifacts. A job without any may have effects that are not known here, and stands for itself.
     fn stand_in(&self, key: Key) -> Key {
-        self.known.get(&key).copied().unwrap_or(key)
+        self.left(key, |left| left.artifacts).unwrap_or_else(|| self.origin(key))
     }
 
     fn result(&self, deferred: &Deferred) -> String {
@@ -111,59 +155,83 @@ impl Needs for Origins<'_> {
             return format!("{} {name}", self.stand_in(*key));
         }
         // A metric or a curve may have become another one.
-        let mut records = self.records.borrow_mut();
-        let record = records.entry(*key).or_insert_with(|| self.store.get(*key).ok().flatten());
-        let outcome = record.as_ref().map(|record| &record.outcome);
-        let digest = match product {
-            Product::Metric => outcome.and_then(|outcome| outcome.metrics.get(name)).map(Key::of_json),
-            _ => outcome.and_then(|outcome| outcome.curves.get(name)).map(Key::of_json),
-        };
+        let digest = self.left(*key, |left| match product {
+            Product::Metric => left.outcome.metrics.get(name).map(Key::of_json),
+            _ => left.outcome.curves.get(name).map(Key::of_json),
+        });
         let digest = digest.and_then(Result::ok).unwrap_or(*key);
         format!("{} {name} {digest}", self.stand_in(*key))
     }
 }
 
-/// The records of a store by what their jobs computed.
-struct Known<'e> {
-    origins: Origins<'e>,
-    /// As programs that read the file with their parameters, and as programs that do not.
-    by_all: HashMap<Key, Vec<&'e Entry>>,
-    by_arguments: HashMap<Key, Vec<&'e Entry>>,
+/// Needed jobs that are not told apart: one key stands for all of them.
+struct Whatever(Key);
+
+impl Needs for Whatever {
+    fn stand_in(&self, _: Key) -> Key {
+        self.0
+    }
+
+    fn result(&self, deferred: &Deferred) -> String {
+        deferred.name.clone()
+    }
 }
 
-impl<'e> Known<'e> {
-    fn new(store: &'e Store, entries: &'e [Entry], is_wanted: impl Fn(&Entry) -> bool) -> io::Result<Self> {
+/// The records of a store by what their jobs computed.
+struct Known<'s> {
+    origins: Origins<'s>,
+    whatever: Whatever,
+    /// As programs that read the file with their parameters, and as programs that do not; whatever they need.
+    by_all: HashMap<Key, Vec<Rc<Entry>>>,
+    by_arguments: HashMap<Key, Vec<Rc<Entry>>>,
+}
+
+impl<'s> Known<'s> {
+    fn new(store: &'s Store, entries: &[Rc<Entry>], is_wanted: impl Fn(&Entry) -> bool) -> io::Result<Self> {
         let known = entries.iter().filter_map(|entry| Some((entry.key, entry.measured?.0))).collect();
-        let origins = Origins { store, known, records: RefCell::default() };
-        let mut found = Self { origins, by_all: HashMap::new(), by_arguments: HashMap::new() };
+        let origins = Origins { store, known, results: RefCell::default() };
+        let whatever = Whatever(Key::of_json(&())?);
+        let mut found = Self { origins, whatever, by_all: HashMap::new(), by_arguments: HashMap::new() };
         for entry in entries.iter().filter(|entry| is_wanted(entry)) {
-            found.by_all.entry(entry.identity.computation(true, &found.origins)?).or_default().push(entry);
+            found.by_all.entry(entry.identity.computation(true, &found.whatever)?).or_default().push(Rc::clone(entry));
             if entry.params_unread {
-                let computation = entry.identity.computation(false, &found.origins)?;
-                found.by_arguments.entry(computation).or_default().push(entry);
+                let computation = entry.identity.computation(false, &found.whatever)?;
+                found.by_arguments.entry(computation).or_default().push(Rc::clone(entry));
             }
         }
         Ok(found)
     }
 
     /// The records of what a job computes: those of jobs that ran first, and of these the latest first.
-    fn of(&self, identity: &Identity) -> io::Result<Vec<&'e Entry>> {
-        let all = self.by_all.get(&identity.computation(true, &self.origins)?);
-        let arguments = self.by_arguments.get(&identity.computation(false, &self.origins)?);
-        let mut found: Vec<&Entry> = all.into_iter().chain(arguments).flatten().copied().collect();
+    fn of(&self, identity: &Identity) -> io::Result<Vec<Rc<Entry>>> {
+        let mut found = Vec::new();
+        for (by, reads_params) in [(&self.by_all, true), (&self.by_arguments, false)] {
+            let Some(entries) = by.get(&identity.computation(reads_params, &self.whatever)?) else { continue };
+            // What needed jobs have left is read from their records, so only where the rest is equal.
+            let computation = identity.computation(reads_params, &self.origins)?;
+            for entry in entries {
+                if entry.identity.computation(reads_params, &self.origins)? == computation {
+                    found.push(Rc::clone(entry));
+                }
+            }
+        }
         found.sort_by_key(|entry| (entry.measured.is_some(), Reverse(entry.started), entry.key));
         Ok(found)
     }
 }
 
+fn shared(store: &Store) -> io::Result<Vec<Rc<Entry>>> {
+    Ok(store.index()?.into_iter().map(Rc::new).collect())
+}
+
 /// The keys of all records of what the jobs of these records computed.
 pub fn alike(store: &Store, keys: &BTreeSet<Key>) -> io::Result<BTreeSet<Key>> {
-    let entries = store.index()?;
+    let entries = shared(store)?;
     let known = Known::new(store, &entries, |entry| entry.identity.task == Command::NAME)?;
     let mut all = keys.clone();
     for entry in entries.iter().filter(|entry| keys.contains(&entry.key)) {
-        let origin = known.origins.stand_in(entry.key);
-        let same = entries.iter().filter(|other| known.origins.stand_in(other.key) == origin);
+        let origin = known.origins.origin(entry.key);
+        let same = entries.iter().filter(|other| known.origins.origin(other.key) == origin);
         all.extend(same.map(|other| other.key));
         // Those of other code, too: only the present code has a key.
         if entry.identity.task == Command::NAME {
@@ -182,7 +250,7 @@ pub fn twins(plan: &Plan, store: &Store, of: impl Iterator<Item = JobId>) -> io:
     if programs.windows(2).all(|pair| reading(&pair[0]) == reading(&pair[1])) {
         return Ok(HashSet::new());
     }
-    let origins = Origins { store, known: HashMap::new(), records: RefCell::default() };
+    let origins = Origins { store, known: HashMap::new(), results: RefCell::default() };
     let mut seen = HashSet::new();
     let mut twins = HashSet::new();
     for id in programs {
@@ -197,7 +265,7 @@ pub fn twins(plan: &Plan, store: &Store, of: impl Iterator<Item = JobId>) -> io:
 /// A record to be made from another one.
 struct Adoption<'a> {
     job: &'a Job,
-    from: &'a Entry,
+    from: Entry,
     observed: Option<(Tool, Arc<ReadSet>)>,
 }
 
@@ -216,15 +284,8 @@ pub(super) fn bring(plan: &Plan, store: &Store) -> Result<Measured, StoreError> 
     if !open.iter().any(|id| plan.job(*id).task.name == Command::NAME) {
         return Ok(measured);
     }
-    let entries = store.index()?;
-    let tasks: HashSet<&str> = open.iter().map(|id| plan.job(*id).task.name).collect();
-    let is_wanted = |entry: &Entry| {
-        tasks.contains(entry.identity.task.as_str())
-            && (entry.identity.task == Command::NAME || !entry.identity.needs.is_empty())
-    };
-    let mut known = Known::new(store, &entries, is_wanted)?;
-    let mut manifests = store.manifests();
-    let mut digests = Digests::open(store.digests());
+    let tasks = open.iter().map(|id| plan.job(*id).task.name).collect();
+    let mut recall = Recall::new(store, &tasks)?;
     let mut missing: HashSet<JobId> = open.iter().copied().collect();
     // A job is looked for when it is known what became of those that it needs.
     loop {
@@ -232,17 +293,7 @@ pub(super) fn bring(plan: &Plan, store: &Store) -> Result<Measured, StoreError> 
         open = later;
         let mut adoptions = Vec::new();
         for id in &ready {
-            let job = plan.job(*id);
-            let is_changed = |key: Key| known.origins.known.contains_key(&key);
-            if job.task.name != Command::NAME && !job.identity.needs.iter().any(is_changed) {
-                continue;
-            }
-            let mut candidates = known.of(&job.identity)?.into_iter().filter(|entry| store.contains(entry.key));
-            let found = candidates.find_map(|from| {
-                let observed = valid(job, from, &mut manifests, &mut digests)?;
-                Some(Adoption { job, from, observed })
-            });
-            adoptions.extend(found.map(|adoption| (*id, adoption)));
+            adoptions.extend(recall.find(plan.job(*id))?.map(|adoption| (*id, adoption)));
         }
         if adoptions.is_empty() {
             return Ok(measured);
@@ -252,13 +303,89 @@ pub(super) fn bring(plan: &Plan, store: &Store) -> Result<Measured, StoreError> 
             match made {
                 Ok(Some(notes)) => {
                     missing.remove(id);
-                    known.origins.known.insert(adoption.job.key, known.origins.stand_in(adoption.from.key));
+                    recall.is_made(adoption);
                     measured.jobs.push((label, notes));
                 }
                 Ok(None) => {}
                 Err(error) => measured.failed.push((label, error.to_string())),
             }
         }
+    }
+}
+
+/// Finds the records of earlier jobs that hold for jobs without a record.
+struct Recall<'s> {
+    store: &'s Store,
+    known: Known<'s>,
+    manifests: Manifests,
+    digests: Digests,
+}
+
+impl<'s> Recall<'s> {
+    /// Among the records of these tasks.
+    fn new(store: &'s Store, tasks: &HashSet<&str>) -> io::Result<Self> {
+        let is_wanted = |entry: &Entry| {
+            tasks.contains(entry.identity.task.as_str())
+                && (entry.identity.task == Command::NAME || !entry.identity.needs.is_empty())
+        };
+        let known = Known::new(store, &shared(store)?, is_wanted)?;
+        Ok(Self { store, known, manifests: store.manifests(), digests: Digests::open(store.digests()) })
+    }
+
+    /// The record from which that of a job follows.
+    fn find<'p>(&mut self, job: &'p Job) -> io::Result<Option<Adoption<'p>>> {
+        if job.task.name != Command::NAME && job.identity.needs.is_empty() {
+            return Ok(None);
+        }
+        let Self { store, known, manifests, digests } = self;
+        let label = job.label.to_string();
+        // Points with equal files are points all the same: each runs, unless it has run.
+        let is_own =
+            |entry: &Entry| entry.label == label || known.origins.need_the_same(&entry.identity, &job.identity);
+        let mut candidates = known.of(&job.identity)?.into_iter();
+        Ok(candidates.find_map(|from| {
+            if !store.contains(from.key) || !is_own(&from) {
+                return None;
+            }
+            let observed = valid(job, &from, manifests, digests)?;
+            Some(Adoption { job, from: Entry::clone(&from), observed })
+        }))
+    }
+
+    fn is_made(&mut self, adoption: &Adoption<'_>) {
+        let origin = self.known.origins.origin(adoption.from.key);
+        self.known.origins.known.insert(adoption.job.key, origin);
+    }
+}
+
+/// The results of earlier jobs that hold for a job, once the jobs that it needs have run again.
+struct Earlier<'s> {
+    store: &'s Store,
+    /// Read when it is first asked for.
+    recall: Option<Recall<'s>>,
+}
+
+/// The results of the earlier jobs of a store.
+pub fn earlier_results(store: &Store) -> Box<dyn EarlierResults + '_> {
+    Box::new(Earlier { store, recall: None })
+}
+
+impl EarlierResults for Earlier<'_> {
+    fn holds(&mut self, plan: &Plan, id: JobId) -> Result<bool, StoreError> {
+        let (job, store) = (plan.job(id), self.store);
+        if self.recall.is_none() {
+            let tasks = plan.jobs().map(|(_, job)| job.task.name).collect();
+            self.recall = Some(Recall::new(store, &tasks)?);
+        }
+        let Some(recall) = &mut self.recall else { return Ok(false) };
+        // What the needed jobs have left is new.
+        recall.known.origins.results.borrow_mut().retain(|_, left| left.is_some());
+        let Some(adoption) = recall.find(job)? else { return Ok(false) };
+        let is_made = adoption.make(store)?.is_some();
+        if is_made {
+            recall.is_made(&adoption);
+        }
+        Ok(is_made)
     }
 }
 

@@ -16,7 +16,7 @@ use sweep_job::Backend;
 
 pub(crate) use self::again::log_of;
 pub use self::{
-    again::{Again, Measured, Measurer, alike, install_measurer, twins},
+    again::{Again, Measured, Measurer, alike, earlier_results, install_measurer, twins},
     decided::sampler_files,
 };
 use self::{

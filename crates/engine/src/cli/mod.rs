@@ -263,6 +263,7 @@ pub fn main(lab: Option<&'static dyn Lab>) -> ExitCode {
         host::lab::install(lab);
     }
     batches::install_measurer(worker::measure_again);
+    crate::run::install_earlier_results(batches::earlier_results);
     let cli = usage::parse().unwrap_or_else(|error| {
         // A closed standard output changes no exit code.
         if error.use_stderr() && answer::is_wanted() {

@@ -28,9 +28,10 @@ pub(super) use self::{
 };
 
 use super::{
-    Control, Disposition, History, Observer, Options, RunEvent, Summary,
+    Control, Disposition, EarlierResults, History, Observer, Options, RunEvent, Summary,
     attempt::{Attempt, Ending, GRACE, Unfinished},
     conditions::Surroundings,
+    earlier_results,
     failures::with_remedy,
     local::{IdleWorkers, Input},
     scheduler::{Action, Event, Reason, Scheduler},
@@ -101,6 +102,8 @@ pub(super) struct Run<'a, 'o> {
     attempts: BTreeMap<usize, u32>,
     /// State of the GPUs that jobs share.
     gpus: Gpus,
+    /// Results of earlier jobs, which may hold for jobs whose needed jobs have run again.
+    earlier: Option<Box<dyn EarlierResults + 'a>>,
     /// Conditions that all jobs have in common, once one has started.
     surroundings: OnceLock<Arc<Surroundings>>,
     signals: usize,
@@ -164,6 +167,7 @@ impl<'a, 'o> Run<'a, 'o> {
             retrying: BTreeMap::new(),
             attempts: BTreeMap::new(),
             gpus: Gpus::new(plan, &history.gpus),
+            earlier: earlier_results(store),
             surroundings: OnceLock::new(),
             signals: 0,
             deadline: None,

@@ -36,7 +36,7 @@ mod states;
 pub mod watch;
 mod writes;
 
-use std::{collections::BTreeSet, io, path::PathBuf, time::Duration};
+use std::{collections::BTreeSet, io, path::PathBuf, sync::OnceLock, time::Duration};
 
 use serde::{Deserialize, Serialize};
 use sweep_job::{Backend, Device, tasks::launched};
@@ -72,7 +72,7 @@ use crate::{
     plan::{Job, JobId, Plan},
     recipe::{GpuCount, GpuMemory, Resources},
     record::Key,
-    store::Store,
+    store::{Store, StoreError},
 };
 
 /// Settings of a run.
@@ -98,6 +98,29 @@ pub struct Options {
 
 /// The sender of SIGTERM or SIGHUP will not wait for long.
 pub const DEADLINE: Duration = Duration::from_secs(10);
+
+/// Results of earlier jobs.
+pub trait EarlierResults {
+    /// Gives a job without a record that of an earlier one, if what it takes from other jobs has equal bytes. `true` if it has one.
+    ///
+    /// # Errors
+    /// The store cannot be read or written.
+    fn holds(&mut self, plan: &Plan, id: JobId) -> Result<bool, StoreError>;
+}
+
+/// Opens the earlier results of a store.
+type OpenResults = for<'s> fn(&'s Store) -> Box<dyn EarlierResults + 's>;
+
+static EARLIER_RESULTS: OnceLock<OpenResults> = OnceLock::new();
+
+/// Sets the function that finds earlier results.
+pub fn install_earlier_results(open: OpenResults) {
+    let _ = EARLIER_RESULTS.set(open);
+}
+
+fn earlier_results(store: &Store) -> Option<Box<dyn EarlierResults + '_>> {
+    EARLIER_RESULTS.get().map(|open| open(store))
+}
 
 /// Decision of a run about a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

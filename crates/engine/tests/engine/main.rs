@@ -19,6 +19,7 @@ mod composition;
 mod concurrency;
 mod conditions;
 mod cookbook;
+mod cutoff;
 mod decisions;
 mod demo;
 mod design;

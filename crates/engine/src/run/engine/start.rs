@@ -16,7 +16,7 @@ use crate::{
     plan::JobId,
     record::{Milestones, Unresolved, resolve},
     run::{
-        RunEvent,
+        Disposition, RunEvent,
         attempt::Attempt,
         conditions::Surroundings,
         local::Start,
@@ -39,6 +39,9 @@ impl Run<'_, '_> {
         }
         if self.options.arriving.has(key) {
             return self.wait(job, true);
+        }
+        if let Some(event) = self.recall(job) {
+            return vec![event];
         }
         let lease = match self.enter(job) {
             Entry::Admitted(alone) => Lease { alone, ..lease },
@@ -71,6 +74,27 @@ impl Run<'_, '_> {
                 self.store_failed(job, &error, 0.0, failure)
             }
         }
+    }
+
+    /// The result of an earlier job, if it holds for a job because those that it needs have run again and have left the same.
+    fn recall(&mut self, job: usize) -> Option<Event> {
+        let id = JobId::new(job);
+        let ran = |need: &JobId| self.wanted[need.index()] == Disposition::Yes;
+        let is_open = !self.attempts.contains_key(&job) && !self.waiting.contains(&job);
+        if !is_open || !self.plan.lists_of(id).iter().any(|list| self.plan.list(*list).iter().any(ran)) {
+            return None;
+        }
+        // What cannot be read holds for nothing, and the job runs.
+        if !self.earlier.as_mut()?.holds(self.plan, id).unwrap_or(false) {
+            return None;
+        }
+        let outcome = self.store.get(self.plan.job(id).key).ok().flatten()?.outcome;
+        let text = "not run: the jobs that it needs have left the same files and values as before, so its earlier result holds";
+        self.tell(&RunEvent::Note { job, text: text.to_owned() });
+        self.summary.done += 1;
+        self.ended.push((id, true));
+        self.tell(&RunEvent::Done { job, seconds: Some(0.0), outcome });
+        Some(Event::Done(job))
     }
 
     /// True if the record of a job is not that of its present code.
