@@ -78,7 +78,7 @@ class Reporter:
             self.step = step
             self.spoke = True
         if "total" in values:
-            self.total = whole(values["total"])
+            self.total = whole(values["total"], "`total`, the number of all steps,")
         if self.path is not None:
             if "rank" in values or rank() == 0:
                 self.write(values, step)
@@ -261,8 +261,8 @@ def _shown(value: Any) -> str:
         return str(value)
 
 
-def whole(step: Any) -> int:
-    """A step as an integer. Raises `TypeError` or `ValueError` for what is none."""
+def whole(step: Any, what: str = "a step") -> int:
+    """A step as an integer; `what` names it in messages. Raises `TypeError` or `ValueError` for what is none."""
     if type(step) is not int:
         item = getattr(step, "item", None)
         plain = step if item is None else item()
@@ -271,9 +271,9 @@ def whole(step: Any) -> int:
         try:
             step = operator.index(plain)
         except TypeError:
-            raise TypeError(f"a step is an integer of at least 0, not {step!r}") from None
+            raise TypeError(f"{what} is an integer of at least 0, not {step!r}") from None
     if step < 0:
-        raise ValueError(f"a step is an integer of at least 0, not {step}")
+        raise ValueError(f"{what} is an integer of at least 0, not {step}")
     return int(step)
 
 

@@ -258,7 +258,9 @@ impl<'a> View<'a> {
         } else {
             self.steps()
         };
-        text.extend(grid.lines().map(|line| format!("{}\n", line.trim_end())));
+        if grid.row_count() > 0 {
+            text.extend(grid.lines().map(|line| format!("{}\n", line.trim_end())));
+        }
         text.extend(self.empty_figures());
         text.extend(self.unmeasured.iter().map(String::as_str));
         text
