@@ -160,15 +160,6 @@ impl Absence {
         )
     }
 
-    /// The kind of the absence, and the metric that it is about, if it is about one.
-    fn kind(&self) -> (&'static str, &str) {
-        let metric = match self {
-            Self::NotMeasured { metric, .. } | Self::Diverged { metric, .. } => metric,
-            _ => "",
-        };
-        (self.word(), metric)
-    }
-
     /// A short form for table cells.
     pub(crate) fn word(&self) -> &'static str {
         match self {
@@ -219,6 +210,23 @@ struct Footnote {
 const LETTERS: [char; 12] = ['ᵃ', 'ᵇ', 'ᶜ', 'ᵈ', 'ᵉ', 'ᶠ', 'ᵍ', 'ʰ', 'ⁱ', 'ʲ', 'ᵏ', 'ˡ'];
 
 impl Footnote {
+    /// The metrics that are missing, in words, and their number.
+    fn metrics(&self) -> (String, usize) {
+        let metric = |absence: &'_ Absence| match absence {
+            Absence::NotMeasured { metric, .. } | Absence::Diverged { metric, .. } => {
+                Some(format!("`{}`", clean(metric)))
+            }
+            _ => None,
+        };
+        let metrics: BTreeSet<String> = self.others.iter().chain([&self.first]).filter_map(metric).collect();
+        let (number, more) = (metrics.len(), metrics.len().saturating_sub(MAX_NAMES));
+        let mut listed: Vec<String> = metrics.into_iter().take(MAX_NAMES).collect();
+        if more > 0 {
+            listed.push(format!("{more} more"));
+        }
+        (listed.join(", "), number)
+    }
+
     /// The first job's reason and `more`; if jobs stopped at several places, the number at each.
     fn stopped(&self, reason: &str, more: &str) -> String {
         let mut alike: Vec<(&str, usize)> = Vec::new();
@@ -242,7 +250,7 @@ impl Footnote {
 impl Footnotes {
     /// The letter of the footnote with the reason for a missing number.
     pub(crate) fn letter(&mut self, absence: &Absence, job: Option<JobId>) -> char {
-        let known = self.0.iter().position(|note| note.first.kind() == absence.kind());
+        let known = self.0.iter().position(|note| note.first.word() == absence.word());
         let index = known.unwrap_or_else(|| {
             self.0.push(Footnote { first: absence.clone(), others: BTreeSet::new(), jobs: BTreeMap::new() });
             self.0.len() - 1
@@ -272,15 +280,18 @@ impl Footnotes {
                 Absence::Stopped(reason) => format!("{jobs} not run: {}", note.stopped(reason, &more)),
                 Absence::Running => format!("{jobs} still running"),
                 Absence::NotRun => format!("{jobs} not run"),
-                Absence::NotMeasured { metric, instead } => {
-                    format!("`{}` was not measured by {jobs}, which measured {instead}{more}", clean(metric))
+                Absence::NotMeasured { instead, .. } => {
+                    let (metrics, number) = note.metrics();
+                    let were = if number == 1 { "was" } else { "were" };
+                    format!("{metrics} {were} not measured by {jobs}, which measured {instead}")
                 }
                 Absence::Diverged { metric, .. } => {
-                    let metric = clean(metric);
+                    let ((metrics, number), metric) = (note.metrics(), clean(metric));
+                    let is = if number == 1 { "is" } else { "are" };
                     format!(
-                        "{jobs} diverged: `{metric}` is NaN or infinite{}; `metrics: {{ {metric}: min-finite }}` in the step takes the \
+                        "{jobs} diverged: {metrics} {is} NaN or infinite{}; `metrics: {{ {metric}: min-finite }}` in the step takes the \
                          finite values",
-                        since(note.jobs.values())
+                        since(note.others.iter().chain([&note.first]))
                     )
                 }
                 Absence::OtherUnit(units) => {

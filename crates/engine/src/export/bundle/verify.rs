@@ -321,7 +321,8 @@ fn results_in(path: &Path, text: String) -> String {
     let lines = |is_row: fn(&str) -> bool| text.lines().filter(|line| is_row(line)).collect::<Vec<_>>().join("\n");
     match path.extension().and_then(|end| end.to_str()) {
         Some("md") => lines(|line| line.starts_with('|')),
-        Some("tex") => lines(|line| line.contains(" & ")),
+        // Signs are in mathematical mode, which would split numbers.
+        Some("tex") => lines(|line| line.contains(" & ")).replace('$', ""),
         Some("json") => match serde_json::from_str::<Vec<serde_json::Map<String, serde_json::Value>>>(&text) {
             Ok(mut verdicts) => {
                 for verdict in &mut verdicts {

@@ -29,7 +29,9 @@ class Symbol:
         self.path = path
         self.__name__ = path.rpartition(".")[2]
 
-    def __call__(self, *_):
+    def __call__(self, *args):
+        if self.path == "ast.literal_eval":
+            return ast.literal_eval(*args)
         raise TypeError("it is not imported")
 
     def __repr__(self):
