@@ -174,7 +174,6 @@ impl Ranked {
             })
             .collect();
         let few = match test {
-            _ if !test.has_spread(precision) => true,
             Test::Blocks(blocks) => blocks.reach(LEVEL) > TOO_WIDE,
             Test::Groups(groups) => {
                 let least = groups.counts.iter().copied().min().unwrap_or(0);
@@ -260,11 +259,9 @@ impl Remark {
                 };
                 format!("rows compared in {blocks} blocks ({equal}) at 5 % for a whole column (Tukey)")
             }
-            Self::Equal => {
-                "? also where all differences between rows are equal, so that their spread is unknown; declare the \
-                            metric's `resolution`, or `deterministic: true`, under `metrics`"
-                    .to_owned()
-            }
+            Self::Equal => "all differences between rows are equal at every seed: their spread is unknown, and ≈ says no more than \
+                            that; declare the metric's `resolution`, or `deterministic: true`, under `metrics`"
+                .to_owned(),
             Self::Unblocked => {
                 "rows without common seeds compared at 5 % for a whole column (Tukey and Kramer)".to_owned()
             }
