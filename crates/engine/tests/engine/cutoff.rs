@@ -113,11 +113,11 @@ steps:
 fn a_needed_job_without_files_counts_by_its_key() {
     let sandbox = Sandbox::new();
     let starts = sandbox.path("starts").display().to_string();
-    let recipe = r#"
+    let recipe = r"
 steps:
   prep: { uses: command, with: { run: 'echo rows=1.5' } }
   train: { uses: command, needs: prep, with: { run: 'echo train >> STARTS-FILE; echo loss=1.5' } }
-"#
+"
     .replace("STARTS-FILE", &starts);
     sandbox.write("recipe.yaml", &recipe);
     run(&sandbox);
