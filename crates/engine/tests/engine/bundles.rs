@@ -406,3 +406,18 @@ fn what_is_larger_than_the_limit_is_named() {
     let whole = sandbox.sweep(&["bundle", "create", "recipes/study.yaml"]);
     assert!(!whole.stderr.contains("not in the bundle"), "{}", whole.stderr);
 }
+
+/// A script that the recipe does not declare is not in the bundle, and is no mistake of its recipe.
+#[test]
+fn a_bundle_without_its_script_is_verified() {
+    let with = "argv: [python3, train.py], project: ., tracks: declared";
+    let sandbox = Sandbox::with(&format!("steps: {{ train: {{ uses: command, with: {{ {with} }} }} }}"));
+    sandbox.write("train.py", "print('loss=0.5')\n");
+    assert_eq!(sandbox.sweep(&["run", "recipe.yaml"]).code, Some(0));
+    let created = sandbox.sweep(&["bundle", "create", "recipe.yaml", "--output", "study.sweep.tar"]);
+    assert_eq!(created.code, Some(0), "{}", created.stderr);
+    fs_err::remove_file(sandbox.path("train.py")).unwrap();
+    let verified = sandbox.sweep(&["bundle", "verify", "study.sweep.tar"]);
+    assert_eq!(verified.code, Some(0), "{}{}", verified.stdout, verified.stderr);
+    assert_eq!(sandbox.sweep(&["plan", "recipe.yaml"]).code, Some(3), "here it is one");
+}
