@@ -138,12 +138,7 @@ impl Absence {
         let names: Vec<&str> = measured.metrics.keys().map(String::as_str).collect();
         let own: Vec<&str> = names.iter().copied().filter(|name| !is_about_machine(name)).collect();
         let names = if own.is_empty() { names } else { own };
-        let more = names.len().saturating_sub(MAX_NAMES);
-        let mut listed: Vec<String> = names.iter().take(MAX_NAMES).map(|name| format!("`{}`", clean(name))).collect();
-        if more > 0 {
-            listed.push(format!("{more} more"));
-        }
-        let instead = if listed.is_empty() { "nothing".to_owned() } else { listed.join(", ") };
+        let instead = if names.is_empty() { "nothing".to_owned() } else { listed(names.into_iter()) };
         Self::NotMeasured { metric: metric.to_owned(), instead }
     }
 
@@ -158,6 +153,14 @@ impl Absence {
                 | Self::Diverged { .. }
                 | Self::OtherUnit(_)
         )
+    }
+
+    /// The metric that a job has not, if its result lacks one.
+    fn metric(&self) -> Option<&str> {
+        match self {
+            Self::NotMeasured { metric, .. } | Self::Diverged { metric, .. } => Some(metric),
+            _ => None,
+        }
     }
 
     /// A short form for table cells.
@@ -178,6 +181,13 @@ impl Absence {
             Self::Unlike(_) => "unlike conditions",
         }
     }
+}
+
+/// Names of metrics in one text, at most [`MAX_NAMES`] of them.
+fn listed<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> String {
+    let more = names.len().saturating_sub(MAX_NAMES);
+    let shown = names.take(MAX_NAMES).map(|name| format!("`{}`", clean(name)));
+    shown.chain((more > 0).then(|| format!("{more} more"))).collect::<Vec<_>>().join(", ")
 }
 
 /// The first step from which on metrics are not finite, in words; nothing if no step is known.
@@ -212,19 +222,10 @@ const LETTERS: [char; 12] = ['ᵃ', 'ᵇ', 'ᶜ', 'ᵈ', 'ᵉ', 'ᶠ', 'ᵍ', '�
 impl Footnote {
     /// The metrics that are missing, in words, and their number.
     fn metrics(&self) -> (String, usize) {
-        let metric = |absence: &'_ Absence| match absence {
-            Absence::NotMeasured { metric, .. } | Absence::Diverged { metric, .. } => {
-                Some(format!("`{}`", clean(metric)))
-            }
-            _ => None,
-        };
-        let metrics: BTreeSet<String> = self.others.iter().chain([&self.first]).filter_map(metric).collect();
-        let (number, more) = (metrics.len(), metrics.len().saturating_sub(MAX_NAMES));
-        let mut listed: Vec<String> = metrics.into_iter().take(MAX_NAMES).collect();
-        if more > 0 {
-            listed.push(format!("{more} more"));
-        }
-        (listed.join(", "), number)
+        let all = self.others.iter().chain([&self.first]);
+        let metrics: BTreeSet<&str> = all.filter_map(Absence::metric).collect();
+        let number = metrics.len();
+        (listed(metrics.into_iter()), number)
     }
 
     /// The first job's reason and `more`; if jobs stopped at several places, the number at each.

@@ -102,17 +102,17 @@ struct Origins<'a> {
     /// The records of the jobs that ran, by those whose metrics were taken from them.
     known: HashMap<Key, Key>,
     /// The results of needed jobs; `None` for those without a record.
-    results: RefCell<HashMap<Key, Option<Left>>>,
+    results: RefCell<HashMap<Key, Option<Products>>>,
 }
 
 /// What other jobs can take from a job.
-struct Left {
+struct Products {
     outcome: Outcome,
     /// Digest of the artifacts; `None` without any.
     artifacts: Option<Key>,
 }
 
-impl Left {
+impl Products {
     fn of(record: Record) -> Self {
         let is_artifact =
             |path: &str| record.outcome.artifacts.values().any(|artifact| Path::new(path).starts_with(artifact));
@@ -136,17 +136,17 @@ impl Origins<'_> {
         origins(first) == origins(second)
     }
 
-    fn left<T>(&self, key: Key, read: impl FnOnce(&Left) -> Option<T>) -> Option<T> {
+    fn products<T>(&self, key: Key, read: impl FnOnce(&Products) -> Option<T>) -> Option<T> {
         let mut results = self.results.borrow_mut();
-        let left = results.entry(key).or_insert_with(|| self.store.get(key).ok().flatten().map(Left::of));
-        left.as_ref().and_then(read)
+        let products = results.entry(key).or_insert_with(|| self.store.get(key).ok().flatten().map(Products::of));
+        products.as_ref().and_then(read)
     }
 }
 
 impl Needs for Origins<'_> {
     /// The digest of the job's artifacts. A job without any may have effects that are not known here, and stands for itself.
     fn stand_in(&self, key: Key) -> Key {
-        self.left(key, |left| left.artifacts).unwrap_or_else(|| self.origin(key))
+        self.products(key, |products| products.artifacts).unwrap_or_else(|| self.origin(key))
     }
 
     fn result(&self, deferred: &Deferred) -> String {
@@ -155,9 +155,9 @@ impl Needs for Origins<'_> {
             return format!("{} {name}", self.stand_in(*key));
         }
         // A metric or a curve may have become another one.
-        let digest = self.left(*key, |left| match product {
-            Product::Metric => left.outcome.metrics.get(name).map(Key::of_json),
-            _ => left.outcome.curves.get(name).map(Key::of_json),
+        let digest = self.products(*key, |products| match product {
+            Product::Metric => products.outcome.metrics.get(name).map(Key::of_json),
+            _ => products.outcome.curves.get(name).map(Key::of_json),
         });
         let digest = digest.and_then(Result::ok).unwrap_or(*key);
         format!("{} {name} {digest}", self.stand_in(*key))
@@ -165,9 +165,9 @@ impl Needs for Origins<'_> {
 }
 
 /// Needed jobs that are not told apart: one key stands for all of them.
-struct Whatever(Key);
+struct IgnoredNeeds(Key);
 
-impl Needs for Whatever {
+impl Needs for IgnoredNeeds {
     fn stand_in(&self, _: Key) -> Key {
         self.0
     }
@@ -180,8 +180,8 @@ impl Needs for Whatever {
 /// The records of a store by what their jobs computed.
 struct Known<'s> {
     origins: Origins<'s>,
-    whatever: Whatever,
-    /// As programs that read the file with their parameters, and as programs that do not; whatever they need.
+    ignored_needs: IgnoredNeeds,
+    /// As programs that read the file with their parameters, and as programs that do not, without their needs.
     by_all: HashMap<Key, Vec<Rc<Entry>>>,
     by_arguments: HashMap<Key, Vec<Rc<Entry>>>,
 }
@@ -190,12 +190,16 @@ impl<'s> Known<'s> {
     fn new(store: &'s Store, entries: &[Rc<Entry>], is_wanted: impl Fn(&Entry) -> bool) -> io::Result<Self> {
         let known = entries.iter().filter_map(|entry| Some((entry.key, entry.measured?.0))).collect();
         let origins = Origins { store, known, results: RefCell::default() };
-        let whatever = Whatever(Key::of_json(&())?);
-        let mut found = Self { origins, whatever, by_all: HashMap::new(), by_arguments: HashMap::new() };
+        let ignored_needs = IgnoredNeeds(Key::of_json(&())?);
+        let mut found = Self { origins, ignored_needs, by_all: HashMap::new(), by_arguments: HashMap::new() };
         for entry in entries.iter().filter(|entry| is_wanted(entry)) {
-            found.by_all.entry(entry.identity.computation(true, &found.whatever)?).or_default().push(Rc::clone(entry));
+            found
+                .by_all
+                .entry(entry.identity.computation(true, &found.ignored_needs)?)
+                .or_default()
+                .push(Rc::clone(entry));
             if entry.params_unread {
-                let computation = entry.identity.computation(false, &found.whatever)?;
+                let computation = entry.identity.computation(false, &found.ignored_needs)?;
                 found.by_arguments.entry(computation).or_default().push(Rc::clone(entry));
             }
         }
@@ -206,7 +210,7 @@ impl<'s> Known<'s> {
     fn of(&self, identity: &Identity) -> io::Result<Vec<Rc<Entry>>> {
         let mut found = Vec::new();
         for (by, reads_params) in [(&self.by_all, true), (&self.by_arguments, false)] {
-            let Some(entries) = by.get(&identity.computation(reads_params, &self.whatever)?) else { continue };
+            let Some(entries) = by.get(&identity.computation(reads_params, &self.ignored_needs)?) else { continue };
             // What needed jobs have left is read from their records, so only where the rest is equal.
             let computation = identity.computation(reads_params, &self.origins)?;
             for entry in entries {
@@ -220,13 +224,14 @@ impl<'s> Known<'s> {
     }
 }
 
-fn shared(store: &Store) -> io::Result<Vec<Rc<Entry>>> {
+/// The lines of the index.
+fn index(store: &Store) -> io::Result<Vec<Rc<Entry>>> {
     Ok(store.index()?.into_iter().map(Rc::new).collect())
 }
 
 /// The keys of all records of what the jobs of these records computed.
 pub fn alike(store: &Store, keys: &BTreeSet<Key>) -> io::Result<BTreeSet<Key>> {
-    let entries = shared(store)?;
+    let entries = index(store)?;
     let known = Known::new(store, &entries, |entry| entry.identity.task == Command::NAME)?;
     let mut all = keys.clone();
     for entry in entries.iter().filter(|entry| keys.contains(&entry.key)) {
@@ -328,7 +333,7 @@ impl<'s> Recall<'s> {
             tasks.contains(entry.identity.task.as_str())
                 && (entry.identity.task == Command::NAME || !entry.identity.needs.is_empty())
         };
-        let known = Known::new(store, &shared(store)?, is_wanted)?;
+        let known = Known::new(store, &index(store)?, is_wanted)?;
         Ok(Self { store, known, manifests: store.manifests(), digests: Digests::open(store.digests()) })
     }
 
@@ -379,7 +384,7 @@ impl EarlierResults for Earlier<'_> {
         }
         let Some(recall) = &mut self.recall else { return Ok(false) };
         // What the needed jobs have left is new.
-        recall.known.origins.results.borrow_mut().retain(|_, left| left.is_some());
+        recall.known.origins.results.borrow_mut().retain(|_, products| products.is_some());
         let Some(adoption) = recall.find(job)? else { return Ok(false) };
         let is_made = adoption.make(store)?.is_some();
         if is_made {

@@ -128,11 +128,6 @@ impl Digests {
         Self { locked: Some(Locked { digests, here, there, hidden: BTreeMap::new() }), ..Self::default() }
     }
 
-    /// True if the files are on another machine.
-    pub(super) fn is_locked(&self) -> bool {
-        self.locked.is_some()
-    }
-
     /// The same, with the digests of files by the [`hidden`] form of their paths there.
     #[must_use]
     pub(crate) fn with_hidden(mut self, digests: BTreeMap<String, String>) -> Self {
@@ -140,6 +135,11 @@ impl Digests {
             locked.hidden = digests;
         }
         self
+    }
+
+    /// True if the files are on another machine.
+    pub(super) fn is_locked(&self) -> bool {
+        self.locked.is_some()
     }
 
     /// The same, with the files that earlier runs of jobs read.
