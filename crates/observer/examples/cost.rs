@@ -26,6 +26,7 @@ fn main() -> io::Result<()> {
             inputs: Vec::new(),
             skipped: Vec::new(),
             own: Vec::new(),
+            started: None,
             digest: |path: &Path| std::fs::read(path).map(|content| content.len().to_string()),
         };
         let begun = Instant::now();

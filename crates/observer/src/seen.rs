@@ -31,6 +31,9 @@ pub struct Options {
     pub skipped: Vec<PathBuf>,
     /// Folders in which writes do not count either.
     pub own: Vec<PathBuf>,
+    /// A path that an interpreter opens once it has started: folders that its process listed since it was executed are no
+    /// reads of the program.
+    pub started: Option<PathBuf>,
     /// The digest of a file's content.
     pub digest: fn(&Path) -> io::Result<String>,
 }
@@ -136,6 +139,8 @@ pub(crate) struct Collector {
     before: BTreeMap<PathBuf, Before>,
     /// Folders of the project, with whether they are environments.
     environments: HashMap<PathBuf, bool>,
+    /// Processes that have not told that they have started, with the folders that each has opened since it was executed.
+    starting: HashMap<u32, Vec<PathBuf>>,
 }
 
 impl Stamp {
@@ -170,7 +175,13 @@ impl Before {
 
 impl Collector {
     pub(crate) fn new(options: Options) -> Self {
-        Self { options, seen: Seen::default(), before: BTreeMap::new(), environments: HashMap::new() }
+        Self {
+            options,
+            seen: Seen::default(),
+            before: BTreeMap::new(),
+            environments: HashMap::new(),
+            starting: HashMap::new(),
+        }
     }
 
     /// The part that a path without links has.
@@ -254,10 +265,35 @@ impl Collector {
         }
     }
 
-    /// A folder is opened.
-    pub(crate) fn opened(&mut self, folder: &Path) {
-        if !self.is_own(folder) {
-            self.seen.listed.entry(folder.to_owned()).or_default().opens += 1;
+    /// A process is about to execute another program.
+    pub(crate) fn executed(&mut self, process: u32) {
+        self.starting.insert(process, Vec::new());
+    }
+
+    /// A process opens a path: the one that tells that its interpreter has started, or any other one.
+    pub(crate) fn told(&mut self, process: u32, path: &Path) {
+        if self.options.started.as_deref() != Some(path) {
+            return;
+        }
+        for folder in self.starting.remove(&process).unwrap_or_default() {
+            if let Some(listed) = self.seen.listed.get_mut(&folder) {
+                listed.opens = listed.opens.saturating_sub(1);
+                if listed.opens == 0 {
+                    self.seen.listed.remove(&folder);
+                }
+            }
+        }
+    }
+
+    /// A process opens a folder.
+    pub(crate) fn opened(&mut self, process: u32, folder: &Path) {
+        if self.is_own(folder) {
+            return;
+        }
+        self.seen.listed.entry(folder.to_owned()).or_default().opens += 1;
+        // A process that lists this often is no interpreter at its start.
+        if let Some(folders) = self.starting.get_mut(&process).filter(|folders| folders.len() < MOST_PATHS) {
+            folders.push(folder.to_owned());
         }
     }
 

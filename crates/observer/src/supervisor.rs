@@ -174,7 +174,8 @@ impl Supervisor {
             Call::Open { folder, path: at, flags } => {
                 let access = flags.map_or_else(Access::creating, |flags| Access::of(arguments[flags] & 0xFFFF_FFFF));
                 if let Some(path) = path(folder, at)? {
-                    self.open(&path, access);
+                    self.collector.told(report.pid, &path);
+                    self.open(report.pid, &path, access);
                 }
             }
             Call::OpenHow => {
@@ -185,12 +186,13 @@ impl Supervisor {
                     self.collector.seen.blind.insert(Blind::View);
                 }
                 if let Some(path) = path(Some(0), 1)? {
-                    self.open(&path, Access::of(number(0)));
+                    self.open(report.pid, &path, Access::of(number(0)));
                 }
             }
             Call::Exec { folder, path: at, flags } => {
                 let follows = !has(flags.map(|flags| arguments[flags]), libc::AT_SYMLINK_NOFOLLOW);
                 if let Some(path) = path(folder, at)? {
+                    self.collector.executed(report.pid);
                     self.exec(&path, follows);
                     self.tellers.remove(&report.pid);
                     if path.file_name() == Some(OsStr::new("git")) && tells(report.pid, arguments[at + 1]) {
@@ -264,7 +266,7 @@ impl Supervisor {
         Some((place, interest))
     }
 
-    fn open(&mut self, path: &Path, access: Access) {
+    fn open(&mut self, process: u32, path: &Path, access: Access) {
         let key = (path.to_owned(), access.follows);
         if !access.writes && self.passed.contains(&key) {
             return;
@@ -290,7 +292,7 @@ impl Supervisor {
             State::Folder if is_read => {
                 self.collector.fact(&real, Fact::Folder);
                 if access.folder {
-                    self.collector.opened(&real);
+                    self.collector.opened(process, &real);
                 }
             }
             // A file that is only to be written, or is made where there must be none, does not matter.

@@ -18,6 +18,7 @@ fn seen(folder: &Path, script: &str) -> Seen {
         inputs: vec![folder.join("inputs")],
         skipped: vec![folder.join("project/results")],
         own: vec![folder.join("project/results/own")],
+        started: Some(folder.join("inputs/started")),
         digest: |path| fs::read_to_string(path),
     };
     let (hook, supervisor) = observe(options).unwrap();
@@ -66,6 +67,30 @@ fn files_links_names_and_listings() {
     let listed = &seen.listed[&folder.join("project/sub")];
     assert_eq!((listed.opens, listed.names.as_ref().unwrap().len()), (1, 1));
     assert!(seen.written.is_empty() && seen.blind.is_empty(), "{seen:?}");
+}
+
+/// Python's import system lists a folder of its path again and again while others change it, also before the module that
+/// tells it from the program is imported.
+#[test]
+fn folders_that_an_interpreter_lists_at_its_start_are_no_reads() {
+    if !is_supported() {
+        eprintln!("skipped: the kernel reports no system calls here");
+        return;
+    }
+    let (_kept, folder) = world();
+    fs::write(folder.join("inputs/started"), "").unwrap();
+    let started = format!("true < {}", folder.join("inputs/started").display());
+    let opens = |script: &str| {
+        let seen = seen(&folder, script);
+        seen.listed.get(&folder.join("project/sub")).map_or(0, |listed| listed.opens)
+    };
+    let list = "echo sub/* > /dev/null";
+    assert_eq!(opens(&format!("{list}; {list}; {started}")), 0);
+    assert_eq!(opens(&format!("{list}; {started}; {list}; {list}")), 2);
+    assert_eq!(opens(&format!("{list}; {started}; ({list}; {started}); {list}; {started}")), 2, "a fork has started");
+    let other = format!("{list}; exec sh -c '{list}; {started}'");
+    assert_eq!(opens(&other), 1, "the program before it has listed, too");
+    assert_eq!(opens(&format!("sh -c '{list}'; {started}")), 1, "so has another process");
 }
 
 #[test]

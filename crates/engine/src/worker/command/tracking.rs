@@ -122,6 +122,7 @@ impl<'a> Tracking<'a> {
                 inputs: inputs.iter().cloned().chain(store).collect(),
                 skipped: skipped.clone(),
                 own,
+                started: Some(audit.started()),
                 digest: content_digest,
             })
         };

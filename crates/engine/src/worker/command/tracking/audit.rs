@@ -72,6 +72,11 @@ impl Audit {
         self.folder.join(READS)
     }
 
+    /// The path that the module opens once the interpreter has started.
+    pub(super) fn started(&self) -> PathBuf {
+        self.folder.join(format!("{READS}.started"))
+    }
+
     /// Adds the variables that make Python import the module. `is_aid` if the kernel reports the files, and Python adds only
     /// what the kernel does not know.
     pub(super) fn prepare(
