@@ -111,7 +111,7 @@ impl Builder<'_> {
             if self.steps[index].is_empty() {
                 // Those of a bundle are on the machine that made it.
                 if !self.jobs.digests.is_locked() {
-                    lint::scripts(self.recipe, step, &point, self.problems);
+                    lint::scripts(self.recipe, step, &point, &values, self.problems);
                 }
                 lint::unread(self.recipe, step, &point, self.problems);
             }

@@ -6,7 +6,7 @@
 //! written to the disk changes the times. Such a file is read again until it has been unchanged for long enough.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     fs::Metadata,
     io,
     os::unix::fs::MetadataExt as _,
@@ -76,6 +76,8 @@ struct Locked {
     there: PathBuf,
     /// Digests of files by the digests of their paths there, which are not known here.
     hidden: BTreeMap<String, String>,
+    /// Files that were there and have no digest here.
+    present: BTreeSet<PathBuf>,
 }
 
 /// State of a file when it was read.
@@ -125,7 +127,10 @@ impl Digests {
     /// Those of files on another machine, by their paths there, of which the folder `there` is `here` on this one. No file
     /// is read.
     pub fn locked(digests: BTreeMap<PathBuf, String>, here: PathBuf, there: PathBuf) -> Self {
-        Self { locked: Some(Locked { digests, here, there, hidden: BTreeMap::new() }), ..Self::default() }
+        Self {
+            locked: Some(Locked { digests, here, there, hidden: BTreeMap::new(), present: BTreeSet::new() }),
+            ..Self::default()
+        }
     }
 
     /// The same, with the digests of files by the [`hidden`] form of their paths there.
@@ -135,6 +140,23 @@ impl Digests {
             locked.hidden = digests;
         }
         self
+    }
+
+    /// The same, with files that were there beside those with digests.
+    #[must_use]
+    pub(crate) fn with_present(mut self, files: BTreeSet<PathBuf>) -> Self {
+        if let Some(locked) = &mut self.locked {
+            locked.present = files;
+        }
+        self
+    }
+
+    /// True if there is a file or a folder at this path, or was on the machine that has the files.
+    pub(super) fn is_there(&self, path: &Path) -> bool {
+        match &self.locked {
+            Some(locked) => locked.of(path).is_some() || locked.present.contains(&normal(path)),
+            None => path.exists(),
+        }
     }
 
     /// True if the files are on another machine.

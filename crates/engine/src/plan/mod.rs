@@ -3,6 +3,7 @@
 //! [`Plan::new`] is the only constructor of a `Plan`; its existence proves that the graph has no cycle, that every
 //! value fits its task, and that every key is computed.
 
+mod as_by_hand;
 mod build;
 mod code;
 mod digest;

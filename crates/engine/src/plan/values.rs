@@ -4,15 +4,18 @@ use std::{collections::BTreeMap, io, path::Path, rc::Rc};
 
 use sweep_job::{
     Kind, Param, ParamError, Spelling, TaskSpec, Value, Values,
-    tasks::{Command, complete_ranks, ignored},
+    tasks::{Command, Tracks, complete_ranks, ignored},
 };
 
-use super::{JobId, Point, build::Builder, join::Group, lint, room::weight_of};
+use super::{JobId, Point, as_by_hand, build::Builder, join::Group, lint, room::weight_of};
 use crate::recipe::{
-    Axis, AxisValues, Dimension, GpuCount, LONGEST, Names, Problem, Reference, Scope, Span, Spanned, Step, Template,
-    suggest, too_long,
+    Axis, AxisValues, Dimension, LONGEST, Names, Problem, Reference, ResourceCount, Scope, Span, Spanned, Step,
+    Template, suggest, too_long,
 };
 use crate::record::{self, Deferred, Product};
+
+/// The parameter for the folder that a program runs in.
+pub(super) const PROJECT: &str = "project";
 
 /// The parameters that a recipe sets for a job, in the order of the task, each with the place of its value.
 type Places = Vec<(&'static Param, Span)>;
@@ -80,14 +83,19 @@ impl Builder<'_> {
         let complete = |values: Values| {
             let mut values = step.task.complete(values);
             if is_program {
-                complete_ranks(&mut values, step.resources.gpus.map(GpuCount::devices), step.resources.nodes());
+                complete_ranks(&mut values, step.resources.gpus.map(ResourceCount::count), step.resources.nodes());
             }
             values
         };
-        let keyed = (!respelled.is_empty()).then(|| complete(given.clone()));
+        let mut keyed = (!respelled.is_empty()).then(|| complete(given.clone()));
         given.extend(respelled);
         let mut values = complete(given);
         let inputs = self.inputs(step, &mut values, &places)?;
+        if is_program && let Some(folder) = self.folder_by_hand(step, &values, &places) {
+            for values in keyed.iter_mut().chain([&mut values]) {
+                values.insert(PROJECT.to_owned(), Value::Text(folder.clone()));
+            }
+        }
         if !ok {
             return None;
         }
@@ -106,6 +114,18 @@ impl Builder<'_> {
         }
         self.check_nodes(step, point, &values);
         Some(JobValues { values, keyed, inputs })
+    }
+
+    /// The recipe's folder, if a program without declared files runs there, because its command line names files in it.
+    fn folder_by_hand(&self, step: &Step, values: &Values, places: &Places) -> Option<String> {
+        const DECLARED: [&str; 4] = ["inputs", PROJECT, "launch", "depfile"];
+        let is_observed = values.get("tracks").and_then(Value::as_text).is_none_or(|word| word == Tracks::Code.word());
+        if !is_observed || places.iter().any(|(param, _)| DECLARED.contains(&param.name)) {
+            return None;
+        }
+        let folder = self.recipe.sources.folder(step.name.span.source);
+        let is_there = &mut |path: &Path| self.jobs.digests.is_there(path);
+        as_by_hand::names_files_of(folder, values, is_there).then(|| real_folder(&folder.join(".")).ok())?
     }
 
     /// Reports an expression within a text or a list whose axis a point lacks.

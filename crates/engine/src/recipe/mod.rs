@@ -32,8 +32,8 @@ pub use self::{
     keys::{Declaration, Key},
     lower::{
         Adaptive, Aggregate, Bound, Citation, Claim, Compare, ComparedValues, Comparison, Confirm, Effects,
-        Expectation, Family, Figure, GpuCount, GpuMemory, Interactions, KeptStates, Least, MetricRule, MetricTraits,
-        Metrics, Missing, Need, OfStep, Order, PaperRow, Policy, Racing, Resources, Rules, Rungs, Search, Side,
+        Expectation, Family, Figure, GpuMemory, Interactions, KeptStates, Least, MetricRule, MetricTraits, Metrics,
+        Missing, Need, OfStep, Order, PaperRow, Policy, Racing, ResourceCount, Resources, Rules, Rungs, Search, Side,
         StatePolicy, Statement, Suggest, Table, TableKind, UnitOf,
         executor::{self, BatchSystem, Executor},
     },

@@ -27,7 +27,7 @@ use crate::{
     host::{self, machine},
     hosts,
     plan::{Digests, JobId, Manifests, Plan, SerializedJob},
-    recipe::{GpuCount, Resources},
+    recipe::{ResourceCount, Resources},
     record::Key,
     run::Arriving,
     store::Store,
@@ -105,10 +105,10 @@ pub fn job(results: &Path, run: &str, at: u64, key: Key, hosted: bool) -> io::Re
 fn whole(mut resources: Resources) -> Resources {
     resources.cpus.get_or_insert_with(|| {
         let allocated = cluster::allocated().and_then(|allocated| allocated.cpus);
-        allocated.unwrap_or_else(machine::cpus)
+        ResourceCount::whole(allocated.unwrap_or_else(machine::cpus))
     });
     if resources.gpu_memory.is_none() {
-        resources.gpus.get_or_insert_with(|| GpuCount::whole(machine::nvidia_gpus().len()));
+        resources.gpus.get_or_insert_with(|| ResourceCount::whole(machine::nvidia_gpus().len()));
     }
     resources
 }
@@ -227,7 +227,7 @@ fn allocation(device: Option<&Device>, jobs: Option<usize>) -> (Limits, Vec<Stri
     let allocated = cluster::allocated().unwrap_or_default();
     if let Some(cpus) = allocated.cpus {
         limits.cpus = cpus;
-        limits.jobs = jobs.unwrap_or_else(|| cpus.max(limits.gpus));
+        limits.jobs = jobs.unwrap_or_else(|| Limits::most_jobs(cpus, limits.gpus));
     }
     limits.memory = allocated.memory.unwrap_or(limits.memory);
     (limits, gpus)
@@ -245,7 +245,7 @@ pub fn share(device: Option<&Device>, jobs: Option<usize>) -> (Limits, Vec<Strin
         Some(Backend::Cpu) | None => gpus.len(),
     };
     let gpus = if device.is_some_and(|device| device.backend == Backend::Wgpu) { Vec::new() } else { gpus };
-    let jobs = jobs.unwrap_or_else(|| cpus.max(count));
+    let jobs = jobs.unwrap_or_else(|| Limits::most_jobs(cpus, count));
     (Limits { cpus, gpus: count, gpu_memory: Vec::new(), memory: machine::memory(), jobs }, gpus)
 }
 

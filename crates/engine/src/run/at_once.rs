@@ -6,7 +6,7 @@ use sweep_job::Unit;
 
 use super::{
     GpuHistory, Usual, demand, estimate,
-    slots::{Demand, Limits},
+    slots::{Demand, Limits, WHOLE},
 };
 use crate::{
     format::{count, quantity},
@@ -79,9 +79,10 @@ fn bound(demand: &Demand, limits: &Limits, measures: bool) -> (usize, String) {
         let why = if measures { ": their times are measured" } else { "" };
         format!("all {} cores each{why}", limits.cpus)
     } else {
-        format!("{} each", count(demand.cpus, "core"))
+        format!("{} each", demand.cores())
     };
-    let mut bounds = vec![(limits.cpus.max(1) / demand.cpus.max(1), cores)];
+    let millicores = limits.cpus.max(1).saturating_mul(usize::from(WHOLE));
+    let mut bounds = vec![(millicores / demand.millicores().max(1), cores)];
     if demand.gpus > 0 {
         let share = estimate::share_of_gpus(demand, limits);
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "as many as there are parts")]
@@ -109,6 +110,8 @@ mod tests {
         let one = Demand { cpus: 1, ..Demand::default() };
         assert_eq!(of(one, &limits), (8, "1 core each".to_owned()));
         assert_eq!(of(Demand { cpus: 3, ..one }, &limits), (2, "3 cores each".to_owned()));
+        let (part, many) = (Demand { core_share: Some(250), ..one }, Limits { jobs: 8000, ..limits.clone() });
+        assert_eq!(of(part, &many), (32, "0.25 of a core each".to_owned()));
         assert_eq!(of(Demand { cpus: 8, ..one }, &limits), (1, "all 8 cores each".to_owned()));
         assert_eq!(bound(&Demand { cpus: 8, ..one }, &limits, true).1, "all 8 cores each: their times are measured");
         assert_eq!(of(Demand { gpus: 1, ..one }, &limits), (2, "1 GPU each".to_owned()));

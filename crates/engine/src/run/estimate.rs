@@ -225,7 +225,7 @@ impl Seen {
 /// The part of the machine that a job takes.
 pub(super) fn share(demand: &Demand, limits: &Limits) -> f64 {
     let share = match demand.gpus {
-        0 => demand.cpus as f64 / limits.cpus.max(1) as f64,
+        0 => demand.millicores() as f64 / (limits.cpus.max(1) * usize::from(WHOLE)) as f64,
         _ => share_of_gpus(demand, limits),
     };
     share.max(1.0 / limits.jobs.max(1) as f64)

@@ -11,7 +11,7 @@ use super::slots::WHOLE;
 use crate::{
     format::{count, quantity},
     plan::Job,
-    recipe::{GpuCount, GpuMemory},
+    recipe::{GpuMemory, ResourceCount},
     record::{GpuUse, Identity, Key, without_keys},
     store::{Entry, Measured},
 };
@@ -178,7 +178,7 @@ pub fn describe(job: &Job, history: &GpuHistory) -> Option<String> {
         Some(GpuMemory::Bytes(bytes)) => quantity(bytes as f64, Unit::Bytes),
         Some(GpuMemory::Measured) | None => history.estimate(shape(&job.identity)).describe(),
     };
-    let share = job.resources.gpus.and_then(GpuCount::share);
+    let share = job.resources.gpus.and_then(ResourceCount::share);
     let share = share.map(|share| format!("{} of one, ", f64::from(share) / f64::from(WHOLE))).unwrap_or_default();
     Some(format!("{share}memory {memory}"))
 }

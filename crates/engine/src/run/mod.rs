@@ -70,7 +70,7 @@ use self::{
 };
 use crate::{
     plan::{Job, JobId, Plan},
-    recipe::{GpuCount, GpuMemory, Resources},
+    recipe::{GpuMemory, ResourceCount, Resources},
     record::Key,
     store::{Store, StoreError},
 };
@@ -196,10 +196,18 @@ pub fn demand(job: &Job, limits: &Limits, history: &GpuHistory) -> Demand {
     let (wanted, usual) = (&job.resources, Usual::of(job));
     let gpus = usual.gpus.map_or_else(|| gpus(job), |most| most.min(limits.gpus));
     let (share, gpu_memory) = if gpus > 0 { part_of_gpu(job, history) } else { (None, 0) };
-    let demand =
-        Demand { cpus: 1, gpus, share, gpu_memory, memory: wanted.memory.unwrap_or(0), exclusive: wanted.exclusive };
+    let demand = Demand {
+        cpus: 1,
+        core_share: None,
+        gpus,
+        share,
+        gpu_memory,
+        memory: wanted.memory.unwrap_or(0),
+        exclusive: wanted.exclusive,
+    };
     let demand = limits.clamp(demand);
-    limits.clamp(Demand { cpus: wanted.cpus.unwrap_or_else(|| usual.cores(&demand, limits)), ..demand })
+    let cpus = wanted.cpus.map_or_else(|| usual.cores(&demand, limits), ResourceCount::count);
+    limits.clamp(Demand { cpus, core_share: wanted.cpus.and_then(ResourceCount::share), ..demand })
 }
 
 /// Default resources of a job.
@@ -240,7 +248,7 @@ fn gpus(job: &Job) -> usize {
     let wanted = &job.resources;
     match (job.identity.backend, wanted.gpus) {
         (Some(Backend::Cpu), _) => 0,
-        (_, Some(count)) => count.devices(),
+        (_, Some(count)) => count.count(),
         (Some(_), None) => 1,
         (None, None) => usize::from(wanted.gpu_memory.is_some()),
     }
@@ -256,7 +264,7 @@ fn part_of_gpu(job: &Job, history: &GpuHistory) -> (Option<u16>, u64) {
     if !job.shares_gpu() {
         return (None, declared.unwrap_or(0));
     }
-    let share = job.resources.gpus.and_then(GpuCount::share).unwrap_or(0);
+    let share = job.resources.gpus.and_then(ResourceCount::share).unwrap_or(0);
     match (declared, history.estimate(shape(&job.identity))) {
         (_, Estimate::Whole) => (None, declared.unwrap_or(0)),
         (Some(declared), Estimate::Bytes { bytes, exhausted: true, .. }) => (Some(share), declared.max(bytes)),

@@ -11,12 +11,16 @@ use serde::{Deserialize, Serialize};
 
 use self::gpus::Gpus;
 pub use self::gpus::{WHOLE, describe_part};
+use crate::format::count;
 
 /// Resources that a job uses while it runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub struct Demand {
     /// Cores.
     pub cpus: usize,
+    /// Thousandths of its core that it uses, less than [`WHOLE`], if others may use the rest. `None` for whole cores.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub core_share: Option<u16>,
     /// GPUs.
     #[serde(default)]
     pub gpus: usize,
@@ -69,7 +73,8 @@ pub struct Limits {
 /// Free resources.
 #[derive(Debug, Clone)]
 pub struct Slots {
-    cpus: usize,
+    /// Thousandths of cores.
+    millicores: usize,
     gpus: Gpus,
     memory: u64,
     jobs: usize,
@@ -97,6 +102,19 @@ pub struct Lack {
 }
 
 impl Demand {
+    /// Thousandths of cores.
+    pub fn millicores(&self) -> usize {
+        self.core_share.map_or(self.cpus.saturating_mul(usize::from(WHOLE)), usize::from)
+    }
+
+    /// Its cores for people: `2 cores`, `0.25 of a core`.
+    pub fn cores(&self) -> String {
+        match self.core_share {
+            Some(share) => format!("{} of a core", f64::from(share) / f64::from(WHOLE)),
+            None => count(self.cpus, "core"),
+        }
+    }
+
     /// The part of a GPU that it is: `0.25 and 8.0 GiB`; `None` for whole GPUs.
     pub fn part(&self) -> Option<String> {
         Some(describe_part(self.share?, Some(self.gpu_memory).filter(|memory| *memory > 0)))
@@ -116,6 +134,11 @@ impl Lack {
 }
 
 impl Limits {
+    /// The most jobs at once of a machine where nobody has limited them: what its cores and GPUs have room for.
+    pub fn most_jobs(cpus: usize, gpus: usize) -> usize {
+        cpus.saturating_mul(usize::from(WHOLE)).max(gpus)
+    }
+
     /// Resources that a job with this demand gets: never more than there are.
     pub fn clamp(&self, demand: Demand) -> Demand {
         let gpus = demand.gpus.min(self.gpus);
@@ -129,6 +152,7 @@ impl Limits {
         let share = demand.share.filter(|share| gpus > 0 && (*share > 0 || gpu_memory > 0));
         Demand {
             cpus: demand.cpus.clamp(1, self.cpus.max(1)),
+            core_share: demand.core_share.filter(|_| demand.cpus <= 1),
             gpus,
             share,
             gpu_memory,
@@ -160,7 +184,7 @@ impl Slots {
     /// Everything is free.
     pub fn new(limits: &Limits) -> Self {
         Self {
-            cpus: limits.cpus.max(1),
+            millicores: limits.cpus.max(1).saturating_mul(usize::from(WHOLE)),
             gpus: Gpus::new((0..limits.gpus).map(|gpu| limits.memory_of(gpu))),
             memory: limits.memory,
             jobs: limits.jobs.max(1),
@@ -180,7 +204,7 @@ impl Slots {
         Lack {
             alone: self.closed || (demand.exclusive && self.running + self.storing > 0),
             jobs: self.jobs == 0,
-            cpus: demand.cpus > self.cpus,
+            cpus: demand.millicores() > self.millicores,
             gpus: self.gpus.choose(demand, kept).is_none(),
             memory: demand.memory > self.memory,
         }
@@ -202,7 +226,7 @@ impl Slots {
     /// As [`Slots::take`], with GPUs that are known already.
     pub fn hold(&mut self, demand: &Demand, gpus: &[usize]) {
         self.gpus.hold(demand, gpus);
-        self.cpus = self.cpus.saturating_sub(demand.cpus);
+        self.millicores = self.millicores.saturating_sub(demand.millicores());
         self.memory = self.memory.saturating_sub(demand.memory);
         self.jobs = self.jobs.saturating_sub(1);
         self.running += 1;
@@ -212,7 +236,7 @@ impl Slots {
     /// Gives back what a job had.
     pub fn give_back(&mut self, demand: &Demand, gpus: &[usize]) {
         self.gpus.give_back(demand, gpus);
-        self.cpus += demand.cpus;
+        self.millicores += demand.millicores();
         self.memory += demand.memory;
         self.jobs += 1;
         self.running -= 1;
@@ -235,9 +259,9 @@ impl Slots {
         self.running + self.storing == 0
     }
 
-    /// Cores, GPUs that nobody uses, bytes of memory that are free.
+    /// Whole cores, GPUs that nobody uses, bytes of memory that are free.
     pub fn free(&self) -> (usize, usize, u64) {
-        (self.cpus, self.gpus.empty(), self.memory)
+        (self.millicores / usize::from(WHOLE), self.gpus.empty(), self.memory)
     }
 
     /// The largest free part of a GPU: thousandths, and bytes of memory if they are known.

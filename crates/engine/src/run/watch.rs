@@ -419,7 +419,7 @@ impl Snapshot {
             return format!("waits for {} of memory, {} free", bytes(demand.memory), bytes(memory));
         }
         if lack.cpus {
-            return format!("waits for {}, {cpus} of {} free", count(demand.cpus, "core"), self.manifest.limits.cpus);
+            return format!("waits for {}, {cpus} of {} free", demand.cores(), self.manifest.limits.cpus);
         }
         if lack.jobs {
             return format!("waits for its turn: {} at once", count(self.manifest.limits.jobs, "job"));

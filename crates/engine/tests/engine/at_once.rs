@@ -38,6 +38,30 @@ fn a_program_takes_one_core_and_plan_and_run_say_so() {
     assert!(!sandbox.sweep(&["plan", "recipe.yaml"]).stdout.contains("at once"));
 }
 
+/// Programs that wait for something else than a core, at three on each core of the machine.
+#[test]
+fn a_part_of_a_core_is_enough_for_a_program_that_waits() {
+    let sandbox = Sandbox::new();
+    let (folder, jobs) = (sandbox.path(".").display().to_string(), 3 * cores());
+    // Each waits for all others.
+    sandbox.write(
+        "recipe.yaml",
+        &format!(
+            "steps:\n  a:\n    uses: command\n    matrix: {{ own: {{ range: [0, {jobs}] }} }}\n    timeout: 2m\n    \
+             resources: {{ cpus: 0.333 }}\n    with: {{ run: 'touch {folder}/here$OWN; echo threads=$SWEEP_THREADS; \
+             until [ $(ls {folder} | grep -c here) = {jobs} ]; do sleep 0.05; done', env: {{ OWN: '${{{{ matrix.own }}}}' }} }}\n"
+        ),
+    );
+    let line = format!("{jobs} jobs, {jobs} at once (0.333 of a core each)");
+    let plan = sandbox.sweep(&["plan", "recipe.yaml"]).stdout;
+    assert!(plan.lines().any(|said| said == line), "{plan}");
+    let ended = sandbox.sweep(&["run", "recipe.yaml"]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    for (label, record) in sandbox.records() {
+        assert_eq!(record["outcome"]["metrics"]["threads"]["value"], 1.0, "{label}");
+    }
+}
+
 #[test]
 fn programs_run_beside_each_other() {
     if cores() < 2 {

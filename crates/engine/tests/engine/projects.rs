@@ -151,3 +151,46 @@ fn folders_that_a_program_locks_are_removed() {
     run(&sandbox);
     assert_eq!(fs::read_dir(sandbox.path("results/store/staging")).map_or(0, Iterator::count), 0);
 }
+
+/// Nothing but the command line says which files the program needs.
+#[test]
+fn a_program_whose_command_line_names_files_runs_where_they_are() {
+    if !has_views() {
+        return;
+    }
+    let recipe = |with: &str| format!("steps: {{ a: {{ uses: command, with: {{ {with} }} }} }}");
+    let sandbox = Sandbox::with("");
+    sandbox.write("pkg/train.py", "import os\nprint('x=%s' % open('data.txt').read())\nos.mkdir('runs')\n");
+    sandbox.write("go.sh", "python3 -m pkg.train\n");
+    sandbox.write("Makefile", "all:\n\t@sh go.sh\n");
+    sandbox.write("data.txt", "1");
+    for with in [
+        "argv: [python3, -m, pkg.train]",
+        "argv: [sh, go.sh]",
+        "argv: [make]",
+        "run: 'python3 -c \"import pkg.train\" < data.txt | tee log'",
+    ] {
+        sandbox.write("recipe.yaml", &recipe(with));
+        run(&sandbox);
+        assert!(!sandbox.path("runs").exists(), "{with}");
+        sandbox.write("data.txt", "2");
+        assert_eq!(open(&sandbox), ["a"], "{with}");
+        sandbox.write("data.txt", "1");
+        // It is the job that it is when its folder is written out.
+        sandbox.write("recipe.yaml", &recipe(&format!("{with}, project: .")));
+        sandbox.assert_all_cached(&["recipe.yaml"]);
+    }
+    // A bundle has the files that were read, and not those that the plan asks for.
+    sandbox.write("recipe.yaml", &recipe("argv: [sh, go.sh]"));
+    let ended = sandbox.sweep(&["bundle", "create", "recipe.yaml", "-o", "bundle"]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let ended = sandbox.sweep(&["bundle", "verify", "bundle"]);
+    assert_eq!(ended.code, Some(0), "{}{}", ended.stdout, ended.stderr);
+    // A list without files is a declaration, too.
+    for with in ["argv: [sh, go.sh], inputs: []", "argv: [sh, go.sh], tracks: strict"] {
+        sandbox.write("recipe.yaml", &recipe(with));
+        let ended = sandbox.sweep(&["plan", "recipe.yaml"]);
+        assert_eq!(ended.code, Some(3), "{}", ended.stderr);
+        assert!(ended.stderr.contains("`a` runs `go.sh`, which is not in the job's folder"), "{}", ended.stderr);
+    }
+}

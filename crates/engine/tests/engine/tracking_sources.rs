@@ -138,7 +138,7 @@ fn a_list_of_manifests_that_is_damaged() {
 
 #[test]
 fn a_script_that_is_no_input() {
-    let sandbox = Sandbox::with("steps: { a: { uses: command, with: { argv: [sh, run.sh] } } }");
+    let sandbox = Sandbox::with("steps: { a: { uses: command, with: { argv: [sh, run.sh], inputs: [] } } }");
     sandbox.write("run.sh", "echo ok=1\n");
     let ended = sandbox.sweep(&["plan", "recipe.yaml"]);
     assert!(ended.stderr.contains("`a` runs `run.sh`, which is not in the job's folder"), "{}", ended.stderr);

@@ -57,7 +57,8 @@ params! {
         env: BTreeMap<String, Variable> = BTreeMap::new();
         /// The folder that the program runs in, as by hand, usually `.`: it sees the project around it at the usual paths. What
         /// it writes there is its own, and is not in the project: `outputs` are kept, the rest is removed. The files that it
-        /// was observed to read decide whether a record is valid. Without it, the program runs in an empty folder with `inputs`.
+        /// was observed to read decide whether a record is valid. Without it, the program runs in an empty folder with `inputs`;
+        /// the default is the recipe's folder for a program without `inputs` whose command line names a file there.
         project: Option<Folder> = None;
         /// Files and folders that the program reads, including its code. Their content is part of the key. Without `project`,
         /// each is linked into the job's folder under its file name (`../data/a.txt` becomes `a.txt`).

@@ -7,7 +7,7 @@ use sweep_job::{Backend, Unit};
 use crate::{
     format::{clean, count, quantity, say},
     plan::{JobId, Plan},
-    recipe::{GpuCount, GpuMemory},
+    recipe::{GpuMemory, ResourceCount},
     run::{AtOnce, Disposition, History, slots::Limits},
     store::Store,
 };
@@ -50,7 +50,7 @@ pub(super) fn warn_of_scarcity(plan: &Plan, states: &[Disposition], limits: &Lim
         let resources = job.resources;
         let bytes = |bytes: u64| quantity(bytes as f64, Unit::Bytes);
         let on_cpu = job.identity.backend == Some(Backend::Cpu);
-        let gpus = resources.gpus.map_or(0, GpuCount::devices);
+        let gpus = resources.gpus.map_or(0, ResourceCount::count);
         let gpu_memory = if let Some(GpuMemory::Bytes(bytes)) = resources.gpu_memory { bytes } else { 0 };
         let largest = limits.largest_gpu().filter(|largest| gpu_memory > *largest);
         let wants = if gpus > limits.gpus && !on_cpu {

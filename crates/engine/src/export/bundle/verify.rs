@@ -98,7 +98,7 @@ impl Opened {
 
     /// The digests of the input files as they were when the bundle was made.
     fn digests(&self) -> Digests {
-        let Contents { inputs, root, code, absolute, .. } = &self.contents;
+        let Contents { inputs, root, code, absolute, read, .. } = &self.contents;
         let digests = if self.is_relative() {
             let here = inputs.iter().map(|(place, digest)| (self.place(place), digest.clone())).collect();
             let of = |place: &PathBuf| inputs.get(place).cloned();
@@ -107,7 +107,8 @@ impl Opened {
         } else {
             Digests::locked(inputs.clone(), self.root(), root.clone())
         };
-        digests.with_manifests(Manifests::locked(code.clone()))
+        let present = read.keys().map(|place| normal(&self.place(place))).collect();
+        digests.with_present(present).with_manifests(Manifests::locked(code.clone()))
     }
 
     /// True if the paths in the bundle are relative to the recipe.

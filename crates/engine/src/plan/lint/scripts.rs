@@ -2,11 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use sweep_job::{Part, Value, tasks::Tracks};
+use sweep_job::{Part, Value, Values, tasks::Tracks};
 
 use super::COMMAND;
 use crate::{
-    plan::Point,
+    plan::{Point, values::PROJECT},
     recipe::{Collector, Names, Problem, Recipe, Span, Step, near_file},
 };
 
@@ -30,7 +30,7 @@ struct Check<'a> {
 
 /// Checks the scripts of a program, at one point of a step. One that the program starts and that is not there is a mistake, since
 /// every job would fail.
-pub(in crate::plan) fn scripts(recipe: &Recipe, step: &Step, point: &Point, problems: &mut Collector) {
+pub(in crate::plan) fn scripts(recipe: &Recipe, step: &Step, point: &Point, values: &Values, problems: &mut Collector) {
     if step.task.name != COMMAND {
         return;
     }
@@ -49,7 +49,7 @@ pub(in crate::plan) fn scripts(recipe: &Recipe, step: &Step, point: &Point, prob
     let check = Check {
         recipe,
         step,
-        project: text("project").map(|project| folder.join(project)),
+        project: values.get(PROJECT).and_then(Value::as_text).map(PathBuf::from),
         folder,
         declared: inputs.iter().filter_map(Value::as_text).map(str::to_owned).collect(),
         is_tracked: text("tracks").is_none_or(|word| word == Tracks::Code.word()),

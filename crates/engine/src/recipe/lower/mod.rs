@@ -42,7 +42,7 @@ pub use self::{
     least::Least,
     metrics::{MetricRule, MetricTraits, Missing, Rules, UnitOf},
     recipe::Citation,
-    resources::{GpuCount, GpuMemory, Resources},
+    resources::{GpuMemory, ResourceCount, Resources},
     search::{Racing, Rungs, Search},
     states::{KeptStates, StatePolicy},
     steps::{Need, Policy},

@@ -18,9 +18,9 @@ pub struct Resources {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nodes: Option<usize>,
     /// Processor cores. Default: one for a program, all of them for other tasks.
-    pub cpus: Option<usize>,
+    pub cpus: Option<ResourceCount>,
     /// GPUs. Default: one for a job that computes on GPUs, and for a program where there are any.
-    pub gpus: Option<GpuCount>,
+    pub gpus: Option<ResourceCount>,
     /// Memory on each of its GPUs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gpu_memory: Option<GpuMemory>,
@@ -30,9 +30,9 @@ pub struct Resources {
     pub exclusive: bool,
 }
 
-/// A number of GPUs, or a part of one, in thousandths.
+/// A number of cores or GPUs, or a part of one, in thousandths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct GpuCount(u32);
+pub struct ResourceCount(u32);
 
 /// Memory that a job uses on each of its GPUs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,9 +45,11 @@ pub enum GpuMemory {
 }
 
 /// The most GPUs of a job.
-const MOST_GPUS: u32 = 1024;
-/// Thousandths of a whole GPU.
-const WHOLE_GPU: u32 = 1000;
+const MAX_GPUS: u32 = 1024;
+/// The most cores of a job.
+const MAX_CORES: u32 = 4096;
+/// Thousandths of a whole core or GPU.
+const THOUSANDTHS: u32 = 1000;
 /// The word for measured memory.
 const MEASURED: &str = "measured";
 
@@ -66,83 +68,96 @@ impl Resources {
     }
 }
 
-impl GpuCount {
-    /// So many whole GPUs.
+impl ResourceCount {
+    /// `count` whole cores or GPUs.
     pub fn whole(count: usize) -> Self {
-        Self(u32::try_from(count).unwrap_or(MOST_GPUS).min(MOST_GPUS) * WHOLE_GPU)
+        Self(u32::try_from(count).unwrap_or(MAX_CORES).min(MAX_CORES) * THOUSANDTHS)
     }
 
-    /// A number of GPUs; `None` if it is neither a whole number up to 1024 nor a part of one in thousandths.
+    /// A number of cores or GPUs; `None` if it is neither a whole number up to 4096 nor a part of one in thousandths.
     pub fn of(number: f64) -> Option<Self> {
-        let thousandths = number * f64::from(WHOLE_GPU);
+        let thousandths = number * f64::from(THOUSANDTHS);
         let rounded = thousandths.round();
-        let is_possible = (0.0..=f64::from(MOST_GPUS * WHOLE_GPU)).contains(&rounded);
+        let is_possible = (0.0..=f64::from(MAX_CORES * THOUSANDTHS)).contains(&rounded);
         if !is_possible || (thousandths - rounded).abs() > 1e-6 {
             return None;
         }
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 0 to 1024000, and whole")]
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 0 to 4096000, and whole")]
         let count = rounded as u32;
-        (count <= WHOLE_GPU || count.is_multiple_of(WHOLE_GPU)).then_some(Self(count))
+        (count <= THOUSANDTHS || count.is_multiple_of(THOUSANDTHS)).then_some(Self(count))
     }
 
-    /// Number of devices on which it is.
-    pub fn devices(self) -> usize {
-        self.0.div_ceil(WHOLE_GPU) as usize
+    /// The number of cores or GPUs; 1 for a part of one.
+    pub fn count(self) -> usize {
+        self.0.div_ceil(THOUSANDTHS) as usize
     }
 
-    /// Thousandths of the one device of which it is a part; `None` for whole ones.
+    /// Thousandths of the one core or GPU of which it is a part; `None` for whole ones.
     pub fn share(self) -> Option<u16> {
-        u16::try_from(self.0).ok().filter(|share| *share > 0 && u32::from(*share) < WHOLE_GPU)
+        u16::try_from(self.0).ok().filter(|share| *share > 0 && u32::from(*share) < THOUSANDTHS)
     }
 }
 
-impl Serialize for GpuCount {
+impl Serialize for ResourceCount {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self.share() {
-            Some(share) => serializer.serialize_f64(f64::from(share) / f64::from(WHOLE_GPU)),
-            None => serializer.serialize_u64(self.devices() as u64),
+            Some(share) => serializer.serialize_f64(f64::from(share) / f64::from(THOUSANDTHS)),
+            None => serializer.serialize_u64(self.count() as u64),
         }
     }
 }
 
-impl<'de> Deserialize<'de> for GpuCount {
+impl<'de> Deserialize<'de> for ResourceCount {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let number = f64::deserialize(deserializer)?;
-        Self::of(number).ok_or_else(|| de::Error::custom(format!("{number} is not a number of GPUs")))
+        Self::of(number).ok_or_else(|| de::Error::custom(format!("{number} is not a number of cores or GPUs")))
     }
 }
 
-/// The shape of a number of GPUs.
-#[derive(Default)]
-pub(in crate::recipe) struct Devices;
+/// The shape of a number of cores or GPUs, or of a part of one.
+pub(in crate::recipe) struct Counted {
+    least: u32,
+    most: u32,
+    /// Names of one and of several.
+    names: (&'static str, &'static str),
+}
 
-impl Shape for Devices {
-    type Value = GpuCount;
+impl Counted {
+    const CORES: Self = Self { least: 1, most: MAX_CORES, names: ("core", "cores") };
+    const GPUS: Self = Self { least: 0, most: MAX_GPUS, names: ("GPU", "GPUs") };
+}
 
-    fn read(&self, lower: &mut Lower<'_>, node: &Node, key: &str) -> Option<GpuCount> {
+impl Shape for Counted {
+    type Value = ResourceCount;
+
+    fn read(&self, lower: &mut Lower<'_>, node: &Node, key: &str) -> Option<ResourceCount> {
+        let Self { least, most, names: (one, several) } = self;
         let number = match &node.kind {
             NodeKind::Scalar(value @ (Value::Int(_) | Value::Float(_))) => value.as_f64(),
             _ => None,
         };
-        let count = number.and_then(GpuCount::of);
+        let in_range = |count: &ResourceCount| {
+            count.share().is_some() || (*least as usize..=*most as usize).contains(&count.count())
+        };
+        let count = number.and_then(ResourceCount::of).filter(in_range);
         if count.is_none() {
             let message =
-                format!("`{key}` must be an integer from 0 to {MOST_GPUS}, or a part of one GPU in thousandths");
-            let help = format!("write `{key}: 1`, or `{key}: 0.25` for a quarter of a GPU");
-            lower.problem(node.span, message, "not a number of GPUs", help);
+                format!("`{key}` must be an integer from {least} to {most}, or a part of one {one} in thousandths");
+            let help = format!("write `{key}: 1`, or `{key}: 0.25` for a quarter of a {one}");
+            lower.problem(node.span, message, &format!("not a number of {several}"), help);
         }
         count
     }
 
     fn schema(&self) -> Json {
         json!({ "anyOf": [
-            { "type": "integer", "minimum": 0, "maximum": MOST_GPUS },
+            { "type": "integer", "minimum": self.least, "maximum": self.most },
             { "type": "number", "minimum": 0.001, "maximum": 1 },
         ] })
     }
 
     fn accepts(&self) -> String {
-        format!("an integer from 0 to {MOST_GPUS}, or a part of one GPU: `0.25`")
+        format!("an integer from {} to {}, or a part of one {}: `0.25`", self.least, self.most, self.names.0)
     }
 }
 
@@ -196,8 +211,9 @@ mapping! {
         /// for other tasks.
         ///
         /// A program whose times are measured has all cores by default, and a job on a GPU its share of the cores. A
-        /// program that computes with several threads needs as many cores: `cpus: 8`.
-        cpus: Whole = Whole { range: 1..=4096, of: "cores" },
+        /// program that computes with several threads needs as many cores: `cpus: 8`. A number below 1 is a part of one
+        /// core, for a program that mostly waits for servers or files: with `cpus: 0.25`, four jobs run on each core.
+        cpus: Counted = Counted::CORES,
         /// The number of GPUs that are reserved for a job. Default: 1 for a job that computes on GPUs, and, if the
         /// machine has GPUs, for each process of a program without `cpus`.
         ///
@@ -206,7 +222,7 @@ mapping! {
         /// The process of a job sees only its own GPUs
         /// (`CUDA_VISIBLE_DEVICES`). A number below 1 is a part of one GPU: other jobs may use the rest of it, see
         /// [shares of a GPU](#shares-of-a-gpu).
-        gpus: Devices,
+        gpus: Counted = Counted::GPUS,
         /// Memory that a job uses on each of its GPUs, such as `8GiB`, or `measured` for that of earlier jobs of the same shape.
         ///
         /// Without `gpus`, the job shares one GPU with others as far as its memory has room. The scheduler uses this value. It
@@ -225,7 +241,7 @@ impl Lower<'_> {
         let keys = ResourceKeys::read_or_empty(self, node, "`resources`");
         Resources {
             nodes: keys.nodes.value.and_then(|nodes| usize::try_from(nodes).ok()),
-            cpus: keys.cpus.value.and_then(|cpus| usize::try_from(cpus).ok()),
+            cpus: keys.cpus.value,
             gpus: keys.gpus.value,
             gpu_memory: keys.gpu_memory.value,
             memory: keys.memory.value,
@@ -240,20 +256,20 @@ mod tests {
 
     #[test]
     fn a_number_of_gpus_is_whole_or_a_part_of_one() {
-        let parts = |number: f64| GpuCount::of(number).map(|count| (count.devices(), count.share()));
+        let parts = |number: f64| ResourceCount::of(number).map(|count| (count.count(), count.share()));
         assert_eq!(parts(0.0), Some((0, None)));
         assert_eq!(parts(0.25), Some((1, Some(250))));
         assert_eq!(parts(0.3), Some((1, Some(300))), "a tenth has no exact binary form");
         assert_eq!(parts(0.001), Some((1, Some(1))));
         assert_eq!(parts(1.0), Some((1, None)));
         assert_eq!(parts(8.0), Some((8, None)));
-        for number in [-1.0, 0.0005, 0.3333, 1.5, 1025.0, f64::NAN, f64::INFINITY] {
+        for number in [-1.0, 0.0005, 0.3333, 1.5, 4097.0, f64::NAN, f64::INFINITY] {
             assert_eq!(parts(number), None, "{number}");
         }
         for number in ["0", "0.25", "2"] {
-            let count: GpuCount = serde_json::from_str(number).unwrap();
+            let count: ResourceCount = serde_json::from_str(number).unwrap();
             assert_eq!(serde_json::to_string(&count).unwrap(), number);
         }
-        assert!(serde_json::from_str::<GpuCount>("1.5").is_err());
+        assert!(serde_json::from_str::<ResourceCount>("1.5").is_err());
     }
 }

@@ -15,7 +15,7 @@ use sweep_job::{
 use super::{BatchId, Request};
 use crate::{
     plan::{self, JobId, ListId, Plan},
-    recipe::{GpuCount, Policy},
+    recipe::{Policy, ResourceCount},
     run::{self, Disposition},
 };
 
@@ -33,10 +33,10 @@ pub(super) fn request(job: &plan::Job) -> Request {
     Request {
         nodes,
         processes,
-        cpus: wanted.cpus.unwrap_or(1).max(processes),
+        cpus: wanted.cpus.map_or(1, ResourceCount::count).max(processes),
         memory: wanted.memory,
         gpus: run::gpus(job),
-        gpu_share: wanted.gpus.and_then(GpuCount::share),
+        gpu_share: wanted.gpus.and_then(ResourceCount::share),
         exclusive: wanted.exclusive,
         time: backstop(&job.policy),
     }

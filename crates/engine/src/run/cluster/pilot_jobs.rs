@@ -15,6 +15,7 @@ use super::{
 };
 use crate::{
     plan::JobId,
+    recipe::ResourceCount,
     run::{Disposition, Failures, RunEvent, Summary, allocation, journal, local::Input},
 };
 
@@ -156,7 +157,7 @@ impl<'a, 'o> Run<'a, 'o> {
         Request {
             nodes: 1,
             processes: 1,
-            cpus: jobs().map(|job| job.resources.cpus.unwrap_or(1)).max().unwrap_or(1),
+            cpus: jobs().map(|job| job.resources.cpus.map_or(1, ResourceCount::count)).max().unwrap_or(1),
             memory: jobs().filter_map(|job| job.resources.memory).max().filter(|memory| *memory > 0),
             gpus: jobs().map(crate::run::gpus).max().unwrap_or(0),
             gpu_share: None,

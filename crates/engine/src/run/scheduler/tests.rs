@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use proptest::prelude::*;
 
 use super::*;
+use crate::run::slots::WHOLE;
 
 fn job(needs: &[usize], demand: Demand) -> JobSpec {
     JobSpec { needs: needs.to_vec(), demand, expected: 1, ..JobSpec::default() }
@@ -250,11 +251,12 @@ fn a_tolerated_failure_stops_nothing() {
 fn demands() -> impl Strategy<Value = Demand> {
     let share = proptest::option::weighted(0.5, prop_oneof![Just(0), Just(250), Just(500), 0u16..1000]);
     let gpu_memory = prop_oneof![Just(0), 0u64..12_000];
-    (0usize..5, 0usize..4, (share, gpu_memory), 0u64..150, proptest::bool::weighted(0.1)).prop_map(
-        |(cpus, gpus, (share, gpu_memory), memory, exclusive)| {
+    let cpus = (0usize..5, proptest::option::weighted(0.3, 1u16..1000));
+    (cpus, 0usize..4, (share, gpu_memory), 0u64..150, proptest::bool::weighted(0.1)).prop_map(
+        |((cpus, core_share), gpus, (share, gpu_memory), memory, exclusive)| {
             // A part is one of a single GPU.
             let gpus = if share.is_some() { gpus.min(1) } else { gpus };
-            Demand { cpus, gpus, share, gpu_memory, memory, exclusive }
+            Demand { cpus, core_share, gpus, share, gpu_memory, memory, exclusive }
         },
     )
 }
@@ -379,7 +381,8 @@ impl Model<'_> {
     fn check_slots(&self) -> Result<(), TestCaseError> {
         let wanted = |job: &usize| self.limits.clamp(self.specs[*job].demand);
         prop_assert!(self.running.len() <= self.limits.jobs);
-        prop_assert!(self.running.values().map(|lease| lease.cpus).sum::<usize>() <= self.limits.cpus);
+        let millicores: usize = self.running.keys().map(|job| wanted(job).millicores()).sum();
+        prop_assert!(millicores <= self.limits.cpus * usize::from(WHOLE));
         prop_assert!(self.running.keys().map(|job| wanted(job).memory).sum::<u64>() <= self.limits.memory);
         for gpu in 0..self.limits.gpus {
             let memory = self.limits.gpu_memory.get(gpu).copied().unwrap_or(0);

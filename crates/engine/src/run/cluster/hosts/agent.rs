@@ -360,7 +360,7 @@ fn limits(host: &SshHost, probe: &Probe) -> Limits {
     let cpus = host.cpus.unwrap_or(probe.cpus);
     let gpus = host.gpus.map_or(probe.gpus.len(), |gpus| gpus.min(probe.gpus.len()));
     let gpu_memory = probe.gpu_memory.clone();
-    Limits { cpus, gpus, gpu_memory, memory: host.memory.unwrap_or(probe.memory), jobs: cpus.max(gpus) }
+    Limits { cpus, gpus, gpu_memory, memory: host.memory.unwrap_or(probe.memory), jobs: Limits::most_jobs(cpus, gpus) }
 }
 
 fn introduction(name: &str, probe: &Probe, limits: &Limits) -> String {

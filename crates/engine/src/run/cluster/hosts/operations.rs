@@ -22,7 +22,7 @@ use crate::{
         declared_env,
     },
     plan::{CodeFile, Digests, SerializedJob, project_of},
-    recipe::executor::ssh::SshHost,
+    recipe::{ResourceCount, executor::ssh::SshHost},
     record::{FILE_ELSEWHERE, Key, ReadSet, text_path},
     run::{RunFolder, cluster::CancelScope, job_specs, slots::Lease},
     store::{Pending, Store, TransferError},
@@ -99,7 +99,7 @@ fn hosted(shared: &Shared, sending: &Sending) -> Result<Hosted, String> {
     let Placement { run, at, .. } = &sending.placement;
     let folder = RunFolder::named(&shared.opening.results, run);
     let mut spec = job_specs::read_at(folder.path(), *at).map_err(|error| error.to_string())?;
-    spec.resources.cpus = Some(sending.lease.cpus);
+    spec.resources.cpus = Some(ResourceCount::whole(sending.lease.cpus));
     let project = project(shared, &spec)?;
     is_planned(shared, &spec, &project)?;
     hosts::hosted(spec, &project, &shared.store, &shared.folder).map_err(|error| error.to_string())

@@ -7,6 +7,7 @@ use std::{
 
 use crate::{
     plan::Job,
+    recipe::ResourceCount,
     run::{
         self, GpuHistory,
         slots::{Demand, Lease, Limits, Slots},
@@ -22,7 +23,7 @@ pub(super) struct Wants {
     /// Without regard to what there is.
     all: Demand,
     /// Cores, if it says so.
-    cpus: Option<usize>,
+    cpus: Option<ResourceCount>,
     /// The default resources.
     usual: run::Usual,
 }
@@ -69,14 +70,15 @@ impl Wants {
 
     #[cfg(test)]
     pub(super) fn asking(all: Demand) -> Self {
-        Self { cpus: Some(all.cpus), all, usual: run::Usual { cpus: None, gpus: None } }
+        Self { cpus: Some(ResourceCount::whole(all.cpus)), all, usual: run::Usual { cpus: None, gpus: None } }
     }
 
     /// The resources that it takes where there are these, if it may take all that it asks for.
     fn demand(&self, limits: &Limits) -> Demand {
         let all = Demand { gpus: self.usual.gpus.map_or(self.all.gpus, |most| most.min(limits.gpus)), ..self.all };
         let own = || self.usual.cores(&limits.clamp(all), limits).max(1);
-        Demand { cpus: self.cpus.unwrap_or_else(own), ..all }
+        let cpus = self.cpus.map_or_else(own, ResourceCount::count);
+        Demand { cpus, core_share: self.cpus.and_then(ResourceCount::share), ..all }
     }
 }
 
