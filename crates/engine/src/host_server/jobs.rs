@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use super::depot::Depot;
 use crate::{
     host,
-    hosts::{Fault, FaultKind, SpoolState, SpooledJob, StartJob, Started, Stop, each_input},
+    hosts::{Fault, FaultKind, SpoolState, SpooledJob, StartJob, Started, Stop, each_folder, each_input},
     plan::{Digests, SerializedJob},
     record::Key,
     run::{RunFolder, job_names, write_job_spec},
@@ -138,6 +138,10 @@ impl Jobs {
         if let Some(project) = &mut spec.project {
             project.clone_from(&tree);
         }
+        each_folder(&mut spec, |folder| {
+            tree.join(&*folder).to_str().ok_or_else(no_text)?.clone_into(folder);
+            Ok::<(), Fault>(())
+        })?;
         each_input(&mut spec, |path| {
             // Other inputs are beside the project.
             let beside = path.strip_prefix("../").map(|inner| self.depot.tree(inner));

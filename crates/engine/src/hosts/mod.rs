@@ -27,7 +27,7 @@ pub use self::{
 };
 pub(crate) use self::{
     error::{Fault, FaultKind},
-    shipment::each_input,
+    shipment::{each_folder, each_input},
     trees::{Content, Entry, LISTS, Tree, is_digest, sent_files},
 };
 use crate::{plan::SerializedJob, record::Key};

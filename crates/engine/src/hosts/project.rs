@@ -111,6 +111,11 @@ impl Project {
         Ok(Self(Arc::new(Inner { digest: tree.digest(), folder, tree, sources })))
     }
 
+    /// Its folder, without links; an empty path if it has none.
+    pub(super) fn folder(&self) -> &Path {
+        &self.0.folder
+    }
+
     /// The digest of a file of it, as inputs have it.
     pub(crate) fn file(&self, path: &Path) -> Option<String> {
         let (text, entries) = (path.to_str()?, &self.0.tree.entries);

@@ -13,7 +13,7 @@ use std::{
 };
 
 use fs_err as fs;
-use sweep_job::{Ignore, Task, TaskInfo, Value, tasks::ignored};
+use sweep_job::{Ignore, Kind, Task, TaskInfo, Value, tasks::ignored};
 
 use super::{
     HostError, Project,
@@ -154,6 +154,18 @@ pub fn hosted(mut spec: SerializedJob, project: &Project, store: &Store, folder:
     if spec.project.is_some() {
         spec.project = Some(PathBuf::from("."));
     }
+    each_folder(&mut spec, |folder| {
+        let outside = || {
+            let own = project.folder().display();
+            HostError::Project(format!("the folder `{folder}`, in which the program runs, is not in the project {own}"))
+        };
+        let inner = Path::new(&*folder).strip_prefix(project.folder()).ok().and_then(|inner| inner.to_str());
+        *folder = match inner.ok_or_else(outside)? {
+            "" => ".".to_owned(),
+            inner => inner.to_owned(),
+        };
+        Ok(())
+    })?;
     spec.needs = Vec::new();
     spec.lists = Vec::new();
     let shipment = Shipment { project: project.clone(), inputs, records, store: store.clone() };
@@ -172,6 +184,20 @@ pub(crate) fn each_input<E>(
             if spec.identity.inputs.contains_key(&record::digest_name(param.name, part.as_ref())) {
                 change(path)?;
             }
+        }
+    }
+    Ok(())
+}
+
+/// Changes the paths of the folders that the program of a job runs in.
+pub(crate) fn each_folder<E>(
+    spec: &mut SerializedJob,
+    mut change: impl FnMut(&mut String) -> Result<(), E>,
+) -> Result<(), E> {
+    let params = Task::info(&spec.identity.task).into_iter().flat_map(TaskInfo::params);
+    for param in params.filter(|param| param.kind == Kind::Folder) {
+        if let Some(Value::Text(path)) = spec.values.get_mut(param.name) {
+            change(path)?;
         }
     }
     Ok(())

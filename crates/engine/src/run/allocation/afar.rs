@@ -7,6 +7,7 @@ use fs_err as fs;
 
 use super::{Ended, invalid, job};
 use crate::{
+    hosts::each_folder,
     plan::SerializedJob,
     run::{
         RunFolder, Summary,
@@ -41,8 +42,16 @@ pub fn job_from_afar(results: &Path, exchange: &dyn Exchange, sent: &SentJob) ->
     if spec.key != key {
         return Err(invalid(format!("the specification of {} is that of {}", key.short(), spec.key.short())));
     }
-    if spec.project.is_some() {
-        spec.project = Some(std::env::current_dir()?);
+    if let Some(project) = &mut spec.project {
+        let own = std::mem::replace(project, std::env::current_dir()?);
+        let here = project.clone();
+        each_folder(&mut spec, |folder| {
+            let inner = Path::new(&*folder).strip_prefix(&own).ok().filter(|_| !Path::new(&*folder).is_dir());
+            if let Some(path) = inner.and_then(|inner| here.join(inner).to_str().map(str::to_owned)) {
+                *folder = path;
+            }
+            Ok::<(), io::Error>(())
+        })?;
     }
     let store = Store::open(results).map_err(io::Error::other)?;
     store.create()?;

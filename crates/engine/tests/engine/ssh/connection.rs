@@ -179,6 +179,56 @@ fn versions_of_a_project_do_not_disturb_each_other() {
     assert_eq!(traces, 2);
 }
 
+/// The program is started in a folder of its project, imports a package from there and reads beside it.
+#[test]
+fn a_program_in_its_project_runs_in_the_copy_on_the_host() {
+    let Some(sshd) = Sshd::start(1) else { return };
+    let world = World::with(
+        "
+name: project
+steps:
+  deep:
+    uses: command
+    with: { project: code, argv: [python3, -m, pkg.train], outputs: [runs/model.txt] }
+  top:
+    uses: command
+    with: { argv: [sh, top.sh] }
+",
+    );
+    world.sandbox.write("pyproject.toml", "");
+    world.sandbox.write("data/points.txt", "1\n2\n3\n");
+    world.sandbox.write("code/pkg/__init__.py", "");
+    world.sandbox.write("code/pkg/model.py", "scale = 2\n");
+    world.sandbox.write(
+        "code/pkg/train.py",
+        "import os\nfrom pkg.model import scale\nlines = len(open('../data/points.txt').readlines())\n\
+         os.makedirs('runs')\nopen('runs/model.txt', 'w').write(str(scale * lines))\nprint(f'lines={lines}')\n",
+    );
+    world.sandbox.write("top.sh", "echo lines=$(wc -l < data/points.txt)\n");
+    let link = world.open(&sshd, "box1");
+    link.connected();
+    for label in ["deep", "top"] {
+        let job = world.hosted(label);
+        link.start(&job, "1");
+        let end = link.ended(job.spec.key);
+        assert!(end.has_record, "{end:?}");
+        world.fetch(&link, job.spec.key);
+        let record = world.store.get(job.spec.key).unwrap().unwrap();
+        assert_eq!(record.outcome.metrics["lines"].value, 3.0, "{label}");
+        if label == "deep" {
+            let model = world.store.files(job.spec.key).join("runs/model.txt");
+            assert_eq!(fs_err::read_to_string(model).unwrap(), "6");
+        }
+    }
+    // The program's writes are not in the copy.
+    assert!(!files(&sshd.home("box1")).iter().any(|path| path.ends_with("code/runs/model.txt")));
+    // The results count here, and an edit of what was read there runs the job again.
+    world.sandbox.assert_all_cached(&["recipe.yaml"]);
+    world.sandbox.write("code/pkg/model.py", "scale = 3\n");
+    let plan = world.sandbox.sweep(&["plan", "recipe.yaml"]).stdout;
+    assert!(plan.contains("1 cached, 1 to run"), "{plan}");
+}
+
 #[test]
 fn inputs_outside_of_the_project_go_by_content() {
     let Some(sshd) = Sshd::start(1) else { return };
