@@ -1,5 +1,5 @@
-//! The language grows in one place: what a key or a kind of figure is, is said in one file, and found by reader, schema and
-//! documentation.
+//! The language grows in one place: each key and each kind of figure is declared in one file, from which reader, schema and
+//! documentation are derived.
 
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the message")]
 

@@ -249,7 +249,7 @@ pub enum Error {
     /// A key could not be computed.
     #[error("cannot compute a job's key: {0}")]
     Key(#[source] serde_json::Error),
-    /// The disk says no.
+    /// An I/O error.
     #[error("{what}: {source}")]
     Io {
         /// The failed operation.

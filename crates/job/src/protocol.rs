@@ -85,7 +85,7 @@ pub struct Progress {
     /// Sequences per second, for tasks that count sequences.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sequences_per_s: Option<Speeds>,
-    /// The latest values of the series that a program reports, at most [`LIVE_SERIES`], the one that began first first.
+    /// The latest values of the series that a program reports, at most [`LIVE_SERIES`], oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub series: Vec<Live>,
 }

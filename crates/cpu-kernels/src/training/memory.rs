@@ -51,7 +51,7 @@ struct Pool {
 impl Pool {
     const EMPTY: Self = Self { idle: BTreeMap::new(), waiting: 0, used: 0, most_used: 0 };
 
-    /// Notes that `length` lines are in use, and gives free ones if there are as many together.
+    /// Marks `length` lines as used; returns a free run of that length if there is one.
     fn take(&mut self, length: usize) -> Option<Vec<Line>> {
         self.used += length;
         self.most_used = self.most_used.max(self.used);

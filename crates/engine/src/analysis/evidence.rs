@@ -89,9 +89,9 @@ pub(super) struct Evidence {
 /// The number of seeds that a decision takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Needed {
-    /// About so many.
+    /// An estimate.
     About(usize),
-    /// More than so many: the number is too near the bound.
+    /// A lower bound: the measured value is too near the claim's bound for an estimate.
     MoreThan(usize),
 }
 

@@ -247,7 +247,7 @@ enum BackendArg {
 
 /// A planned recipe and what it computes on.
 struct Prepared {
-    /// Left to the kernel at the end: to free each of a plan's many small values takes longer than to make a table of them.
+    /// Leaked on exit: freeing a large plan takes longer than printing it.
     plan: ManuallyDrop<Plan>,
     /// `None` where no job needs a device, or where the device does not matter because nothing will run.
     device: Option<(Probe, Device)>,

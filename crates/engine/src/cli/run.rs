@@ -222,7 +222,7 @@ fn round(
     let stamps = std::mem::take(&mut looked.standing.stamps);
     let summary = request.execute(looked, opened, &mut searches)?;
     if was_run && !summary.detached {
-        // One that stays takes room, and that is all.
+        // Best effort: a state that remains only takes disk space.
         let decided_jobs = DecidedJobs::read(plan, store).unwrap_or_default();
         let _ = run::retire(plan, store, |id| decided_jobs.is_stopped(id));
     }
@@ -291,10 +291,9 @@ impl Request<'_> {
             say_at_once(plan, &self.states, &self.limits, &history);
         }
         let manifest = Manifest::new(plan, &self.states, limits, through, &history);
-        // It takes time, and others look at the folder as soon as it is there.
+        // Before the folder is created: readers expect it to be complete, and Git may be slow.
         let provenance = RunProvenance::determine(plan);
         let folder = RunFolder::create(self.results, &manifest).map_err(Error::io("cannot write the journal"))?;
-        // What is given up already takes nothing.
         // Records that come through the remote are there, as their machines have signed them.
         let carried =
             self.batch.as_ref().is_some_and(|system| cluster::open(system, Opening::default()).needs_exchange());

@@ -33,7 +33,7 @@ pub(super) struct StatusArgs {
     format: FormatArgs,
 }
 
-/// So many waiting jobs are listed; the others are counted.
+/// Maximum number of waiting jobs that are listed; the others are counted.
 const SHOWN: usize = 20;
 
 pub(super) fn status(results: &Path, args: &StatusArgs) -> Result<Exit, Error> {

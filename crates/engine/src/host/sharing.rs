@@ -169,7 +169,7 @@ fn take(slot: &mut Option<File>, path: &Path, alone: bool) -> Result<bool, Shari
 }
 
 fn release(file: Option<&File>) {
-    // It would fail only for a file that is none.
+    // Fails only if this is not a regular file.
     let _ = file.map(File::unlock);
 }
 

@@ -31,7 +31,7 @@ pub use self::{
 };
 use self::{handler::Server, http::Token};
 
-/// So many calls work at once; further ones wait.
+/// Maximum number of concurrent calls; further ones wait.
 const CALLS: usize = 16;
 
 /// Time for calls to end when the server does.

@@ -24,7 +24,7 @@ pub(super) struct Inclusion<'s> {
     /// The product of those.
     crossed: Vec<Point>,
     points: Vec<Point>,
-    /// So many points are of the product; only those are given further values.
+    /// Number of points of the product; only those are given further values.
     kept: usize,
     /// The values that the product has on axes whose values come from outside.
     known: Vec<(&'s str, Value)>,

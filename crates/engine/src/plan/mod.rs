@@ -82,7 +82,7 @@ pub struct Plan {
     pub studies: Vec<Study>,
     /// Executor of a sweep file.
     pub executor: Executor,
-    /// The part of them that is wanted: `step` or `step/axis=value,…`; all of it if there is none.
+    /// The selection: `step` or `step/axis=value,…`; empty selects all jobs.
     only: Vec<Spanned<String>>,
     sources: Sources,
     /// Valid but possibly unintended declarations.

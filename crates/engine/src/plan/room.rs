@@ -28,12 +28,12 @@ impl Default for Room {
 }
 
 impl Room {
-    /// So many bytes.
+    /// Room for `bytes` bytes.
     pub fn of(bytes: u64) -> Self {
         Self { whole: bytes, left: bytes, said: false }
     }
 
-    /// Takes some; `false`, and one mistake, if there are not so many.
+    /// Reserves `bytes`; returns false and reports a problem, once, if the budget is exhausted.
     pub(super) fn take(&mut self, bytes: u64, span: Span, sources: &Sources, problems: &mut Collector) -> bool {
         if let Some(left) = self.left.checked_sub(bytes) {
             self.left = left;

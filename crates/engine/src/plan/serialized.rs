@@ -62,7 +62,7 @@ pub enum DeserializeError {
     /// The task is not known, or not in this revision.
     #[error("the task `{0}` was planned by another version of the program: use the same version")]
     Task(String),
-    /// The graph is none.
+    /// The jobs do not form a DAG.
     #[error("the job {0} needs one that does not come before it")]
     Order(String),
 }

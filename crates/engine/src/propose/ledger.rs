@@ -187,7 +187,7 @@ fn is_none(count: &usize) -> bool {
 /// Error of the ledger.
 #[derive(Debug, thiserror::Error)]
 pub enum LedgerError {
-    /// The disk says no.
+    /// An I/O error.
     #[error("the ledger: {0}")]
     Io(#[from] io::Error),
     /// An entry was changed, or is missing.

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// Most milestones that are kept of a job.
 const MOST: usize = 32;
 
-/// A number of steps, and when so many were done.
+/// A number of steps, and the time at which they were done.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Milestone {
     /// Steps that were done, those of a state with which the job began included.

@@ -44,7 +44,7 @@ impl Prefixes {
         Some(Self { reach: task.reach(values)?, acts_from: task.acts_from(values) })
     }
 
-    /// True if a job can continue from a state after so many steps.
+    /// True if a job can continue from a state after `step` steps.
     pub fn contains(&self, step: u64) -> bool {
         step > 0 && self.reach.end.is_none_or(|end| step < end || (step == end && self.reach.may_only_evaluate))
     }

@@ -69,7 +69,7 @@ pub struct Provenance {
     /// The state that another job has left and from which it continued; `None` if it began with its first step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub continued: Option<Started>,
-    /// Times at which it had done so many of its steps, as far as it has reported them.
+    /// Times at which it had done numbers of steps, as far as it has reported them.
     #[serde(default, skip_serializing_if = "Milestones::is_empty")]
     pub milestones: Milestones,
     /// The part of its log that the job wrote. Records of earlier versions have none.

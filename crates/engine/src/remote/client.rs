@@ -41,9 +41,9 @@ use crate::{
 
 /// Objects up to this size go in one request; larger ones in parts of this size.
 const PART: usize = 8 << 20;
-/// So many parts are on their way at once.
+/// Maximum number of parts in flight.
 const PARTS: usize = 4;
-/// So many records are fetched at once.
+/// Maximum number of records that are fetched at once.
 const AT_ONCE: usize = 16;
 /// Of more records than this it is asked first which there are, instead of asking for each.
 const MANY: usize = 500;
@@ -53,7 +53,7 @@ const SILENCE: Duration = Duration::from_secs(20);
 const ANSWER: Duration = Duration::from_mins(1);
 /// A transfer of fewer bytes in [`SILENCE`] is abandoned; a poor connection is faster.
 const LEAST: usize = 16 << 10;
-/// After so many records that were too slow, it is given up.
+/// Number of slow records after which a remote is given up.
 const MOST_SLOW: usize = 3;
 /// Interval at which a pull checks that it is still needed.
 const LOOK: Duration = Duration::from_millis(100);

@@ -10,7 +10,7 @@ use reqwest::{Client, NoProxy, Proxy, Url, redirect::Policy};
 
 /// Longest time until there is a connection.
 const CONNECT: Duration = Duration::from_secs(5);
-/// So many redirects on one host are no loop.
+/// Maximum number of redirects on one host; more are a loop.
 const MOST_REDIRECTS: usize = 5;
 
 /// Makes clients that do not leave their host.

@@ -20,7 +20,7 @@ use crate::{
 const PAUSE: Duration = Duration::from_secs(2);
 /// The same where only some job's progress is new.
 const LONG_PAUSE: Duration = Duration::from_secs(10);
-/// Writing takes at most one part in so many of the time.
+/// Writing takes at most this fraction of the time: one part in `SHARE`.
 const SHARE: u32 = 20;
 /// The same while a job runs whose times count.
 const SHARE_OF_MEASUREMENTS: u32 = 200;

@@ -153,7 +153,7 @@ struct AllocationRun<'a> {
 }
 
 impl AllocationRun<'_> {
-    /// Runs what is wanted, at most so many jobs at once.
+    /// Runs the wanted jobs, at most `jobs` at once.
     fn run(
         self,
         wanted: &[Disposition],

@@ -68,7 +68,7 @@ pub(super) struct Attempt {
     pub(super) memory: OutOfMemory,
     /// The machine's load when it began.
     pub(super) load: Load,
-    /// Times at which it had done so many steps.
+    /// Times at which it had done numbers of steps.
     pub(super) milestones: Milestones,
     /// Largest number of other jobs of this engine at the same time so far.
     pub(super) neighbors: usize,

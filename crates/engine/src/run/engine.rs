@@ -268,7 +268,7 @@ impl<'a, 'o> Run<'a, 'o> {
 
     fn skip(&mut self, job: usize, because: Reason) {
         self.waiting.remove(&job);
-        // Its last word was a failure, and there will be no other.
+        // It was waiting for a retry: report its last failure.
         if let Some(Retry { seconds, failure, .. }) = self.retrying.remove(&job) {
             self.report_failure(job, seconds, failure);
             return;

@@ -20,9 +20,9 @@ pub struct Pace {
 /// Last information about a job.
 #[derive(Debug, Clone, Copy)]
 enum Heard {
-    /// It runs since then, and was to need so many more seconds at `at`, if it has said how far it is.
+    /// It runs since then; the seconds that it still needed at `at`, if it reports its progress.
     Running { since: Timestamp, at: Timestamp, left: Option<f64> },
-    /// It is over, after so many seconds, if it was done here.
+    /// It is over; the seconds that it took, if it was done here.
     Over(Option<f64>),
 }
 
@@ -119,11 +119,11 @@ struct Part {
 /// State of a job.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Now {
-    /// It is over, after so many seconds; `None` if another process did it, or if it never began.
+    /// It is over; the seconds that it took, `None` if another process did it, or if it never began.
     Over(Option<f64>),
     /// It runs.
     Running {
-        /// For so many seconds.
+        /// The seconds that it has run.
         since: f64,
         /// Remaining time at its own pace, if it has reported progress.
         left: Option<f64>,

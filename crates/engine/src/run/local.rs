@@ -28,7 +28,7 @@ use crate::{
 pub(super) enum Input {
     /// A worker said something.
     Message(usize, Message),
-    /// A worker will say nothing more; so many lines of what it said were no messages.
+    /// A worker has ended its output, in which this number of lines were no messages.
     Closed(usize, usize),
     /// A job's inputs have been checked before its start, and the state of another one is in its scratch folder, if it begins
     /// with one.

@@ -27,7 +27,7 @@ pub(super) fn unshare(folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Brings a folder with so many files to the disk: the files, and every folder's own list of them.
+/// Synchronizes a folder with `files` files to the disk: the files, and every folder's own list of them.
 pub(super) fn sync(folder: &Path, files: usize) -> io::Result<()> {
     if files > MOST_SYNCS
         && let Some(disk) = local(folder)?

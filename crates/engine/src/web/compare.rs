@@ -17,13 +17,13 @@ use crate::{
     store::Store,
 };
 
-/// So many runs are compared.
+/// Maximum number of runs that are compared.
 pub(super) const MOST: usize = 6;
-/// So many rows are shown.
+/// Maximum number of rows that are shown.
 const MOST_ROWS: usize = 500;
-/// So many names of a kind are listed.
+/// Maximum number of names of a kind that are listed.
 const MOST_NAMES: usize = 50;
-/// So many jobs with curves are offered.
+/// Maximum number of jobs with curves that are offered.
 const MOST_JOBS: usize = 2000;
 /// The runs' letters on the page.
 const LETTERS: [&str; MOST] = ["A", "B", "C", "D", "E", "F"];

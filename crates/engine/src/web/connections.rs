@@ -28,7 +28,7 @@ use super::{
 /// Time limit of the head of a request, and of an idle connection.
 const HEAD: Duration = Duration::from_secs(5);
 
-/// So many connections at once; further ones wait in the system's queue.
+/// Maximum number of open connections; further ones wait in the system's queue.
 const MOST: usize = 512;
 
 /// Delay if the system gives no connection, because there are too many open files.

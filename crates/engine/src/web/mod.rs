@@ -39,7 +39,7 @@ use tokio::{
 pub(crate) use self::guard::Names;
 use crate::render::page::Layout;
 
-/// So many requests read files at once; others wait, so that what is read for all of them is never in memory together.
+/// Maximum number of requests that read files at once; others wait, so that their contents are never in memory together.
 const READERS: usize = 4;
 
 /// Time for connections to end when the server does.

@@ -22,9 +22,9 @@ use crate::{
     },
 };
 
-/// So many runs are listed.
+/// Maximum number of runs that are listed.
 const MOST: usize = 500;
-/// So many reports are listed.
+/// Maximum number of reports that are listed.
 const MOST_REPORTS: usize = 200;
 
 /// Data about runs.

@@ -28,7 +28,7 @@ const PAUSE: Duration = Duration::from_millis(700);
 /// Interval of keep-alive messages to a page.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
-/// So many things that have ended are remembered.
+/// Maximum number of ended jobs and runs that are remembered.
 const MOST_ENDED: usize = 8;
 
 /// A comment, which pages do not see.

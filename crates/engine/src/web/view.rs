@@ -31,9 +31,9 @@ use crate::{
     store::Store,
 };
 
-/// So many readings of a running job's series are drawn; beyond, every second one is.
+/// Maximum number of readings of a running job's series that are drawn; beyond, every second one is.
 const CURVE: usize = 120;
-/// So many running jobs are shown with a bar.
+/// Maximum number of running jobs that are shown with a bar.
 const MOST_RUNNING: usize = 64;
 
 /// State of a run, and the updates sent to its page.
@@ -90,7 +90,7 @@ struct Curve {
     says: String,
     /// Steps and values.
     points: Vec<(u64, f64)>,
-    /// Every reading of so many is kept, and so many have been left out since the last.
+    /// The stride of the readings that are kept, and the number left out since the last one.
     #[serde(skip)]
     every: usize,
     #[serde(skip)]
@@ -316,7 +316,7 @@ impl stream::Look for View {
     }
 
     fn is_over(&self) -> bool {
-        // Of a run that begins the journal is there for a moment before its engine holds it.
+        // At the start of a run, the journal exists briefly before the engine locks it.
         self.gone > 1
     }
 }

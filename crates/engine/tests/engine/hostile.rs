@@ -32,7 +32,7 @@ fn ten_megabytes_of_recipe() {
         let number = recipe.len();
         writeln!(recipe, "  s{number}: {{ uses: mock, wiht: [1, 2, 3] }}").unwrap();
     }
-    assert!(refused(&recipe).len() < 10 << 20, "not every mistake of so many is worth a screen");
+    assert!(refused(&recipe).len() < 10 << 20, "a long list of mistakes is cut");
 }
 
 #[test]
@@ -187,7 +187,7 @@ fn expressions_that_multiply() {
     assert_eq!(code, Some(3), "{}", &said[..said.len().min(2000)]);
     messages.add("axes that make a text too long", &said);
     assert_message!(messages);
-    // Many jobs are no much text.
+    // Many jobs with short texts are accepted.
     let recipe = "params: { p: text }\nsteps:\n  a:\n    uses: mock\n    seeds: 20000\n    with: { text: \"${{ params.p }} ${{ matrix.seed }}\" }\n";
     let (code, said) = limited(recipe, &["--list"]);
     assert_eq!(code, Some(0), "{said}");

@@ -27,7 +27,7 @@ steps:
 /// Behavior of the server for an object.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Manner {
-    /// So many bytes at once, until it is told to go on; then the rest.
+    /// The number of bytes that are sent at once, until it is told to go on; then the rest.
     InParts(usize),
     /// With the address of another server.
     Elsewhere(u16),

@@ -99,7 +99,7 @@ fn run() -> Vec<&'static str> {
     [&["run", "recipe.yaml"], &REMOTE[..]].concat()
 }
 
-/// That a sandbox has a whole store with the four records, none of which was run here but so many.
+/// Asserts that a sandbox has a whole store with the four records, of which `ran` were run here.
 fn has_all(sandbox: &Sandbox, ended: &Ended, ran: usize) {
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     assert_eq!((sandbox.records().len(), sandbox.starts().len()), (4, ran), "{}", ended.stderr);

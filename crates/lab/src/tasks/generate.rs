@@ -143,7 +143,7 @@ fn choose(logits: &[f32], settings: &Generating, random: &mut impl Rng) -> u32 {
     likeliest
 }
 
-/// The tokens of a prompt, for a network of so many.
+/// The tokens of a prompt, for a network with a vocabulary of this size.
 fn encoded(prompt: &str, vocab_size: usize) -> Result<Vec<u32>, LabError> {
     if vocab_size == VOCAB_BYTES {
         return Ok(prompt.bytes().map(u32::from).collect());

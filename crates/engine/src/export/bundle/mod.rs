@@ -46,7 +46,7 @@ const SOURCES: &str = "sources";
 const TOP: &str = "sweep-bundle";
 /// The file that says what else there is.
 const CONTENTS: &str = "bundle.json";
-/// So many runs may say why a job has no result.
+/// Maximum number of runs that are read for the reason why a job has no result.
 const MOST_RUNS: usize = 20;
 
 /// Contents of a bundle.
@@ -127,7 +127,7 @@ struct Sum {
 /// Error of writing or reading a bundle.
 #[derive(Debug, thiserror::Error)]
 pub enum BundleError {
-    /// The disk says no, or the archive is torn.
+    /// An I/O error, or a truncated archive.
     #[error("{0}")]
     Io(#[from] io::Error),
     /// The store says no.

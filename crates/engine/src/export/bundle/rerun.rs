@@ -53,7 +53,7 @@ pub struct Differing {
     pub now: Option<f64>,
 }
 
-/// So many of the jobs that have a record, drawn at random; the same ones for the same `seed`.
+/// Samples `n` recorded jobs, reproducibly by `seed`.
 pub fn sample(plan: &Plan, store: &Store, n: usize, seed: u64) -> Vec<JobId> {
     let mut done: Vec<(blake3::Hash, JobId)> = plan
         .jobs()

@@ -38,7 +38,7 @@ pub struct ResourceCount(u32);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum GpuMemory {
-    /// So many bytes.
+    /// A number of bytes.
     Bytes(u64),
     /// As much as earlier jobs of the same shape were seen to use.
     Measured,

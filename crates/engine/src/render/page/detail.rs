@@ -143,7 +143,7 @@ pub(crate) fn tail(path: &Path) -> Option<Tail> {
     end_of(path, TAIL)
 }
 
-/// The same, of at most so many bytes.
+/// The end of a log, of at most `most` bytes.
 pub(crate) fn end_of(path: &Path, most: u64) -> Option<Tail> {
     let mut file = File::open(path).ok()?;
     let length = file.metadata().ok()?.len();

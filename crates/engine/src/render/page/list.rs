@@ -43,7 +43,7 @@ pub(crate) const STATES: [&str; 13] = [
 /// The index of the state of a job of which nothing else is known.
 const OPEN: usize = 10;
 
-/// So many columns of metrics have room.
+/// Maximum number of columns of metrics.
 const MOST_COLUMNS: usize = 6;
 
 /// A job's line, in the order in which the script takes it apart.

@@ -95,7 +95,7 @@ pub trait Cluster: fmt::Debug {
     /// The state of a batch job that the queue has forgotten, where the system has an accounting.
     fn remembered(&self, id: &BatchId) -> Option<QueuedState>;
 
-    /// Checks of what only this system requires, for `sweep doctor` and jobs with so many GPUs. That it can be used and answers is
+    /// Checks of what only this system requires, for `sweep doctor` and jobs with `gpus` GPUs. That it can be used and answers is
     /// checked for all systems.
     fn examine(&self, _gpus: usize) -> Vec<Finding> {
         Vec::new()

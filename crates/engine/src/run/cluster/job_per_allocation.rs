@@ -27,7 +27,7 @@ use crate::{
 
 /// Time limit of a batch of submissions before the queue and the signals are checked again.
 const STRETCH: Duration = Duration::from_secs(2);
-/// A job that waits for more jobs than this is submitted when fewer of them are open: one option can only hold so many.
+/// A job that waits for more jobs than this is submitted when fewer of them are open: one option can only hold a limited number.
 const MOST_NEEDS: usize = 1000;
 /// Time to wait for a failed job's own message before the batch system's is used.
 const SETTLE: Duration = Duration::from_secs(3);
@@ -225,7 +225,7 @@ impl<'a, 'o> Run<'a, 'o> {
         let system = self.session.cluster.system();
         let crash = |message: String| Failure { kind: FailureKind::Crash, message };
         match state {
-            // What it needs is submitted again, and then so is this; or that has failed, and this will be skipped.
+            // Its dependency is resubmitted, and this job after it, or has failed, and this job is skipped.
             Some(QueuedState::Canceled) if orphaned => self.jobs[job].stage = Stage::Held,
             Some(QueuedState::Canceled) => self.fail(job, 0.0, crash(format!("job {id} was canceled in {system}"))),
             Some(QueuedState::Completed) => {

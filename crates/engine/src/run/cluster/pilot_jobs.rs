@@ -146,7 +146,7 @@ impl<'a, 'o> Run<'a, 'o> {
         })
     }
 
-    /// After so many pilots that did nothing there are no more.
+    /// True if no more pilots are submitted because too many ended without doing anything.
     fn patience(&self) -> usize {
         self.session.options.pilots.unwrap_or(1).min(self.open.len().max(1)) * (LOSSES as usize + 1)
     }

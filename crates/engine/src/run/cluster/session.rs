@@ -41,7 +41,7 @@ pub(super) struct Launch {
 }
 
 impl Launch {
-    /// The script that runs this program with these arguments. Nothing in it is anybody's text but for paths.
+    /// The script that runs this program with `arguments`. It contains no user input except quoted paths.
     pub(super) fn script(&self, arguments: &str) -> String {
         let [program, folder, results] = [&self.program, &self.folder, &self.results].map(|path| quoted_path(path));
         // A batch system may run the job elsewhere if the folder is missing, which would go unnoticed.
@@ -139,7 +139,7 @@ impl<'a, 'o> ClusterSession<'a, 'o> {
         })
     }
 
-    /// Says that a run with so many `open` jobs begins, unless it goes on.
+    /// Reports that a run with `open` jobs begins, unless it continues.
     pub(super) fn begin(&mut self, open: usize) {
         let cached = self.summary.cached;
         if !self.goes_on {

@@ -37,7 +37,7 @@ use crate::{
     store::{Pending, StoreError},
 };
 
-/// So many jobs give their slots back while their results are being stored; those of more keep theirs, so that results do not
+/// Maximum number of jobs that give their slots back while their results are being stored; those of more keep theirs, so that results do not
 /// pile up.
 const MOST_STORING: usize = 16;
 

@@ -30,7 +30,7 @@ const INTERVAL: Duration = Duration::from_millis(500);
 const LONG_INTERVAL: Duration = Duration::from_secs(10);
 /// A sample may take this part of the time.
 const PART: u32 = 20;
-/// After so many samples without an answer there are no more.
+/// Number of samples without an answer after which no more are taken.
 const PATIENCE: u32 = 3;
 
 /// State of the GPUs that the jobs of an engine share.

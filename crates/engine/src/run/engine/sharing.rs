@@ -6,7 +6,7 @@ use crate::{
     run::{RunEvent, scheduler::Event},
 };
 
-/// A wait is reported after so many attempts to take the machine, one per tick: two engines may get in each other's way
+/// Number of attempts to take the machine after which a wait is reported, one per tick: two engines may get in each other's way
 /// for a moment.
 const REPORTED: u32 = 5;
 

@@ -16,7 +16,7 @@ pub(super) struct Ranks {
 }
 
 impl Ranks {
-    /// Prepares so many processes that share `threads` threads.
+    /// Prepares `count` processes that share `threads` threads.
     pub(super) fn new(launch: Launch, count: usize, threads: usize) -> io::Result<Self> {
         // Free now: the first rank listens on it in a moment.
         let port = TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port();

@@ -3,7 +3,7 @@
 use super::{Command, Pattern};
 use crate::{Conflict, Kind, ParamType, Value, params::Inside};
 
-/// Names that say the step of a row, of a line or of a match, the first that is there.
+/// Names of columns and groups that are taken as the step, in order of preference.
 pub const STEP_NAMES: [&str; 5] = ["step", "global_step", "iteration", "iter", "epoch"];
 
 /// Kinds of sources.

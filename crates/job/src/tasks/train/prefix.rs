@@ -22,7 +22,7 @@ pub(super) fn acts_from(train: &Train) -> BTreeMap<String, u64> {
     let mut found: BTreeMap<String, u64> = BTreeMap::new();
     let mut late = |names: &[&str], from: u64| found.extend(names.iter().map(|name| ((*name).to_owned(), from)));
     late(&OF_NO_STATE, NEVER);
-    // A point after so many iterations is in the state after them.
+    // A point of an iteration is in the state after it.
     late(&["log_every"], log_every as u64 - 1);
     late(&["eval_every", "eval_batches"], (eval_every as u64).checked_sub(1).unwrap_or(NEVER));
     late(&["min_lr_ratio"], train.optimizer.warmup_iters as u64);

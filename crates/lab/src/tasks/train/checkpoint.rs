@@ -190,7 +190,7 @@ impl<B: Compute> Trainer<'_, B> {
         }
         fs::rename(&folder, finished).and_then(|()| sync(scratch)).map_err(failed)?;
         for (_, earlier) in all(scratch).into_iter().filter(|(earlier, _)| *earlier < done).skip(1) {
-            // One that stays takes room, and that is all.
+            // Best effort: a checkpoint that remains only takes disk space.
             let _ = fs::remove_dir_all(earlier);
         }
         Ok(())

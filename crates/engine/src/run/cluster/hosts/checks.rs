@@ -16,7 +16,7 @@ use crate::{
 /// Difference of two clocks above which times of records mislead, in seconds.
 const SKEW: f64 = 2.0;
 
-/// Checks all hosts at once, for jobs with so many GPUs. The names of findings begin with that of the host.
+/// Checks all hosts at once, for jobs with `gpus` GPUs. The names of findings begin with that of the host.
 pub(super) fn examine(store: &Store, hosts: &[SshHost], gpus: usize) -> Vec<Finding> {
     let checked = thread::scope(|scope| {
         let checks: Vec<_> = hosts.iter().map(|host| scope.spawn(move || of_host(store, host, gpus))).collect();

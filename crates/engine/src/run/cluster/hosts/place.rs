@@ -73,7 +73,7 @@ impl Wants {
         Self { cpus: Some(ResourceCount::whole(all.cpus)), all, usual: run::Usual { cpus: None, gpus: None } }
     }
 
-    /// The resources that it takes where there are these, if it may take all that it asks for.
+    /// The job's demand on a host with `limits`.
     fn demand(&self, limits: &Limits) -> Demand {
         let all = Demand { gpus: self.usual.gpus.map_or(self.all.gpus, |most| most.min(limits.gpus)), ..self.all };
         let own = || self.usual.cores(&limits.clamp(all), limits).max(1);
@@ -247,7 +247,7 @@ impl Free {
     }
 }
 
-/// The places that have what a job asks for, with what it takes there. If none has so many cores or so much memory, it takes
+/// The places that have what a job asks for, with what it takes there. If none has enough cores or memory, it takes
 /// what there is, as it does on one machine; GPUs it must get.
 fn fitting(places: &[Place], wants: &Wants) -> Vec<(PlaceId, Demand)> {
     let known = || {

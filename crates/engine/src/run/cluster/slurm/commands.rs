@@ -17,7 +17,7 @@ use crate::{
 
 /// Time limit of a command. With its controller gone, `sinfo` hangs, and `sbatch` gives up after 9 s.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// So many jobs are named in one `scancel`.
+/// Maximum number of jobs that are named in one `scancel`.
 const CHUNK: usize = 500;
 
 /// Asks Slurm about the jobs of one store.

@@ -30,7 +30,7 @@ use crate::{
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Largest answer of a command that is read, in bytes.
 const LONGEST: usize = 64 << 20;
-/// So many jobs are named in one command.
+/// Maximum number of jobs that are named in one command.
 const CHUNK: usize = 500;
 /// Longest name of a job.
 const LONGEST_ID: usize = 200;

@@ -64,8 +64,9 @@ pub(super) const REPORT: &str = "report";
 const INTERVAL: Duration = Duration::from_millis(100);
 /// Interval between two messages with the newest values.
 const MESSAGES: Duration = Duration::from_millis(500);
-/// Shortest interval between two writes of the state; it is also so many times the time that the last one took.
+/// Minimum interval between two writes of the state.
 const SAVES: Duration = Duration::from_secs(10);
+/// The interval is also at least this many times the duration of the last write.
 const SAVES_PER_TIME: u32 = 100;
 
 /// A thread that follows the sources of a program.
