@@ -156,6 +156,18 @@ pub enum Error {
     /// A script was given beside another script or a recipe.
     #[error("{} is a script: run each script by a command of its own, and recipes by another", .0.display())]
     OneScript(std::path::PathBuf),
+    /// A program in a language whose parameters are not read.
+    #[error(
+        "{} is a program, not a recipe, and the parameters of programs in its language are not read: write its command line with a \
+         place for each value, as in `sweep run --axis lr=0.1,0.2 -- {by} --lr {{lr}}`",
+        .path.display()
+    )]
+    UnreadProgram {
+        /// The file.
+        path: PathBuf,
+        /// The command line that starts it.
+        by: String,
+    },
     /// No recipe was written for a script.
     #[error(transparent)]
     Init(#[from] InitError),
@@ -300,6 +312,7 @@ impl Error {
             | Self::Bundle(BundleError::NothingDone)
             | Self::ForScripts
             | Self::OneScript(_)
+            | Self::UnreadProgram { .. }
             | Self::NoStudy(_)
             | Self::Init(_)
             | Self::Copy(CopyError::Differs { .. })

@@ -107,10 +107,10 @@ impl Study {
                 }
             }
             (paths, _) => {
-                return match paths.iter().find(|path| is_script(path)) {
-                    Some(script) => Err(Error::OneScript(script.clone())),
-                    None => Ok(None),
-                };
+                if let Some(script) = paths.iter().find(|path| is_script(path)) {
+                    return Err(Error::OneScript(script.clone()));
+                }
+                return paths.iter().find_map(|path| unread(path)).map_or(Ok(None), Err);
             }
         };
         let file = results.join(FOLDER).join(format!("{name}.yaml"));
@@ -144,7 +144,8 @@ impl Study {
             }
         }
         if metrics.is_empty() && self.wish.printed.is_empty() && self.wish.logs.is_empty() {
-            (self.wish.printed, self.wish.logs) = logged(&plan, &store)?;
+            let params = self.wish.axes.iter().map(|(name, _)| name.as_str()).collect();
+            (self.wish.printed, self.wish.logs) = logged(&plan, &store, &params)?;
             if !self.wish.printed.is_empty() || !self.wish.logs.is_empty() {
                 // The metrics are taken from the logs: no program runs again.
                 self.write()?;
@@ -164,13 +165,13 @@ impl Study {
 type Logs = BTreeMap<&'static str, BTreeSet<String>>;
 
 /// The numbers that a job has printed, else the logs that it has written.
-fn logged(plan: &Plan, store: &Store) -> Result<(Vec<recipes::Printed>, Logs), Error> {
+fn logged(plan: &Plan, store: &Store, params: &BTreeSet<&str>) -> Result<(Vec<recipes::Printed>, Logs), Error> {
     let none = (Vec::new(), Logs::new());
     for (_, job) in plan.jobs() {
         let Some(record) = store.get(job.key)? else { continue };
         // What cannot be read has no numbers.
         let output = log_of(store, &record).and_then(|log| fs_err::read(log).ok()).unwrap_or_default();
-        let mut printed = recipes::printed(&String::from_utf8_lossy(&output));
+        let mut printed = recipes::printed(&String::from_utf8_lossy(&output), params);
         printed.truncate(MAX_METRICS);
         for one in &printed {
             say(format_args!("metric `{}`, from lines such as: {}", clean(&one.name), clean(&one.line)));
@@ -201,10 +202,16 @@ fn chosen(counts: BTreeMap<String, usize>, max: usize) -> Vec<String> {
 /// The recipe that `path` names; for a script, that of the study that `sweep run` has made of it.
 pub(super) fn recipe_of(results: &Path, path: &Path) -> Result<PathBuf, Error> {
     if !path.is_file() || !is_script(path) {
-        return Ok(path.to_owned());
+        return unread(path).map_or_else(|| Ok(path.to_owned()), Err);
     }
     let study = results.join(FOLDER).join(format!("{}.yaml", recipes::name(path)?));
     if study.is_file() { Ok(study) } else { Err(Error::NoStudy(path.to_owned())) }
+}
+
+/// The error of a program in a language whose parameters are not read; `None` for any other file.
+fn unread(path: &Path) -> Option<Error> {
+    let by = recipes::started_by(path).filter(|_| path.is_file())?;
+    Some(Error::UnreadProgram { path: path.to_owned(), by })
 }
 
 /// True for a file that is no recipe: a script of a known kind, or an executable file.

@@ -8,8 +8,39 @@ use super::{
     text::{self, reads, results},
 };
 
+/// Extensions of programs in languages whose parameters are not read, with the command that starts one; without a command, it
+/// is compiled first.
+const OTHER_LANGUAGES: [(&str, Option<&str>); 17] = [
+    ("awk", Some("awk -f")),
+    ("c", None),
+    ("cc", None),
+    ("cpp", None),
+    ("cu", None),
+    ("f90", None),
+    ("go", Some("go run")),
+    ("java", Some("java")),
+    ("js", Some("node")),
+    ("lua", Some("lua")),
+    ("m", Some("octave")),
+    ("mjs", Some("node")),
+    ("php", Some("php")),
+    ("pl", Some("perl")),
+    ("rb", Some("ruby")),
+    ("rs", None),
+    ("tcl", Some("tclsh")),
+];
 /// The place of the seed in a command line.
 const SEED: &str = "seed";
+
+/// The command line that starts a program in a language whose parameters are not read; `None` for any other file.
+pub fn started_by(program: &Path) -> Option<String> {
+    let end = program.extension()?.to_str()?;
+    let (_, starter) = OTHER_LANGUAGES.iter().find(|(other, _)| *other == end)?;
+    Some(match starter {
+        Some(starter) => format!("{starter} {}", program.display()),
+        None => format!("./{}", program.file_stem()?.display()),
+    })
+}
 
 /// A recipe called `name` for a command line that is run in `folder`. `{AXIS}` is replaced by the values of an axis, and `{seed}`
 /// by the seed. Axes without a place are keys of a file of settings among the arguments.

@@ -24,7 +24,7 @@ use std::{
 use crate::{format::clean, recipe::near_file};
 
 pub use self::{
-    command::command,
+    command::{command, started_by},
     printed::{Printed, printed},
     probe::{Found, Parameter, Source, Style, python, read, run},
     settings::by_settings,

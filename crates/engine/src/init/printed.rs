@@ -1,6 +1,9 @@
 //! Numbers that a program printed, with patterns that read them: `Epoch 3: train loss 0.25` has `train_loss` by `epoch`.
 
-use std::{collections::BTreeMap, sync::LazyLock};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::LazyLock,
+};
 
 use regex::{Captures, Regex};
 
@@ -21,6 +24,10 @@ pub struct Printed {
 const MAX_LINES: usize = 5_000;
 /// Maximum length of a line that is searched, in bytes.
 const MAX_LENGTH: usize = 1_000;
+/// Units that follow numbers, and that the ends of metrics' names stand for.
+const UNITS: [&str; 5] = ["ms", "s", "us", "ns", "MiB"];
+/// Words before numbers that are the steps of lines.
+const STEPS: [&str; 5] = ["step", "global_step", "iteration", "iter", "epoch"];
 
 /// A name of up to three words, a separator, and a number that is not part of a fraction or a version.
 static NUMBER: LazyLock<Regex> = LazyLock::new(|| {
@@ -35,16 +42,26 @@ static STEP: LazyLock<Regex> = LazyLock::new(|| {
     )
 });
 
-/// The numbers in an output whose names say which direction is better, in the order of their first lines.
-pub fn printed(output: &str) -> Vec<Printed> {
+/// The numbers in an output whose names say which direction is better, in the order of their first lines. Without any, all
+/// numbers with a name and a separator, such as `time: 1.5 ms`, except those with the names in `params`.
+pub fn printed(output: &str, params: &BTreeSet<&str>) -> Vec<Printed> {
     let lines: Vec<&str> = output.lines().rev().take(MAX_LINES).filter(|line| line.len() <= MAX_LENGTH).collect();
+    let found = collect(&lines, &|_, number| named(number));
+    if found.is_empty() { collect(&lines, &|line, number| separated(line, number, params)) } else { found }
+}
+
+/// The name of a number, and the words that it is made of.
+type Named<'t> = Option<(String, Vec<&'t str>)>;
+
+/// The numbers in lines, the last line first, that `name` names.
+fn collect<'t>(lines: &[&'t str], name: &dyn Fn(&'t str, &Captures<'t>) -> Named<'t>) -> Vec<Printed> {
     let mut found: Vec<Printed> = Vec::new();
     let mut places: BTreeMap<String, usize> = BTreeMap::new();
-    for line in lines.into_iter().rev() {
+    for line in lines.iter().rev().copied() {
         let mut from = 0;
         while let Some(number) = NUMBER.captures_at(line, from) {
             from = number.name("number").map_or(line.len(), |number| number.end());
-            let Some((name, words)) = named(&number) else { continue };
+            let Some((name, words)) = name(line, &number) else { continue };
             let pattern = pattern(line, number.name("words").map_or(0, |words| words.end()), words, &name);
             let one = Printed { name: name.clone(), pattern, line: line.trim().to_owned() };
             match places.get(&name) {
@@ -61,13 +78,29 @@ pub fn printed(output: &str) -> Vec<Printed> {
     found
 }
 
-/// The name of a number, and the words that it is made of: as many of the last words as name a metric.
-fn named<'t>(number: &Captures<'t>) -> Option<(String, Vec<&'t str>)> {
+/// As many of the last words before a number as name a metric.
+fn named<'t>(number: &Captures<'t>) -> Named<'t> {
     let words: Vec<&str> = number.name("words")?.as_str().split_whitespace().collect();
     (0..words.len()).map(|first| words[first..].to_vec()).find_map(|words| {
         let name = words.join("_").replace(['@', '/'], "_").to_ascii_lowercase();
         Better::of_name(&name).map(|_| (name, words))
     })
+}
+
+/// The words before a number and its separator. A unit behind the number ends the name: `time: 1.5 ms` is `time_ms`.
+fn separated<'t>(line: &'t str, number: &Captures<'t>, params: &BTreeSet<&str>) -> Named<'t> {
+    let (words, value) = (number.name("words")?, number.name("number")?);
+    if !line[words.end()..value.start()].contains([':', '=']) {
+        return None;
+    }
+    let words: Vec<&str> = words.as_str().split_whitespace().collect();
+    let mut name = words.join("_").replace(['@', '/'], "_").to_ascii_lowercase();
+    let unit = line[value.end()..].split_whitespace().next().map(|unit| unit.trim_end_matches([',', ';', '.']));
+    if let Some(unit) = unit.filter(|unit| UNITS.contains(unit)) {
+        name = format!("{name}_{}", unit.to_ascii_lowercase());
+    }
+    let is_other = params.contains(name.as_str()) || STEPS.contains(&name.as_str()) || name.contains("seed");
+    (!is_other).then_some((name, words))
 }
 
 /// A pattern for a number in a line: its words, which end at `end`, after the step if the line has one before them.
@@ -97,7 +130,7 @@ mod tests {
 
     /// Names of the numbers in an output, each with what its pattern finds in its last line.
     fn names(output: &str) -> Vec<String> {
-        let found = printed(output);
+        let found = printed(output, &BTreeSet::from(["lr"]));
         for one in &found {
             Pattern::new(&one.pattern).unwrap_or_else(|error| panic!("{}: {error}", one.pattern));
         }
@@ -115,8 +148,18 @@ mod tests {
     }
 
     #[test]
+    fn numbers_without_a_direction_are_taken_where_there_are_no_others() {
+        assert_eq!(names("n=2 sum 12.5\ntime: 12.3 ms\nlr: 0.1\nepoch: 3\nseed = 1\n"), ["n", "time_ms"]);
+        assert_eq!(names("Throughput = 120.5 img/s, total time: 3.5 s."), ["throughput", "total_time_s"]);
+        assert_eq!(names("time: 12.3 ms\nloss: 0.5"), ["loss"]);
+        let found = printed("time: 12.3 ms", &BTreeSet::new());
+        let pattern = Pattern::new(&found[0].pattern).unwrap();
+        assert!(pattern.find("time: 11.0 ms").is_some() && pattern.find("wall time: 11.0 ms").is_none());
+    }
+
+    #[test]
     fn a_metric_is_not_read_from_the_line_of_another() {
-        let found = printed("loss 0.5\nval loss 0.7\n");
+        let found = printed("loss 0.5\nval loss 0.7\n", &BTreeSet::new());
         let pattern = Pattern::new(&found[0].pattern).unwrap();
         assert!(pattern.find("loss 0.5").is_some() && pattern.find("val loss 0.7").is_none(), "{}", found[0].pattern);
     }

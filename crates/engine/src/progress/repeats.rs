@@ -9,8 +9,8 @@ use crate::format::count;
 pub(super) struct Repeats {
     /// The first job with each failure.
     failures: BTreeMap<String, String>,
-    /// The number of further jobs with each note.
-    notes: BTreeMap<String, usize>,
+    /// The first note of each kind, and the number of further jobs with one that differs from it in its numbers only.
+    notes: BTreeMap<String, (String, usize)>,
 }
 
 impl Repeats {
@@ -28,20 +28,48 @@ impl Repeats {
         }
     }
 
-    /// True if no job has shown this note.
+    /// True if no job has shown this note, or one that differs from it in its numbers only.
     pub(super) fn is_new(&mut self, note: &str) -> bool {
-        match self.notes.get_mut(note) {
-            Some(more) => {
+        let kind = without_numbers(note);
+        match self.notes.get_mut(&kind) {
+            Some((_, more)) => {
                 *more += 1;
                 false
             }
-            None => self.notes.insert(note.to_owned(), 0).is_none(),
+            None => self.notes.insert(kind, (note.to_owned(), 0)).is_none(),
         }
     }
 
     /// The notes that more than one job has, each with the number of the further jobs.
     pub(super) fn repeated_notes(&mut self) -> impl Iterator<Item = String> + use<> {
-        let notes = std::mem::take(&mut self.notes).into_iter();
+        let notes = std::mem::take(&mut self.notes).into_values();
         notes.filter(|(_, more)| *more > 0).map(|(note, more)| format!("{}: {note}", count(more, "more job")))
+    }
+}
+
+/// A text without its numbers. Digits of names such as `loss_2` stay.
+fn without_numbers(text: &str) -> String {
+    let mut kept = String::with_capacity(text.len());
+    let mut in_number = false;
+    for char in text.chars() {
+        in_number =
+            char.is_ascii_digit() && (in_number || !kept.ends_with(|last: char| last.is_alphanumeric() || last == '_'));
+        if !in_number {
+            kept.push(char);
+        }
+    }
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn notes_that_differ_in_numbers_are_one_kind() {
+        let mut repeats = Repeats::default();
+        assert!(repeats.is_new("`loss_1` is 0.25 at step 3") && !repeats.is_new("`loss_1` is 12.5 at step 40"));
+        assert!(repeats.is_new("`loss_2` is 0.25 at step 3"), "another metric");
+        assert_eq!(repeats.repeated_notes().collect::<Vec<_>>(), ["1 more job: `loss_1` is 0.25 at step 3"]);
     }
 }
