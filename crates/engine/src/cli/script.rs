@@ -43,6 +43,8 @@ pub(super) struct Study {
     pub(super) wish: Wish,
     /// The command that writes the recipe to the current folder.
     pub(super) keep: Option<String>,
+    /// True once a job has a record.
+    pub(super) has_records: bool,
 }
 
 pub(super) enum Subject {
@@ -70,7 +72,7 @@ pub(super) fn run(results: &Path, mut args: RunArgs) -> Result<Exit, Error> {
         let page = results.join("reports").join(&study.name).join("index.html");
         say(format_args!("report: {}", clean(&page.display().to_string())));
     }
-    if study.wish.metrics.is_empty() {
+    if study.wish.metrics.is_empty() && study.has_records {
         say(format_args!(
             "no metric was found: print lines such as `loss=0.25`, or name a log of the program with `reads` in a recipe"
         ));
@@ -114,7 +116,7 @@ impl Study {
             }
         };
         let file = results.join(FOLDER).join(format!("{name}.yaml"));
-        Ok(Some(Self { subject, name, file, wish, keep }))
+        Ok(Some(Self { subject, name, file, wish, keep, has_records: false }))
     }
 
     /// Writes the recipe.
@@ -135,6 +137,7 @@ impl Study {
         let (mut metrics, mut curves) = (BTreeMap::new(), BTreeMap::new());
         for (_, job) in plan.jobs() {
             let Some(record) = store.get(job.key)? else { continue };
+            self.has_records = true;
             let open = record.outcome.metrics.keys().filter(|name| job.task.metric(name).is_none());
             for name in open.filter(|name| name.rsplit_once('.').is_none_or(|(_, last)| last != "step")) {
                 *metrics.entry(name.clone()).or_insert(0) += 1;

@@ -160,7 +160,9 @@ fn what_a_script_does_not_take_is_said() {
 fn programs_in_other_languages_run_by_their_command_lines() {
     let sandbox = Sandbox::new();
     sandbox.write("bench.pl", "printf \"n: %d\\ntime: %.1f ms\\n\", $ARGV[0], 1.5 * $ARGV[0];\n");
-    for args in [&["run", "bench.pl", "--axis", "n=1,2"][..], &["run", "bench.pl", "--seeds", "2"], &["plan", "bench.pl"]] {
+    for args in
+        [&["run", "bench.pl", "--axis", "n=1,2"][..], &["run", "bench.pl", "--seeds", "2"], &["plan", "bench.pl"]]
+    {
         let ended = sandbox.sweep(args);
         assert_eq!(ended.code, Some(2), "{args:?}: {}", ended.stderr);
         assert!(ended.stderr.contains("sweep run --axis lr=0.1,0.2 -- perl bench.pl --lr {lr}"), "{}", ended.stderr);
@@ -168,5 +170,10 @@ fn programs_in_other_languages_run_by_their_command_lines() {
     let ended = sandbox.sweep(&["run", "--axis", "n=1,2", "--", "perl", "bench.pl", "{n}"]);
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     assert!(ended.stderr.contains("metric `time_ms`, from lines such as: time: 1.5 ms"), "{}", ended.stderr);
-    assert!(!ended.stderr.contains("metric `n`") && ended.stdout.contains("time_ms"), "{}{}", ended.stdout, ended.stderr);
+    assert!(
+        !ended.stderr.contains("metric `n`") && ended.stdout.contains("time_ms"),
+        "{}{}",
+        ended.stdout,
+        ended.stderr
+    );
 }
