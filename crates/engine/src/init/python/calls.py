@@ -89,6 +89,7 @@ class Calls:
             scope.names[arguments.kwarg.arg] = {name: kwargs[name] for name in kwargs if name not in only and name not in named}
         for name in [*named, *only]:
             scope.names.setdefault(name, Unknown())
+        scope.current = (function, args[0] if args else None)
         before, self.depth = self.unsure, self.depth + 1
         try:
             if isinstance(function.node, ast.Lambda):
@@ -107,7 +108,12 @@ class Calls:
         for ancestor in kind.ancestors():
             model = MODELS.get("class " + ancestor)
             if model is not None:
-                return model(self, kind, args, kwargs)
+                instance, made = Instance(kind), kind.find("__init__")
+                if isinstance(made, Function):
+                    self.call_function(made.with_self(instance), args, kwargs)
+                else:
+                    model(self, instance, args, kwargs)
+                return instance
         instance = Instance(kind)
         made = kind.find("__init__")
         if isinstance(made, Function):
@@ -120,6 +126,7 @@ class Calls:
         """Code that the tree does not show may change these values."""
         for value in values:
             value = value.owner if isinstance(value, Method) else value
+            value = value.model if isinstance(value, Instance) else value
             if isinstance(value, Model):
                 self.taint(value, "it is passed to code that is not in this file")
 

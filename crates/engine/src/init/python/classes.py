@@ -67,9 +67,34 @@ def read_fields(follower, source, rules, kinds, default=None, join=None):
 @models("tyro.cli")
 def tyro_cli(follower, args, kwargs):
     default = kwargs.get("default")
+    commands = commands_of_union(args[0]) if args else {}
+    if commands and "default" not in kwargs:
+        return tyro_command(follower, commands)
     if not args or set(kwargs) - {"default", "description", "prog"} or isinstance(default, Symbol):
         return Unknown()
     return read_fields(follower, "tyro", Rules("pair"), args[:1], default)
+
+
+@models("tyro.conf.arg")
+def tyro_arg(follower, args, kwargs):
+    if set(kwargs) - {"name", "help", "aliases", "metavar"} or is_open(kwargs):
+        return Unknown()
+    return types.SimpleNamespace(name=kwargs.get("name"), help=kwargs.get("help"))
+
+
+@models("tyro.extras.subcommand_cli_from_dict")
+def tyro_commands(follower, args, kwargs):
+    known = args[0] if args else kwargs.get("subcommands")
+    if not isinstance(known, dict) or is_open(known):
+        return Unknown()
+    return tyro_command(follower, {name.replace("_", "-"): kind for name, kind in known.items() if isinstance(name, str)})
+
+
+def tyro_command(follower, commands):
+    chosen = next((argument for argument in ARGUMENTS if argument in commands), None)
+    if chosen is None:
+        return follower.read(Model(), lambda: report("tyro", [], commands=[text(name) for name in list(commands)[:50]]))
+    return read_fields(follower, "tyro", Rules("pair"), [commands[chosen]])
 
 
 @models("draccus.parse", "pyrallis.parse")

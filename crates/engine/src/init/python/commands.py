@@ -202,6 +202,7 @@ def of_typer(name, kind, default, hint):
     if isinstance(hint, Symbol) and hint.path.endswith(".Context"):
         return None
     default = EMPTY if default is ... else default
+    hint = str if isinstance(hint, Symbol) and hint.path.startswith("typer.File") else hint
     more = info.kwargs if info else {}
     if is_open(default) or isinstance(default, (Function, Symbol)) or isinstance(hint, (Unknown, Symbol, Class)) or "**" in more:
         return Unknown()

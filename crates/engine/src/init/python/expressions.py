@@ -45,17 +45,23 @@ class Expressions:
             if name in owner.attributes:
                 return owner.attributes[name]
             found = owner.kind.find(name)
-            is_plain = isinstance(found, Function) and not found.node.decorator_list
-            return found.with_self(owner) if is_plain else Unknown() if found is None or isinstance(found, Function) else found
+            if isinstance(found, Function):
+                return found.of(self, owner, owner.kind)
+            if owner.model is not None and (found is None or isinstance(found, Unknown)):
+                return self.attribute(owner.model, name)
+            return Unknown() if found is None else found
+        if isinstance(owner, Super):
+            return self.of_super(owner, name)
         if isinstance(owner, Class):
             found = owner.find(name)
-            return Unknown() if found is None else found
+            return Unknown() if found is None else found.of(self, None, owner) if isinstance(found, Function) else found
         if isinstance(owner, Configuration):
             return owner.attribute(name)
         if isinstance(owner, type) and owner in self.about or type(owner) in self.about:
             methods = self.about[owner if isinstance(owner, type) else type(owner)].methods
             if name in methods:
-                return methods[name] if isinstance(owner, type) else methods[name].with_self(owner)
+                is_class = isinstance(owner, type)
+                return methods[name].of(self, None if is_class else owner, owner if is_class else type(owner))
             return getattr(owner, name, Unknown())
         if isinstance(owner, enum.Enum) and name in ("name", "value") or isinstance(owner, enum.EnumMeta) and not name.startswith("_"):
             return getattr(owner, name)
@@ -67,6 +73,30 @@ class Expressions:
             return ast.get_docstring(owner.node, clean=False) if name == "__doc__" else owner.name
         return Unknown()
 
+    def of_super(self, owner, name):
+        for kind in owner.kinds:
+            found = kind.find(name) if isinstance(kind, Class) else None
+            if isinstance(found, Function):
+                return found.of(self, owner.instance, owner.instance.kind if isinstance(owner.instance, Instance) else owner.instance)
+            if found is not None:
+                return found
+            model = MODELS.get("class " + kind.path) if isinstance(kind, Symbol) else None
+            if name == "__init__" and model is not None and isinstance(owner.instance, Instance):
+                return Method(lambda *args, **kwargs: model(self, owner.instance, args, kwargs), owner.instance, name)
+            if model is not None and isinstance(owner.instance, Instance) and owner.instance.model is not None:
+                return self.attribute(owner.instance.model, name)
+        return Unknown()
+
+    def super_of(self, args, scope):
+        """`super()` in a method of the script."""
+        while scope is not None and not hasattr(scope, "current"):
+            scope = scope.parent
+        function, first = (None, None) if scope is None else scope.current
+        instance = args[1] if len(args) == 2 else first
+        kind = instance.kind if isinstance(instance, Instance) else instance
+        inner = args[0] if args else kind.find_class(function.node) if isinstance(kind, Class) else None
+        return Super(instance, inner.bases) if isinstance(inner, Class) else Unknown()
+
     def real(self, value):
         """The real value of a name of a package that is known."""
         if not isinstance(value, Symbol):
@@ -74,8 +104,8 @@ class Expressions:
         package, _, name = value.path.partition(".")
         if value.path == "sys.argv":
             return [SCRIPT, *self.arguments]
-        if value.path == "argparse.SUPPRESS":
-            return "==SUPPRESS=="
+        if value.path in CONSTANTS:
+            return CONSTANTS[value.path]
         if value.path == "json.loads":
             return json.loads
         if package in REAL and name and "." not in name and not name.startswith("_"):
@@ -99,6 +129,8 @@ class Expressions:
                 kwargs.update({name: inner for name, inner in value.items() if isinstance(name, str)})
             else:
                 kwargs["**"] = Unknown()
+        if isinstance(function, Symbol) and function.path == "super":
+            return self.super_of(args, scope)
         return self.call(function, args, kwargs, node)
 
     def of_Lambda(self, node, scope):
@@ -207,6 +239,9 @@ class Expressions:
             return owner[key]
         if isinstance(owner, Configuration) and isinstance(key, str):
             return owner.attribute(key)
+        if owner is getattr(typing, "Annotated", 0) and is_open(key) and "tyro" in self.imported:
+            # What tyro is told there may be another name.
+            return Unknown()
         if owner is typing.Literal or owner is typing.Annotated if hasattr(typing, "Annotated") else owner is typing.Literal:
             return owner[key]
         if isinstance(owner, enum.EnumMeta):

@@ -65,6 +65,19 @@ def of_field(rules, owner, name, hint, default, missing):
         yield parameter(name, "other", **dict(more, note="its type has no simple form: " + str(hint)))
 
 
+def commands_of_union(hint):
+    """The commands of tyro: the classes of a union, by their names."""
+    import dataclasses
+    import re
+    import typing
+
+    kinds = typing.get_args(hint) if typing.get_origin(hint) is typing.Union or type(hint).__name__ == "UnionType" else ()
+    if len(kinds) < 2 or not all(isinstance(kind, type) and dataclasses.is_dataclass(kind) for kind in kinds):
+        return {}
+    words = lambda name: re.sub("((?<=[a-z0-9])[A-Z]|(?!^)[A-Z](?=[a-z]))", r"-\1", name).lower().replace("_", "-")
+    return {words(kind.__name__): kind for kind in kinds}
+
+
 def of_fields(rules, owner, default=None, prefix=""):
     import dataclasses
     import inspect

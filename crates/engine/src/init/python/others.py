@@ -25,7 +25,7 @@ def fire_fire(follower, args, kwargs):
         commands = component if isinstance(component, dict) else None
         kind = component.kind if isinstance(component, Instance) else component if isinstance(component, Class) else None
         if kind is not None:
-            commands = {name: value for name, value in sorted(kind.values.items()) if isinstance(value, Function) and not name.startswith("_")}
+            commands = {name: value for name, value in sorted(kind.members().items()) if isinstance(value, Function) and not name.startswith("_")}
         if commands is not None:
             name = next((argument for argument in ARGUMENTS if argument in commands), None)
             if name is None:

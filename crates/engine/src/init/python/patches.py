@@ -92,11 +92,22 @@ def patch_tyro(tyro):
             except TypeError:
                 pass
 
+    def chosen(commands):
+        name = next((argument for argument in ARGUMENTS if argument in commands), None)
+        if name is None:
+            report("tyro", [], commands=[text(name) for name in list(commands)[:50]])
+        cli(commands[name])
+
     def cli(f, *, default=None, **more):
+        commands = commands_of_union(f)
+        if commands and default is None:
+            chosen(commands)
         default = None if type(default).__name__.upper().startswith("MISSING") else default
         report("tyro", list(of_fields(Rules("pair", docs=docs), f, default)))
 
     tyro.cli = cli
+    if hasattr(tyro, "extras"):
+        tyro.extras.subcommand_cli_from_dict = lambda known, **more: chosen({name.replace("_", "-"): kind for name, kind in known.items()})
 
 
 def patch_draccus(draccus):
@@ -224,10 +235,15 @@ def patch_fire(fire):
 def patch_absl(app):
     from absl import flags
 
+    def is_own(name):
+        """True for the script and the modules beside it."""
+        path = getattr(sys.modules.get(name), "__file__", None)
+        folder = os.path.dirname(os.path.realpath(SCRIPT)) + os.sep
+        return name in (sys.argv[0], "__main__") or path is not None and os.path.realpath(path).startswith(folder)
+
     def run(main, argv=None, flags_parser=None):
-        values = flags.FLAGS
-        found = values.get_flags_for_module(sys.argv[0]) or values.get_flags_for_module("__main__")
-        entries = []
+        values, entries = flags.FLAGS, []
+        found = [flag for name, known in values.flags_by_module_dict().items() if is_own(name) for flag in known]
         for flag in found:
             kind = type(flag).__name__
             if kind in ("_ConfigFlag", "_InlineConfigFlag"):
@@ -252,7 +268,13 @@ def patch_absl(app):
             entries.append(of_absl(flag.name, kind, default, choices, flag.help, any("other than None" in one.message for one in flag.validators)))
         report("absl", entries)
 
-    app.run = run
+    def parse(self, argv, *args, **more):
+        if patches["on"] and self is flags.FLAGS and list(argv) == sys.argv:
+            run(None)
+        return original(self, argv, *args, **more)
+
+    original = flags.FlagValues.__call__
+    app.run, flags.FlagValues.__call__ = run, parse
 
 
 def patch_optparse(optparse):
@@ -299,7 +321,7 @@ patches = {
     "jsonargparse": patch_jsonargparse,
     "omegaconf": patch_omegaconf,
     "fire": patch_fire,
-    "absl.app": patch_absl,
+    "absl.flags": lambda module: patch_absl(__import__("absl.app").app),
     "optparse": patch_optparse,
     "docopt": patch_docopt,
 }
@@ -314,7 +336,7 @@ def watch_imports():
         for known in [name for name in patches if name != "on" and name in sys.modules]:
             loaded = sys.modules[known]
             if not getattr(getattr(loaded, "__spec__", None), "_initializing", False):
-                patches.pop(known)(loaded)
+                patches.pop(known, lambda module: None)(loaded)
         return module
 
     builtins.__import__ = imported

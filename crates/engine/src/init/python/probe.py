@@ -130,7 +130,7 @@ def of_action(parser, action, exclusive):
     kind = None if kind == "<lambda>" else kind
     more = {"default": default, "kind": kind, "choices": action.choices, "help": help, "required": action.required}
     if not action.option_strings:
-        more["required"] = action.nargs not in ("?", "*")
+        more["required"] = action.nargs not in ("?", "*", "...")
         style = "position" if action.nargs in (None, 1, "?", "*", "+") or isinstance(action.nargs, int) else "other"
         return parameter(action.dest, style, **more)
     more["note"] = getattr(action, "note", None)

@@ -103,7 +103,9 @@ class Statements:
         function = self.function(node, scope)
         for decorator in reversed(node.decorator_list):
             made = self.value(decorator.func if isinstance(decorator, ast.Call) else decorator, scope)
-            if not (isinstance(made, Symbol) and made.__name__ in KEEPERS and made.path not in MODELS):
+            if made in (staticmethod, classmethod, property) and isinstance(function, Function):
+                function.kind = made.__name__
+            elif not (isinstance(made, Symbol) and made.__name__ in KEEPERS and made.path not in MODELS):
                 function = self.call(self.value(decorator, scope), [function], {}, node)
         self.bind(node.name, function, scope)
 
@@ -183,8 +185,32 @@ class Statements:
         raise Ended() if raised is SystemExit or isinstance(raised, SystemExit) else Raised()
 
     def do_Match(self, node, scope):
-        self.value(node.subject, scope)
+        subject = self.value(node.subject, scope)
+        for case in node.cases:
+            matches = False if is_open(subject) or case.guard is not None else self.matches(case.pattern, subject, scope)
+            if matches:
+                self.block(case.body, scope)
+                return
+            if matches is None or is_open(subject) or case.guard is not None:
+                break
+        else:
+            return
         self.branch([case.body for case in node.cases], scope)
+
+    def matches(self, pattern, subject, scope):
+        """Whether a pattern has a known value; `None` if that is not known."""
+        kind = type(pattern).__name__
+        if kind in ("MatchValue", "MatchSingleton"):
+            value = self.value(pattern.value, scope) if kind == "MatchValue" else pattern.value
+            return None if is_open(value) or isinstance(subject, (Symbol, Instance, Model)) else value == subject
+        if kind == "MatchOr":
+            found = [self.matches(one, subject, scope) for one in pattern.patterns]
+            return True if True in found else None if None in found else False
+        if kind == "MatchAs" and pattern.pattern is None:
+            if pattern.name:
+                self.bind(pattern.name, subject, scope)
+            return True
+        return None
 
     def bind(self, name, value, scope):
         (scope.root() if name in scope.globals else scope).names[name] = value

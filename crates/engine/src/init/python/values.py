@@ -44,12 +44,19 @@ class Function:
     def __init__(self, node, scope, defaults, owner=None):
         self.node, self.scope, self.defaults, self.owner = node, scope, defaults, owner
         self.name = self.__name__ = getattr(node, "name", "<lambda>")
-        self.params, self.bound, self.attributes = [], None, {}
+        self.params, self.bound, self.attributes, self.kind = [], None, {}, ""
 
     def with_self(self, instance):
         bound = Function(self.node, self.scope, self.defaults, self.owner)
         bound.bound = (instance,)
         return bound
+
+    def of(self, follower, instance, kind):
+        """The function as an attribute of an instance, or of its class if there is none."""
+        if self.kind == "property":
+            return Unknown() if instance is None else follower.call(self.with_self(instance), [], {}, None)
+        owner = kind if self.kind == "classmethod" else instance
+        return self if owner is None or self.kind == "staticmethod" else self.with_self(owner)
 
 
 class Class:
@@ -68,6 +75,19 @@ class Class:
                 return found
         return None
 
+    def members(self):
+        """Its values, with those of the classes above it."""
+        found = {}
+        for base in reversed(self.bases):
+            found.update(base.members() if isinstance(base, Class) else {})
+        return {**found, **self.values}
+
+    def find_class(self, node):
+        """The class in which a function is written."""
+        if any(isinstance(value, Function) and value.node is node for value in self.values.values()):
+            return self
+        return next(filter(None, (base.find_class(node) for base in self.bases if isinstance(base, Class))), None)
+
     def ancestors(self):
         """The paths of the classes of packages that it derives from."""
         for base in self.bases:
@@ -78,8 +98,17 @@ class Class:
 
 
 class Instance:
+    """An instance of a class of the script. `model` is what a package knows of it, if the class derives from one of a package."""
+
     def __init__(self, kind):
-        self.kind, self.attributes = kind, {}
+        self.kind, self.attributes, self.model = kind, {}, None
+
+
+class Super:
+    """`super()`: the attributes of the classes above one."""
+
+    def __init__(self, instance, kinds):
+        self.instance, self.kinds = instance, kinds
 
 
 class Module:
@@ -138,6 +167,7 @@ PURE = [int, float, str, bool, list, tuple, dict, set, frozenset, len, min, max,
 PURE += [range, any, all, repr, isinstance, complex, object, pathlib.Path, pathlib.PurePath]
 BUILTINS = {kind.__name__: kind for kind in PURE if kind.__module__ == "builtins"}
 BUILTINS.update(__name__="__main__", print=Symbol("print"), eval=eval, type=type, open=Symbol("open"), exec=Symbol("exec"))
+BUILTINS.update(staticmethod=staticmethod, classmethod=classmethod, property=property)
 BUILTINS.update(input=Symbol("input"), super=Symbol("super"), globals=Symbol("globals"), NotImplemented=NotImplemented)
 BUILTINS.update({name: kind for name, kind in vars(builtins).items() if isinstance(kind, type) and issubclass(kind, BaseException)})
 # Packages whose names are the real ones, and what of them may be called.
@@ -153,6 +183,10 @@ COMPARED.update({ast.GtE: operator.ge, ast.Is: operator.is_, ast.IsNot: operator
 COMPARED.update({ast.In: lambda a, b: a in b, ast.NotIn: lambda a, b: a not in b})
 UNARY = {ast.USub: operator.neg, ast.UAdd: operator.pos, ast.Not: operator.not_, ast.Invert: operator.invert}
 METHODS = (str, bytes, list, tuple, dict, set, frozenset, int, float, pathlib.PurePath)
+# Constants of packages.
+CONSTANTS = {"argparse.SUPPRESS": "==SUPPRESS==", "argparse.REMAINDER": "...", "argparse.PARSER": "A...", "argparse.OPTIONAL": "?"}
+CONSTANTS.update({"argparse.ZERO_OR_MORE": "*", "argparse.ONE_OR_MORE": "+", "os.sep": "/", "sys.platform": "linux"})
+CONSTANTS.update({"string.ascii_lowercase": "abcdefghijklmnopqrstuvwxyz"})
 # Methods of paths that look at the disk.
 LOOKS = {name for name in dir(pathlib.Path) if name not in dir(pathlib.PurePath)}
 # Decorators after which a function is called as without them.
