@@ -37,6 +37,8 @@ const READER: &str = concat!(
     "\n",
     include_str!("python/others.py"),
     "\n",
+    include_str!("python/configs.py"),
+    "\n",
     include_str!("python/read.py"),
 );
 /// The program that runs the script: what it reads of each parser, then the guard and the run.

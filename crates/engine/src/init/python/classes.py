@@ -16,6 +16,8 @@ def whole(follower, kind):
         return "not all of `%s` is in this file" % kind.__name__
     for field in dataclasses.fields(kind):
         made = field.default if field.default is not dataclasses.MISSING else field.default_factory
+        if is_open(dict(field.metadata)):
+            return "a name of `%s` is computed" % field.name
         if isinstance(field.default, (Unknown, Symbol, Function)) or isinstance(made, (Unknown, Symbol)):
             return "the default of `%s` is computed" % field.name
         if isinstance(field.type, type) and field.type in follower.about and whole(follower, field.type):
@@ -118,7 +120,13 @@ def draccus_wrap(follower, args, kwargs):
 def simple_parse(follower, args, kwargs):
     if set(kwargs) - {"config_class", "dest", "default", "description"}:
         return Unknown()
-    return read_fields(follower, "argparse", Rules(join=False), [kwargs.get("config_class", args[0] if args else None)], kwargs.get("default"))
+    kind, default = kwargs.get("config_class", args[0] if args else None), kwargs.get("default")
+    parser = simple_parser(follower, [], {})
+    if default is not None and type(default) not in follower.about:
+        follower.taint(parser, "the defaults are computed")
+        default = None
+    parser.classes.append((kind, default))
+    return follower.read(parser, parser.describe, follower) if isinstance(kind, type) and kind in follower.about else Unknown()
 
 
 class SimpleParser(Parser):
@@ -130,7 +138,10 @@ class SimpleParser(Parser):
 
     def method(self, follower, name, args, kwargs):
         if name == "add_arguments":
-            self.classes.append(args[0] if args else None)
+            default = kwargs.get("default")
+            self.classes.append((args[0] if args else kwargs.get("dataclass"), default if type(default) in follower.about else None))
+            if default is not None and type(default) not in follower.about:
+                follower.taint(self, "the defaults are computed")
             return Unknown()
         if name in ("parse_args", "parse_known_args") and not args and not kwargs:
             return follower.read(self, self.describe, follower)
@@ -140,13 +151,13 @@ class SimpleParser(Parser):
         entries = [of_action(self.real, action, ()) for action in self.real._actions]
         rules = Rules(join=False, docs=lambda kind, name: follower.about[kind].helps.get(name))
         groups = []
-        for kind in self.classes:
+        for kind, default in self.classes:
             why = whole(follower, kind)
             if why:
                 follower.taint(self, why)
             else:
                 # Fields of inner classes follow those of the outer ones.
-                found = [with_choices(kind, entry) for entry in of_fields(Rules(docs=rules.docs), kind)]
+                found = [with_choices(kind, entry) for entry in of_fields(Rules(docs=rules.docs), kind, default)]
                 groups += [dict(one, name=one["name"].rpartition(".")[2]) for one in sorted(found, key=lambda one: one["name"].count("."))]
         names = [entry["name"] for entry in groups]
         if len(names) != len(set(names)):
@@ -168,9 +179,31 @@ def simple_choice(follower, args, kwargs):
     return dataclasses.field(metadata={"choices": list(values)}, **known)
 
 
+@models("simple_parsing.list_field", "simple_parsing.helpers.list_field")
+def simple_list(follower, args, kwargs):
+    return Unknown() if kwargs else dataclasses.field(default_factory=lambda: list(args))
+
+
+@models("simple_parsing.mutable_field", "simple_parsing.helpers.mutable_field", "simple_parsing.subgroups")
+def simple_mutable(follower, args, kwargs):
+    made = follower.callable(args[0]) if len(args) == 1 and not kwargs else None
+    return dataclasses.field(default_factory=made) if callable(made) else Unknown()
+
+
+@models("simple_parsing.field", "simple_parsing.helpers.field")
+def simple_field(follower, args, kwargs):
+    known = {key: follower.callable(kwargs[key]) for key in ("default", "default_factory", "init") if key in kwargs}
+    if args:
+        known["default"] = args[0]
+    named = set(kwargs) & {"alias", "action", "type", "nargs", "cmd", "positional", "subgroups", "to_dict"}
+    return Unknown() if named or is_open(known) else dataclasses.field(**known, metadata={"choices": kwargs["choices"]} if "choices" in kwargs else None)
+
+
 def with_choices(kind, entry):
     """An entry with the choices that simple_parsing's `choice` has given its field."""
-    field = next((field for field in dataclasses.fields(kind) if field.name == entry["name"]), None)
+    for name in entry["name"].split("."):
+        field = next((field for field in dataclasses.fields(kind) if field.name == name), None) if dataclasses.is_dataclass(kind) else None
+        kind = field.type if field is not None else None
     choices = field.metadata.get("choices") if field is not None else None
     return dict(entry, choices=[plain(choice) for choice in choices]) if choices else entry
 
@@ -206,6 +239,8 @@ class HuggingFaceParser(Model):
                 field = next(field for field in dataclasses.fields(kind) if field.name == entry["name"])
                 if isinstance(field.metadata.get("help"), str):
                     entry["help"] = text(field.metadata["help"])
+                if isinstance(field.metadata.get("choices"), (list, tuple)):
+                    entry = with_choices(kind, entry)
                 entries.append(entry)
                 if entry["style"] == "truth" and entry["default"] is True:
                     entries.append(parameter("no_" + entry["name"], "flag", False))
@@ -220,6 +255,9 @@ def pydantic_field(follower, args, kwargs):
     if isinstance(known.get("default"), (list, dict, set)):
         inner = known.pop("default")
         known["default_factory"] = lambda: inner
+    alias = next((kwargs[key] for key in ("validation_alias", "alias") if key in kwargs), None)
+    if alias is not None:
+        known["metadata"] = {"alias": alias if isinstance(alias, str) else Unknown()}
     if "default_factory" in known:
         known["default_factory"] = follower.callable(known["default_factory"])
     return dataclasses.field(**known)
@@ -230,12 +268,17 @@ def pydantic_config(follower, args, kwargs):
     return dict(kwargs)
 
 
+def config_of(kind):
+    config = getattr(kind, "model_config", {})
+    return config if isinstance(config, dict) else {}
+
+
 @models("BaseSettings")
 def pydantic_settings(follower, kind, args, kwargs):
-    config = getattr(kind, "model_config", {})
-    if kwargs.get("_cli_parse_args") or isinstance(config, dict) and config.get("cli_parse_args"):
-        return read_fields(follower, "pydantic", Rules(enum="value", short=True), [kind])
-    if isinstance(config, dict) and not whole(follower, kind):
+    config = config_of(kind)
+    if kwargs.get("_cli_parse_args") or config.get("cli_parse_args"):
+        return read_fields(follower, "pydantic", rules_of_pydantic(config), [kind])
+    if not whole(follower, kind):
         prefix = config.get("env_prefix", "")
         for entry in of_fields(Rules(enum="value"), kind):
             if "." not in entry["name"] and entry["style"] in ("value", "truth"):
@@ -246,4 +289,6 @@ def pydantic_settings(follower, kind, args, kwargs):
 
 @models("pydantic_settings.CliApp.run")
 def pydantic_run(follower, args, kwargs):
-    return read_fields(follower, "pydantic", Rules(enum="value", short=True), [args[0] if args else kwargs.get("model_cls")])
+    kind = args[0] if args else kwargs.get("model_cls")
+    is_settings = kind in follower.about and any(path.endswith(".BaseSettings") for path in follower.about[kind].paths)
+    return read_fields(follower, "pydantic", rules_of_pydantic(config_of(kind) if is_settings else None), [kind])

@@ -239,19 +239,10 @@ def omegaconf_structured(follower, args, kwargs):
     return Configuration({name: value.name if isinstance(value, enum.Enum) else value for name, value in values.items()})
 
 
-def from_yaml(words):
-    try:
-        import yaml
-
-        return yaml.safe_load(words)
-    except Exception:
-        return Unknown()
-
-
 @models("omegaconf.OmegaConf.load")
 def omegaconf_load(follower, args, kwargs):
     try:
-        found = from_yaml(pathlib.Path(args[0]).read_text())
+        found = from_yaml(file_of(args[0]))
     except (OSError, ValueError, TypeError, IndexError):
         return Unknown()
     return Configuration(found) if isinstance(found, dict) else Unknown()
@@ -278,6 +269,8 @@ def omegaconf_merge(follower, args, kwargs):
 def merged(first, second):
     found = dict(first)
     for name, value in second.items():
+        if value == "???" and name in found:
+            continue
         found[name] = merged(found[name], value) if isinstance(value, dict) and isinstance(found.get(name), dict) else value
     return found
 

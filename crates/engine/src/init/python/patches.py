@@ -135,11 +135,11 @@ def patch_pydantic(settings):
 
     def made(self, *args, **more):
         if patches["on"] and (more.get("_cli_parse_args") or self.model_config.get("cli_parse_args")):
-            report("pydantic", list(of_fields(Rules(enum="value", short=True), type(self))))
+            report("pydantic", list(of_fields(rules_of_pydantic(self.model_config), type(self))))
         original(self, *args, **more)
 
     def run(model_cls, *args, **more):
-        report("pydantic", list(of_fields(Rules(enum="value", short=True), model_cls)))
+        report("pydantic", list(of_fields(rules_of_pydantic(model_cls.model_config if issubclass(model_cls, settings.BaseSettings) else None), model_cls)))
 
     settings.BaseSettings.__init__ = made
     if hasattr(settings, "CliApp"):

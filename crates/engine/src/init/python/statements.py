@@ -64,7 +64,7 @@ class Statements:
             return None
         inner.module.names["__name__"] = name
         # All but its own text and names is common.
-        for common in ("folder", "modules", "about", "imported", "partial", "candidates", "flags", "variables"):
+        for common in ("folder", "modules", "about", "imported", "partial", "candidates", "flags", "variables", "hydra"):
             setattr(inner, common, getattr(self, common, None))
         inner.unsure, inner.nodes = self.unsure, self.nodes
         module = self.modules[path] = Module(inner.module.names)
@@ -295,6 +295,12 @@ class Statements:
             return self.enumeration(node.name, [base for base in bases if isinstance(base, type)], plain_values) or Unknown()
         paths = [path for base in bases for path in ([base.path] if isinstance(base, Symbol) else self.about[base].paths if base in self.about else [])]
         if any(path.endswith((".BaseSettings", "pydantic.BaseModel")) for path in paths):
+            # Options of the class are those of its configuration.
+            config = plain_values.get("model_config", {})
+            inherited = [vars(base).get("model_config") for base in bases if isinstance(base, type)]
+            if isinstance(config, dict):
+                plain_values["model_config"] = {**next(filter(None, inherited), {}), **config, **keywords}
+            annotations = {name: hint for name, hint in annotations.items() if not name.startswith("_")}
             return self.dataclass(node, bases, plain_values, methods, annotations, {"kw_only": True}, paths)
         marks = [mark for mark in decorators if mark is dataclasses.dataclass or isinstance(mark, Dataclass)]
         if marks:

@@ -13,6 +13,8 @@ class Follower(Statements, Calls, Expressions):
         self.unsure, self.nodes, self.depth = 0, 0, 0
         self.folder, self.modules = pathlib.Path(path).resolve().parent, {}
         self.about, self.imported, self.partial, self.candidates = {}, set(), {}, []
+        # What a script stores for Hydra, by its path.
+        self.hydra = {}
 
     def follow(self):
         self.block(self.tree.body, self.module)
