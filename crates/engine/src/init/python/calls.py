@@ -106,7 +106,7 @@ class Calls:
 
     def construct(self, kind, args, kwargs):
         for ancestor in kind.ancestors():
-            model = MODELS.get("class " + ancestor)
+            model = MODELS.get("class " + ancestor) or MODELS.get("class *." + ancestor.rpartition(".")[2])
             if model is not None:
                 instance, made = Instance(kind), kind.find("__init__")
                 if isinstance(made, Function):

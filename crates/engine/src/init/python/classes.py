@@ -59,6 +59,9 @@ def read_fields(follower, source, rules, kinds, default=None, join=None):
     entries = []
     for kind in known:
         real = stub(follower, kind) if isinstance(kind, Function) else kind
+        if getattr(rules, "positional", False):
+            entries += [dict(one, style="position") if one["required"] else one for one in of_fields(rules, real, default)]
+            continue
         entries += list(of_fields(rules, real, default))
     names = [entry["name"] for entry in entries]
     if len(names) != len(set(names)):

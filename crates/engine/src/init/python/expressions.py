@@ -37,6 +37,8 @@ class Expressions:
     def attribute(self, owner, name):
         if isinstance(owner, Symbol):
             return self.real(Symbol(owner.path + "." + name))
+        if isinstance(owner, Configuration) and name in owner.values:
+            return owner.values[name]
         if isinstance(owner, Model):
             return Method(lambda *args, **kwargs: owner.method(self, name, args, kwargs), owner, name)
         if isinstance(owner, Module):
@@ -55,8 +57,6 @@ class Expressions:
         if isinstance(owner, Class):
             found = owner.find(name)
             return Unknown() if found is None else found.of(self, None, owner) if isinstance(found, Function) else found
-        if isinstance(owner, Configuration):
-            return owner.attribute(name)
         if isinstance(owner, type) and owner in self.about or type(owner) in self.about:
             methods = self.about[owner if isinstance(owner, type) else type(owner)].methods
             if name in methods:

@@ -247,13 +247,17 @@ def patch_absl(app):
         for flag in found:
             kind = type(flag).__name__
             if kind in ("_ConfigFlag", "_InlineConfigFlag"):
-                patches["on"] = False
+                path = None
                 if "Inline" not in type(flag.parser).__name__:
                     path = (flag.default_as_str or "None").strip("'")
-                    entries.append(parameter(flag.name, "value", None if path == "None" else path, "config", help=flag.help))
+                    path = None if path == "None" else path
+                    required = any("other than None" in one.message for one in flag.validators)
+                    entries.append(parameter(flag.name, "value", path, "config", help=flag.help, required=required))
+                    path = next((argument.partition("=")[2] for argument in ARGUMENTS if argument.startswith("--%s=" % flag.name)), path)
                 try:
-                    values([SCRIPT, *ARGUMENTS])
-                    entries += of_config(flag.name, getattr(values, flag.name).to_dict())
+                    if path is not None:
+                        flag.parse(path)
+                    entries += of_config(flag.name, flag.value.to_dict()) if flag.value is not None else []
                 except flags.Error:
                     pass
                 continue

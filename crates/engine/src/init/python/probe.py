@@ -187,10 +187,10 @@ def of_optparse(parser):
     """The options of a parser of `optparse`."""
     entries = []
     for option in [option for group in [parser, *parser.option_groups] for option in group.option_list]:
-        if option.action in ("help", "version") or option.dest is None:
+        if option.action in ("help", "version") or option.dest is None or option.help == "SUPPRESSHELP":
             continue
         default = parser.defaults.get(option.dest)
-        more = {"help": option.help if option.help != "SUPPRESSHELP" else None, "choices": option.choices, "kind": option.type}
+        more = {"help": option.help, "choices": option.choices, "kind": option.type}
         more.update(note=getattr(option, "note", None), default=default if type(default).__name__ != "tuple" or default else None)
         names = [name[2:] for name in option._long_opts]
         if option.action in ("store_true", "store_false", "store_const") and names:
@@ -318,6 +318,10 @@ def of_hydra(name, value):
     """A value of a configuration."""
     if value == "???":
         return parameter(name, "value", required=True)
+    import enum
+
+    if isinstance(value, enum.Enum):
+        return parameter(name, "value", value, type(value).__name__, choices=list(type(value)), enum="name")
     kind = None if value is None else type(value).__name__
     if isinstance(value, str) and "${" in value:
         return parameter(name, "other", kind=kind, note="it follows from other values: " + value)

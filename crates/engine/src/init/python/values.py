@@ -185,7 +185,7 @@ UNARY = {ast.USub: operator.neg, ast.UAdd: operator.pos, ast.Not: operator.not_,
 METHODS = (str, bytes, list, tuple, dict, set, frozenset, int, float, pathlib.PurePath)
 # Constants of packages.
 CONSTANTS = {"argparse.SUPPRESS": "==SUPPRESS==", "argparse.REMAINDER": "...", "argparse.PARSER": "A...", "argparse.OPTIONAL": "?"}
-CONSTANTS.update({"argparse.ZERO_OR_MORE": "*", "argparse.ONE_OR_MORE": "+", "os.sep": "/", "sys.platform": "linux"})
+CONSTANTS.update({"argparse.ZERO_OR_MORE": "*", "argparse.ONE_OR_MORE": "+", "os.sep": "/", "optparse.SUPPRESS_HELP": "SUPPRESSHELP", "sys.platform": "linux"})
 CONSTANTS.update({"omegaconf.MISSING": "???", "string.ascii_lowercase": "abcdefghijklmnopqrstuvwxyz"})
 # Methods of paths that look at the disk.
 LOOKS = {name for name in dir(pathlib.Path) if name not in dir(pathlib.PurePath)}
@@ -261,7 +261,7 @@ class Dataclass(Model):
         self.options = options
 
 
-class Configuration:
+class Configuration(Model):
     """A configuration with attributes: that of ml_collections, and the values of OmegaConf."""
 
     def __init__(self, values=None):
@@ -272,5 +272,29 @@ class Configuration:
     def attribute(self, name):
         return self.values.get(name, Unknown())
 
+    def method(self, follower, name, args, kwargs):
+        if name in ("update", "merge_with") and all(isinstance(one, (dict, Configuration)) for one in args) and "**" not in kwargs:
+            for one in [*args, kwargs]:
+                self.values = Configuration(merged(self.plain(), one.plain() if isinstance(one, Configuration) else one)).values
+        elif name in ("get", "get_ref", "get_oneway_ref") and args and isinstance(args[0], str):
+            return self.values.get(args[0], args[1] if len(args) > 1 else None)
+        elif name in ("to_dict", "as_dict"):
+            return self.plain()
+        elif name in ("items", "keys", "values") and not args:
+            return list(getattr(self.values, name)())
+        elif name not in ("lock", "unlock", "unlocked", "freeze", "copy", "to_yaml", "to_json", "is_locked"):
+            # What it does to the values is not known.
+            self.values["?"] = Unknown()
+        return Unknown()
+
     def plain(self):
         return {name: value.plain() if isinstance(value, Configuration) else value for name, value in self.values.items()}
+
+
+def merged(first, second):
+    found = dict(first)
+    for name, value in second.items():
+        if value == "???" and name in found:
+            continue
+        found[name] = merged(found[name], value) if isinstance(value, dict) and isinstance(found.get(name), dict) else value
+    return found

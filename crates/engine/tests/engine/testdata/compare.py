@@ -61,7 +61,7 @@ class Absent:
     def find_spec(self, name, path=None, target=None):
         import importlib.machinery
 
-        if name.partition(".")[0] in ("transformers", "lightning", "no_such_package"):
+        if name.partition(".")[0] in ("transformers", "lightning", "pytorch_lightning", "no_such_package"):
             return None
         return importlib.machinery.ModuleSpec(name, self, is_package=True)
 
