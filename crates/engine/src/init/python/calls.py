@@ -64,11 +64,25 @@ class Calls:
             raise Ended()
         if path.startswith("os.path.") and path[8:] in PATHS and all(map(is_pure, args)):
             return self.attempt(getattr(os.path, path[8:]), args, kwargs)
-        if path in ("os.environ.get", "os.getenv", "environ.get") and all(map(is_pure, args)) and args:
-            return self.attempt(os.environ.get, args, kwargs)
+        if path in READERS and args and isinstance(args[0], str):
+            default = args[1] if len(args) > 1 else kwargs.get("default")
+            self.environment(args[0], default, False)
+            is_known = path != "decouple.config" and is_pure(default)
+            return os.environ.get(args[0], default) if is_known else Unknown()
         if path != "print":
             self.leak([*args, *kwargs.values()])
         return Unknown()
+
+    def environment(self, name, default, required):
+        """The script reads a variable of the environment."""
+        known = self.variables if self.variables is not None else {}
+        is_system = name in SYSTEM or name.startswith(PREFIXES) or any(word in name.upper() for word in SECRETS)
+        if is_system or name in known and (known[name]["default"] is not None or default is None):
+            return
+        is_computed = not is_pure(default)
+        default = None if is_computed else number(default) if isinstance(default, str) else default
+        note = "its default is computed by the script" if is_computed else None
+        known[name] = parameter(name, "value", default, required=required, note=note)
 
     def call_function(self, function, args, kwargs):
         arguments = function.node.args

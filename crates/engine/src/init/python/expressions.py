@@ -65,6 +65,8 @@ class Expressions:
             return getattr(owner, name, Unknown())
         if isinstance(owner, enum.Enum) and name in ("name", "value") or isinstance(owner, enum.EnumMeta) and not name.startswith("_"):
             return getattr(owner, name)
+        if isinstance(owner, pathlib.PurePath) and name == "read_text" and owner.suffix == ".py":
+            return Method(lambda *args, **kwargs: file_of(owner), owner, name)
         is_plain = isinstance(owner, METHODS) and not name.startswith("_") and not (isinstance(owner, pathlib.PurePath) and name in LOOKS)
         if is_plain and name not in ("format", "format_map"):
             found = getattr(owner, name)
@@ -224,15 +226,16 @@ class Expressions:
             # Either may read the parameters.
             self.unsure += 1
             try:
-                self.value(node.body, scope)
-                self.value(node.orelse, scope)
+                kinds = {type(self.value(one, scope)) for one in (node.body, node.orelse)}
             finally:
                 self.unsure -= 1
-            return Unknown()
+            return Unknown(kind=kinds.pop() if len(kinds) == 1 and kinds <= {bool, int, float, str} else None)
         return self.value(node.body if truth else node.orelse, scope)
 
     def of_Subscript(self, node, scope):
         owner, key = self.value(node.value, scope), self.value(node.slice, scope)
+        if isinstance(owner, Symbol) and owner.path == "os.environ" and isinstance(key, str):
+            self.environment(key, None, True)
         if isinstance(owner, (list, tuple, str, range)) and isinstance(key, (int, slice)):
             return owner[key]
         if isinstance(owner, dict) and not is_open(key):

@@ -406,6 +406,7 @@ def lightning_class(follower, instance, args, kwargs):
 @models("exec")
 def exec_text(follower, args, kwargs):
     source = args[0] if args else None
+    source = source.read() if isinstance(source, File) else source
     if not isinstance(source, str) or "argv" not in source or "globals()" not in source:
         return Unknown()
     owner = Model()
@@ -415,13 +416,24 @@ def exec_text(follower, args, kwargs):
     return follower.read(owner, lambda: report("configurator", list(of_globals(follower.module.names))))
 
 
+@models("compile")
+def compile_text(follower, args, kwargs):
+    return args[0] if args and isinstance(args[0], str) else Unknown()
+
+
 class File(Model):
     def __init__(self, path):
         self.path = path
 
+    def read(self):
+        try:
+            return file_of(self.path)
+        except (OSError, ValueError):
+            return None
+
     def method(self, follower, name, args, kwargs):
         if name == "read" and not args:
-            return follower.attempt(lambda: pathlib.Path(self.path).read_text(), [], {})
+            return follower.attempt(lambda: file_of(self.path), [], {})
         return Unknown()
 
 

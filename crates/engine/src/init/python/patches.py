@@ -303,7 +303,9 @@ def patch_exec():
     def execute(source, globals=None, locals=None, **more):
         caller = sys._getframe(1)
         is_script = caller.f_code.co_filename == SCRIPT
-        if is_script and patches["on"] and isinstance(source, str) and "argv" in source and "globals()" in source:
+        names = getattr(source, "co_names", ())
+        is_configurator = "argv" in source and "globals()" in source if isinstance(source, str) else "argv" in names and "globals" in names
+        if is_script and patches["on"] and is_configurator:
             report("configurator", list(of_globals(caller.f_globals if globals is None else globals)))
         if globals is None:
             globals, locals = caller.f_globals, caller.f_locals

@@ -221,13 +221,27 @@ def about_of(words):
     return " ".join(re.sub(r"(?i)\[default: .*?\]", "", words).split()).replace(" .", ".")
 
 
+def usages(doc):
+    """The lines of the usage in a description for `docopt`, each without the program: those that show help or the version are no use."""
+    import re
+
+    usage = re.search(r"(?is)usage:(.*?)(?:\n\s*\n|$)", doc)
+    usage = usage.group(1) if usage else ""
+    program, lines = usage.split()[0] if usage.split() else "", []
+    for line in filter(None, map(str.strip, usage.splitlines())):
+        if line.split()[0] == program:
+            lines.append(line[len(program):])
+        elif lines:
+            lines[-1] += " " + line
+    return usage, [line for line in lines if not re.fullmatch(r"\s*\(?(-h|--help|--version|[|\s])+\)?\s*", line)] or [""]
+
+
 def of_docopt(doc):
     """The options that a description for `docopt` lists, and the arguments of its usage."""
     import re
 
     found = {}
-    usage = re.search(r"(?is)usage:(.*?)(?:\n\s*\n|$)", doc)
-    usage = usage.group(1) if usage else ""
+    usage, lines = usages(doc)
     for line in re.findall(r"(?m)^[ \t]*(-\S.*(?:\n(?![ \t]*-|[ \t]*$|\S).*)*)", doc.replace(usage, "\n")):
         options, _, about = line.partition("  ")
         words = options.replace(",", " ").replace("=", " ").split()
@@ -238,29 +252,35 @@ def of_docopt(doc):
         found[long or short] = (short, takes, number(default.group(1)) if default else None, about_of(about))
     for long, takes in re.findall(r"--([A-Za-z][\w-]*)(=\S+)?", usage):
         found.setdefault(long, (None, bool(takes), None, None))
+    commands = {line.split()[0]: line for line in reversed(lines) if line.split() and re.fullmatch(r"[a-z][\w-]*", line.split()[0])}
+    chosen = next((argument for argument in ARGUMENTS if argument in commands), None)
+    if commands and chosen is None:
+        report("docopt", [], commands=[text(name) for name in reversed(list(commands))])
+    words = commands[chosen] if commands else lines[0]
+    # What is not in brackets must be given.
+    needed, inner = words, None
+    while inner != needed:
+        inner, needed = needed, re.sub(r"\[[^][]*\]|\([^()]*\|[^()]*\)", " ", needed)
+    has_all = "[options]" in words or "[option" in words
+    named = set(re.findall(r"--?([A-Za-z][\w-]*)", words)) | {letter for letters in re.findall(r"(?<![\w-])-(\w+)", words) for letter in letters}
     entries = []
     for name, (short, takes, default, help) in found.items():
-        if name in ("help", "version", "-h"):
+        is_meant = has_all or name.lstrip("-") in named or short is not None and short.lstrip("-") in named
+        if name in ("help", "version", "-h") or not is_meant:
             continue
-        more = {"default": default, "help": help}
+        required = default is None and re.search(r"(?<![\w-])(--%s|%s)(?![\w-])" % (re.escape(name), re.escape(short or "--" + name)), needed) is not None
+        more = {"default": default, "help": help, "required": required and takes}
         if not takes:
             entries.append(parameter(name.lstrip("-"), "other" if name == short else "flag", default=False, help=help))
         elif name == short:
             entries.append(parameter(name.lstrip("-"), "short", option=short, **more))
         else:
             entries.append(parameter(name, "value", **more))
-    program = usage.split()[0] if usage.split() else ""
-    lines = [line for line in usage.splitlines() if line.strip() and not re.search(r"\((-h \| )?--(help|version)\)|--version$", line)]
-    words = lines[0].replace(program, "", 1) if lines else ""
     # Arguments of options are no positions.
     words = re.sub(r"-{1,2}[\w-]+[= ](<[^>]+>|[A-Z]+\b)", "", words)
-    positions = re.findall(r"<[^>]+>|\b[A-Z]{2,}\b", words)
-    optional = re.findall(r"\[\s*(<[^>]+>|[A-Z]{2,})", words)
-    entries += [parameter(name.strip("<>"), "position", required=name not in optional) for name in dict.fromkeys(positions)]
-    commands = [line.split()[1] for line in lines if len(line.split()) > 1 and re.fullmatch(r"[a-z][\w-]*", line.split()[1])]
-    if commands and not any(command in ARGUMENTS for command in commands):
-        report("docopt", [], commands=[text(name) for name in dict.fromkeys(commands)])
-    report("docopt", [entry for entry in entries if not ARGUMENTS or entry["style"] != "position"])
+    positions = re.findall(r"<[^>]+>|\b[A-Z]{2}[A-Z_0-9]*\b|(?<= )[A-Z](?= |$)", words)
+    entries += [parameter(name.strip("<>"), "position", required=re.search(r"(?<!\w)%s(?!\w)" % re.escape(name), needed) is not None) for name in dict.fromkeys(positions)]
+    report("docopt", [entry for entry in entries if not set(ARGUMENTS) - {chosen} or entry["style"] != "position"])
 
 
 # click, and typer, which is built on it
@@ -347,6 +367,10 @@ def of_sweep(defaults):
 
 def of_globals(values):
     for name, value in list(values.items()):
+        kind = getattr(value, "kind", None) if type(value).__name__ == "Unknown" else None
+        if kind is not None and not name.startswith("_"):
+            # One of two values of this type.
+            yield parameter(name, "python" if kind is bool else "value", None, kind.__name__, note="its default is computed by the script")
         if not name.startswith("_") and type(value) in (bool, int, float, str):
             yield parameter(name, "python" if isinstance(value, bool) else "value", value, type(value).__name__)
 

@@ -63,6 +63,8 @@ class Statements:
         except (SyntaxError, ValueError, OSError, RecursionError):
             return None
         inner.module.names["__name__"] = name
+        if b"sys.argv" in inner.text:
+            self.imported.add("sys.argv")
         # All but its own text and names is common.
         for common in ("folder", "modules", "about", "imported", "partial", "candidates", "flags", "variables", "hydra"):
             setattr(inner, common, getattr(self, common, None))
@@ -171,7 +173,7 @@ class Statements:
         for item in node.items:
             value = self.value(item.context_expr, scope)
             if item.optional_vars is not None:
-                self.assign(item.optional_vars, value if isinstance(value, Symbol) else Unknown(), scope)
+                self.assign(item.optional_vars, value if isinstance(value, (Symbol, File)) else Unknown(), scope)
         self.block(node.body, scope)
 
     do_AsyncWith = do_With

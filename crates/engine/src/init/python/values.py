@@ -13,10 +13,10 @@ MAX_NODES, MAX_DEPTH, MAX_LENGTH, MAX_MODULES = 300_000, 30, 10_000, 50
 
 
 class Unknown:
-    """A value that the tree does not show."""
+    """A value that the tree does not show. `kind` is its type, if that is known."""
 
-    def __init__(self, why="it is computed"):
-        self.why = why
+    def __init__(self, why="it is computed", kind=None):
+        self.why, self.kind = why, kind
 
     def __repr__(self):
         return "…"
@@ -168,6 +168,7 @@ PURE += [range, any, all, repr, isinstance, complex, object, pathlib.Path, pathl
 BUILTINS = {kind.__name__: kind for kind in PURE if kind.__module__ == "builtins"}
 BUILTINS.update(__name__="__main__", print=Symbol("print"), eval=eval, type=type, open=Symbol("open"), exec=Symbol("exec"))
 BUILTINS.update(staticmethod=staticmethod, classmethod=classmethod, property=property)
+BUILTINS.update(compile=Symbol("compile"))
 BUILTINS.update(input=Symbol("input"), super=Symbol("super"), globals=Symbol("globals"), NotImplemented=NotImplemented)
 BUILTINS.update({name: kind for name, kind in vars(builtins).items() if isinstance(kind, type) and issubclass(kind, BaseException)})
 # Packages whose names are the real ones, and what of them may be called.
