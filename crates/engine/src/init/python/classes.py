@@ -259,8 +259,10 @@ def pydantic_field(follower, args, kwargs):
         inner = known.pop("default")
         known["default_factory"] = lambda: inner
     alias = next((kwargs[key] for key in ("validation_alias", "alias") if key in kwargs), None)
+    bounds = {key: kwargs[key] for key in ("ge", "gt", "le", "lt") if isinstance(kwargs.get(key), (int, float))}
+    known["metadata"] = {"bounds": types.SimpleNamespace(**bounds)} if bounds else {}
     if alias is not None:
-        known["metadata"] = {"alias": alias if isinstance(alias, str) else Unknown()}
+        known["metadata"]["alias"] = alias if isinstance(alias, str) else Unknown()
     if "default_factory" in known:
         known["default_factory"] = follower.callable(known["default_factory"])
     return dataclasses.field(**known)

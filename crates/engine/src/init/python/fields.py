@@ -75,6 +75,17 @@ def of_field(rules, owner, name, hint, default, missing):
         yield parameter(name, "other", **dict(more, note="its type has no simple form: " + str(hint)))
 
 
+def bounds_of(marks):
+    """The least and the most value that marks of a field allow."""
+    found = {}
+    for mark in marks:
+        for key, names in (("least", ("ge", "gt")), ("most", ("le", "lt"))):
+            value = next((getattr(mark, name) for name in names if isinstance(getattr(mark, name, None), (int, float))), None)
+            if value is not None:
+                found[key] = float(value)
+    return found
+
+
 def commands_of_union(hint):
     """The commands of tyro: the classes of a union, by their names."""
     import dataclasses
@@ -98,7 +109,8 @@ def of_fields(rules, owner, default=None, prefix=""):
             missing = field.is_required() and default is None
             value = getattr(default, name) if default is not None else None if missing else field.get_default(call_default_factory=True)
             alias = field.validation_alias if isinstance(field.validation_alias, str) else name
-            yield from of_field(rules, owner, prefix + alias, field.annotation, value, missing)
+            bounds = bounds_of(field.metadata)
+            yield from (dict(one, **bounds) for one in of_field(rules, owner, prefix + alias, field.annotation, value, missing))
         return
     try:
         hints = typing.get_type_hints(owner, include_extras=True)
@@ -115,7 +127,10 @@ def of_fields(rules, owner, default=None, prefix=""):
                 value = field.default_factory()
             elif value is dataclasses.MISSING:
                 value, missing = None, True
-            yield from of_field(rules, owner, prefix + field.metadata.get("alias", field.name), hints.get(field.name, str), value, missing)
+            hint = hints.get(field.name, str)
+            bounds = bounds_of([field.metadata.get("bounds"), *(getattr(mark, "metadata", {}).get("bounds") for mark in getattr(hint, "__metadata__", ()) if hasattr(mark, "default_factory"))])
+            for entry in of_field(rules, owner, prefix + field.metadata.get("alias", field.name), hint, value, missing):
+                yield dict(entry, **bounds)
         return
     for name, known in inspect.signature(owner).parameters.items():
         if known.kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD):

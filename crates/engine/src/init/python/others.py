@@ -76,7 +76,7 @@ def absl_define(kind):
             choices = [name.lower() for name in members.__members__] if isinstance(members, enum.EnumMeta) else []
             default = default.name.lower() if isinstance(default, enum.Enum) else default.lower() if isinstance(default, str) else default
         help = given.get("help") if isinstance(given.get("help"), str) else None
-        flags.entries[given["name"]] = of_absl(given["name"], kind, default, choices, help, given.get("required") is True, note)
+        flags.entries[given["name"]] = of_absl(given["name"], kind, default, choices, help, given.get("required") is True, note, (given.get("lower_bound"), given.get("upper_bound")))
         return Unknown()
 
     return define

@@ -266,10 +266,10 @@ def patch_absl(app):
             choices = getattr(flag, "enum_values", None) or getattr(flag.parser, "enum_values", None)
             if getattr(flag.parser, "enum_class", None) is not None:
                 kind, choices = "enum_class", [member.lower() for member in flag.parser.enum_class.__members__]
-            default = flag.default
+            default, bounds = flag.default, (getattr(flag.parser, "lower_bound", None), getattr(flag.parser, "upper_bound", None))
             if kind == "enum_class" and default is not None:
                 default = default.name.lower()
-            entries.append(of_absl(flag.name, kind, default, choices, flag.help, any("other than None" in one.message for one in flag.validators)))
+            entries.append(of_absl(flag.name, kind, default, choices, flag.help, any("other than None" in one.message for one in flag.validators), None, bounds))
         report("absl", entries)
 
     def parse(self, argv, *args, **more):

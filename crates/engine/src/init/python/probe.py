@@ -85,8 +85,9 @@ def spells_truth(kind):
 
 
 def parameter(name, style, default=None, kind=None, choices=None, help=None, required=False, note=None, enum="text", negative=None,
-              option=None):
-    """One parameter: `style` is flag, pair, truth, python, value, list, position, short or other. `option` is `-x` of a short one."""
+              option=None, least=None, most=None):
+    """One parameter: `style` is flag, pair, truth, python, value, list, position, short or other. `option` is `-x` of a short one;
+    `least` and `most` bound a number."""
     entry = {"name": text(name), "style": style, "required": bool(required)}
     try:
         entry["default"] = plain(default, enum)
@@ -97,6 +98,9 @@ def parameter(name, style, default=None, kind=None, choices=None, help=None, req
         entry["choices"] = [plain(choice, enum) for choice in list(choices or [])[:50]]
     except Exception:
         entry["choices"] = []
+    for key, value in (("least", least), ("most", most)):
+        if isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 2**53:
+            entry[key] = float(value)
     for key, value in (("kind", kind), ("help", help), ("note", note), ("negative", negative), ("option", option)):
         if value:
             entry[key] = text(value)
@@ -295,7 +299,7 @@ def of_click(param):
     enum = "name" if hasattr(param, "type") else "value"
     choices = getattr(kind, "choices", None)
     more = {"kind": getattr(kind, "name", None), "choices": choices, "help": getattr(param, "help", None), "enum": enum}
-    more.update(default=default, required=param.required)
+    more.update(default=default, required=param.required, least=getattr(kind, "min", None), most=getattr(kind, "max", None))
     if not hasattr(param, "is_flag"):
         return parameter(param.name, "position", **more)
     if getattr(param, "hidden", False) or not param.expose_value:
@@ -388,9 +392,9 @@ def of_signature(source, arguments, **more):
     report(source, entries, **more)
 
 
-def of_absl(name, kind, default, choices=None, help=None, required=False, note=None):
+def of_absl(name, kind, default, choices=None, help=None, required=False, note=None, bounds=(None, None)):
     """A flag of absl: `kind` is what follows `DEFINE_`."""
-    more = {"choices": choices, "help": help, "required": required, "note": note, "enum": "name"}
+    more = {"choices": choices, "help": help, "required": required, "note": note, "enum": "name", "least": bounds[0], "most": bounds[1]}
     if kind in ("bool", "boolean"):
         return parameter(name, "truth", default, "bool", **more)
     if kind.startswith("multi"):

@@ -89,7 +89,7 @@ def read_notebook():
 
 def of_cell(values):
     for name, value in values.items():
-        if name.startswith("_") or isinstance(value, (Symbol, Function, Class, Instance, Model, Module)):
+        if name.startswith("_") or isinstance(value, (Symbol, Function, Class, Instance, Model, Module, type)):
             continue
         style = "truth" if isinstance(value, bool) else "list" if isinstance(value, (list, tuple)) else "value"
         note = "its default is computed" if is_open(value) else None

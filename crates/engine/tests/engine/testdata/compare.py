@@ -157,7 +157,7 @@ def differences(read, run):
     names = [[entry["name"] for entry in answer["parameters"]] for answer in (read, run)]
     if names[0] != names[1]:
         found.append(f"the names {names[0]} are {names[1]}")
-    keys = ("style", "default", "choices", "required", "negative", "option")
+    keys = ("style", "default", "choices", "required", "negative", "option", "least", "most")
     for first in read["parameters"]:
         for second in run["parameters"]:
             if first["name"] == second["name"]:
@@ -189,7 +189,8 @@ def compare(case, reading, read, run):
 
 def main():
     parts, python = pathlib.Path(sys.argv[1]), sys.argv[2] if len(sys.argv) > 2 else None
-    known = [one for one in readings() if not sys.argv[3:] or any(part in one[0][0] for part in sys.argv[3:])]
+    known = [one for one in readings() if one[0][0].endswith((".py", ".ipynb"))]
+    known = [one for one in known if not sys.argv[3:] or any(part in one[0][0] for part in sys.argv[3:])]
     cases = [case for case, _, _ in known]
     listed = {case[0] for case in cases}
     forgotten = [path.name for path in SCRIPTS.glob("*-*.py") if path.name not in listed and not sys.argv[3:]]
