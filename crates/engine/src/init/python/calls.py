@@ -21,6 +21,8 @@ class Calls:
             kwargs = {name: self.callable(value) for name, value in kwargs.items()}
             return self.attempt(function, args, kwargs)
         if isinstance(function, Method):
+            if isinstance(function.owner, str) and any(isinstance(value, int) and abs(value) > MAX_LENGTH for value in values):
+                return Unknown()
             return self.attempt(function.function, args, kwargs)
         is_made = isinstance(function, type) and function in self.about or isinstance(function, enum.EnumMeta)
         if is_made or self.is_pure_function(function) and all(map(is_pure, values)):

@@ -160,8 +160,9 @@ def click_option(follower, args, kwargs):
     )  # fmt: skip
     if isinstance(found.help, (Unknown, Symbol)):
         found.help = None
-    if found.count and default is None:
-        found.default = 0
+    if found.count:
+        found.default = 0 if default is None else default
+        shown.min = 0 if shown.min is None else shown.min
     return click_param(of_click(found))
 
 

@@ -1,7 +1,5 @@
 # Continues `models.py`: files of configurations, and how Hydra composes them.
 
-import re
-
 # As OmegaConf reads numbers: unlike other readers of YAML, it takes `1e-3` as one.
 FLOAT = re.compile(r"[-+]?([0-9][0-9_]*)\.[0-9_]*([eE][-+]?[0-9]+)?$|[-+]?[0-9][0-9_]*[eE][-+]?[0-9]+$|\.[0-9_]+([eE][-+][0-9]+)?$")
 WORDS = {"": None, "~": None, "null": None, "Null": None, "NULL": None}

@@ -193,9 +193,13 @@ class Expressions:
         if not isinstance(left, kinds) or not isinstance(right, (*kinds, type(None))):
             return Unknown()
         numbers = [value for value in (left, right) if isinstance(value, int) and not isinstance(value, bool)]
+        if sum(value.bit_length() for value in numbers) > MAX_LENGTH:
+            return Unknown()
         if isinstance(node.op, (ast.Pow, ast.LShift)) and any(abs(value) > 1000 for value in numbers):
             return Unknown()
         sized = [len(value) for value in (left, right) if isinstance(value, (str, list, tuple))]
+        if sum(sized) > 10 * MAX_LENGTH or isinstance(node.op, ast.Mod) and isinstance(left, str) and re.search(r"[0-9]{5}|\*", left):
+            return Unknown()
         if isinstance(node.op, ast.Mult) and sized and max(sized) * max([*numbers, 1]) > MAX_LENGTH:
             return Unknown()
         return BINARY[type(node.op)](left, right)

@@ -120,8 +120,20 @@ def report(source, parameters, **more):
 # argparse
 
 
+def spelled(kind, member):
+    """The text that an argument of this type reads as a member of an enumeration."""
+    for word in (member.value, member.name, str(member.value), str(member)):
+        try:
+            if isinstance(word, str) and (word == member if kind is None else kind(word)) in (True, member):
+                return str.__str__(word)
+        except Exception:
+            pass
+    return text(member)
+
+
 def of_action(parser, action, exclusive):
     import argparse as module
+    import enum
 
     if isinstance(action, (module._HelpAction, module._VersionAction, module._SubParsersAction)) or action.help == module.SUPPRESS:
         return None
@@ -132,7 +144,13 @@ def of_action(parser, action, exclusive):
     default = None if action.default is module.SUPPRESS else action.default
     kind = getattr(action.type, "__name__", None)
     kind = None if kind == "<lambda>" else kind
-    more = {"default": default, "kind": kind, "choices": action.choices, "help": help, "required": action.required}
+    choices = action.choices
+    if choices is None and isinstance(action.type, enum.EnumMeta):
+        choices = list(action.type)
+    if any(isinstance(choice, enum.Enum) for choice in ([] if isinstance(choices, range) else choices or [])):
+        choices = [spelled(action.type, choice) if isinstance(choice, enum.Enum) else choice for choice in choices]
+    default = spelled(action.type, default) if isinstance(default, enum.Enum) else default
+    more = {"default": default, "kind": kind, "choices": choices, "help": help, "required": action.required}
     if not action.option_strings:
         more["required"] = action.nargs not in ("?", "*", "...")
         style = "position" if action.nargs in (None, 1, "?", "*", "+") or isinstance(action.nargs, int) else "other"
@@ -299,7 +317,9 @@ def of_click(param):
     enum = "name" if hasattr(param, "type") else "value"
     choices = getattr(kind, "choices", None)
     more = {"kind": getattr(kind, "name", None), "choices": choices, "help": getattr(param, "help", None), "enum": enum}
-    more.update(default=default, required=param.required, least=getattr(kind, "min", None), most=getattr(kind, "max", None))
+    more.update(default=default, required=param.required)
+    for key, name in (("least", "min"), ("most", "max")):
+        more[key] = getattr(kind, name, getattr(param, name, None))
     if not hasattr(param, "is_flag"):
         return parameter(param.name, "position", **more)
     if getattr(param, "hidden", False) or not param.expose_value:

@@ -59,8 +59,9 @@ def variables(follower):
 def is_alone(follower):
     """True if the script has no package that reads command lines, and no module of its own folder that was not followed."""
     first = {name.split(".")[0] for name in follower.imported}
-    own = [name for name in first if not name or (follower.folder / (name + ".py")).exists() or (follower.folder / name).is_dir()]
-    followed = {path.relative_to(follower.folder).parts[0].split(".")[0] for path in follower.modules}
+    is_own = lambda name: any((root / (name + ".py")).exists() or (root / name / "__init__.py").exists() for root in follower.roots)
+    own = [name for name in first if not name or is_own(name)]
+    followed = {path.relative_to(root).parts[0].split(".")[0] for path in follower.modules for root in follower.roots if root in path.parents}
     return set(own) <= followed and not first & PARSERS and b"sys.argv" not in follower.text and "sys.argv" not in follower.imported
 
 

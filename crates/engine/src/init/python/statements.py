@@ -37,36 +37,67 @@ class Statements:
             path = alias.name if alias.asname else alias.name.split(".")[0]
             module = self.own_module(path)
             scope.names[alias.asname or path] = Symbol(path) if module is None else module
+            # `import a.b` makes `b` an attribute of `a`.
+            words = alias.name.split(".")
+            for end in range(2, len(words) + 1):
+                inner = self.own_module(".".join(words[:end]))
+                outer = self.own_module(".".join(words[: end - 1])) if inner is not None else None
+                if outer is not None:
+                    outer.names[words[end - 1]] = inner
 
     def do_ImportFrom(self, node, scope):
-        path = "." * node.level + (node.module or "")
+        path = self.absolute(node.module or "", node.level)
         self.imported.add(path)
-        module = None if node.level else self.own_module(path)
+        module = self.own_module(path)
         for alias in node.names:
-            self.imported.add(path + "." + alias.name)
-            inner = None if node.level else self.own_module(path + "." + alias.name)
+            inner = self.own_module(path + "." + alias.name) if alias.name != "*" else None
+            if module is None or alias.name != "*" and alias.name not in module.names:
+                self.imported.add(path + "." + alias.name)
             if module is not None and (alias.name in module.names or inner is None):
                 if alias.name == "*":
-                    scope.names.update({name: value for name, value in module.names.items() if not name.startswith("_")})
+                    listed = module.names.get("__all__")
+                    listed = listed if isinstance(listed, (list, tuple)) else [name for name in module.names if not name.startswith("_")]
+                    scope.names.update({name: module.names[name] for name in listed if isinstance(name, str) and name in module.names})
                 else:
                     scope.names[alias.asname or alias.name] = module.names.get(alias.name, Unknown())
             else:
                 scope.names[alias.asname or alias.name] = self.real(Symbol(path + "." + alias.name)) if inner is None else inner
 
+    def absolute(self, name, level):
+        """The name of a module, of which a relative one starts at this file."""
+        if not level:
+            return name
+        folder = pathlib.Path(self.path).resolve().parent
+        for _ in range(level - 1):
+            folder = folder.parent
+        for root in self.roots:
+            if folder == root or root in folder.parents:
+                return ".".join([*folder.relative_to(root).parts, *filter(None, [name])])
+        return "." * level + name
+
     def own_module(self, name):
-        """A module of the script's folder, which is followed, too."""
-        path = self.folder.joinpath(*name.split(".")).with_suffix(".py")
-        if path in self.modules or len(self.modules) >= MAX_MODULES or not name or not path.is_file():
-            return self.modules.get(path)
+        """A module of the script's folder or of its project, which is followed, too."""
+        # The project may be that of a package which is known.
+        is_known = any(known.startswith(name.split(".")[0] + ".") for known in MODELS)
+        for root in [] if not name or name.startswith(".") else self.roots[:2] if is_known else self.roots:
+            path = root.joinpath(*name.split("."))
+            for path in (path.with_name(path.name + ".py"), path / "__init__.py"):
+                if path in self.modules:
+                    return self.modules[path]
+                if path.is_file() and len(self.modules) < MAX_MODULES and path.stat().st_size <= MAX_FILE:
+                    return self.followed(path, name)
+        return None
+
+    def followed(self, path, name):
         try:
             inner = Follower(str(path), self.arguments)
-        except (SyntaxError, ValueError, OSError, RecursionError):
+        except (SyntaxError, ValueError, OSError, RecursionError, MemoryError):
             return None
         inner.module.names["__name__"] = name
         if b"sys.argv" in inner.text:
             self.imported.add("sys.argv")
         # All but its own text and names is common.
-        for common in ("folder", "modules", "about", "imported", "partial", "candidates", "flags", "variables", "hydra"):
+        for common in ("folder", "roots", "modules", "about", "imported", "partial", "candidates", "flags", "variables", "hydra"):
             setattr(inner, common, getattr(self, common, None))
         inner.unsure, inner.nodes = self.unsure, self.nodes
         module = self.modules[path] = Module(inner.module.names)

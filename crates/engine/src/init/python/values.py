@@ -6,6 +6,7 @@ import enum
 import math
 import operator
 import pathlib
+import re
 import typing
 
 # Most nodes that are followed, deepest calls, longest value that is computed, and most modules.
