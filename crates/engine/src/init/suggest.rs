@@ -11,7 +11,7 @@ const MAX_AXES: usize = 3;
 const MAX_CHOICES: usize = 6;
 /// What people vary, by words in the names of parameters, in the order of interest.
 const SUBJECTS: [(&[&str], Subject); 12] = [
-    (&["learning_rate", "lr", "base_lr", "max_lr", "step_size"], Subject::Scale),
+    (&["learning_rate", "lr", "base_lr", "max_lr", "step_size", "eta", "shrinkage"], Subject::Scale),
     (&["optimizer", "optim", "opt", "algorithm", "algo", "solver"], Subject::Choice),
     (
         &["model", "arch", "architecture", "backbone", "activation", "loss", "norm", "scheduler", "schedule"],
@@ -172,6 +172,7 @@ fn axis(parameter: &Parameter) -> Option<(usize, Axis)> {
             _ => numbers(number.as_f64()?, subject)?,
         }
     };
+    let more = within(more, parameter)?;
     let name = parameter.name.replace('.', "_");
     let value = scalar::yaml(&parameter.default)?;
     let more = format!("[{}]", more.join(", "));
@@ -196,6 +197,18 @@ fn subject(leaf: &str, parameter: &Parameter) -> Option<(usize, Subject)> {
         None if (2..=MAX_CHOICES).contains(&parameter.choices.len()) => Some((SUBJECTS.len(), Subject::Choice)),
         None => None,
     }
+}
+
+/// The values that a parameter accepts, if that is more than its default.
+fn within(values: Vec<String>, parameter: &Parameter) -> Option<Vec<String>> {
+    let is_in = |value: &String| {
+        let number = value.parse::<f64>().ok();
+        number.is_none_or(|number| {
+            parameter.least.is_none_or(|least| number >= least) && parameter.most.is_none_or(|most| number <= most)
+        })
+    };
+    let kept: Vec<String> = values.into_iter().filter(is_in).collect();
+    (kept.len() > 1).then_some(kept)
 }
 
 /// A name with underscores between its words: `batchSize` and `batch-size` are `batch_size`.
@@ -282,6 +295,17 @@ mod tests {
             ["batch_size", "32", "[16, 32, 64]"],
         ];
         assert_eq!(shown, expected);
+    }
+
+    #[test]
+    fn values_that_a_parameter_rejects_are_not_suggested() {
+        let bounded = |name: &str, default: Json, least, most| {
+            let one = Parameter { least, most, ..parameter(name, default, &[]) };
+            axes(&[one]).first().map(|axis| axis.more.clone())
+        };
+        assert_eq!(bounded("dropout", json!(0.3), Some(0.0), Some(0.5)).as_deref(), Some("[0.15, 0.3]"));
+        assert_eq!(bounded("n_layer", json!(2), Some(2.0), None).as_deref(), Some("[2, 4]"));
+        assert_eq!(bounded("lr", json!(1.0), Some(0.9), Some(1.0)), None);
     }
 
     #[test]

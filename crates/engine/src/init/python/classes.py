@@ -217,6 +217,11 @@ def hf_parser(follower, args, kwargs):
     return HuggingFaceParser(list(kinds) if isinstance(kinds, (list, tuple)) else [kinds])
 
 
+# What the arguments of the trainer have in all versions, as far as people vary it.
+TRAINING = {"per_device_train_batch_size": 8, "gradient_accumulation_steps": 1, "learning_rate": 5e-5, "weight_decay": 0.0}
+TRAINING.update({"max_grad_norm": 1.0, "num_train_epochs": 3.0, "max_steps": -1, "warmup_steps": 0, "seed": 42})
+
+
 class HuggingFaceParser(Model):
     def __init__(self, kinds):
         import argparse
@@ -236,6 +241,8 @@ class HuggingFaceParser(Model):
             why = whole(follower, kind)
             if why:
                 follower.taint(self, why)
+            if isinstance(kind, Symbol) and kind.path.endswith("TrainingArguments"):
+                entries += [parameter(name, "value", value, type(value).__name__) for name, value in TRAINING.items()]
             if not isinstance(kind, type) or kind not in follower.about:
                 continue
             for entry in of_fields(Rules(enum="value"), kind):

@@ -120,8 +120,10 @@ def report(source, parameters, **more):
 # argparse
 
 
-def spelled(kind, member):
+def spelled(kind, member, choices=None):
     """The text that an argument of this type reads as a member of an enumeration."""
+    if isinstance(choices, (list, tuple)) and member.value in choices:
+        return member.value
     for word in (member.value, member.name, str(member.value), str(member)):
         try:
             if isinstance(word, str) and (word == member if kind is None else kind(word)) in (True, member):
@@ -149,7 +151,7 @@ def of_action(parser, action, exclusive):
         choices = list(action.type)
     if any(isinstance(choice, enum.Enum) for choice in ([] if isinstance(choices, range) else choices or [])):
         choices = [spelled(action.type, choice) if isinstance(choice, enum.Enum) else choice for choice in choices]
-    default = spelled(action.type, default) if isinstance(default, enum.Enum) else default
+    default = spelled(action.type, default, action.choices) if isinstance(default, enum.Enum) else default
     more = {"default": default, "kind": kind, "choices": choices, "help": help, "required": action.required}
     if not action.option_strings:
         more["required"] = action.nargs not in ("?", "*", "...")

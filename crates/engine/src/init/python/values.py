@@ -188,6 +188,7 @@ METHODS = (str, bytes, list, tuple, dict, set, frozenset, int, float, pathlib.Pu
 # Constants of packages.
 CONSTANTS = {"argparse.SUPPRESS": "==SUPPRESS==", "argparse.REMAINDER": "...", "argparse.PARSER": "A...", "argparse.OPTIONAL": "?"}
 CONSTANTS.update({"argparse.ZERO_OR_MORE": "*", "argparse.ONE_OR_MORE": "+", "os.sep": "/", "optparse.SUPPRESS_HELP": "SUPPRESSHELP", "sys.platform": "linux"})
+CONSTANTS["sys.version_info"] = sys.version_info
 CONSTANTS.update({"omegaconf.MISSING": "???", "string.ascii_lowercase": "abcdefghijklmnopqrstuvwxyz"})
 # Methods of paths that look at the disk.
 LOOKS = {name for name in dir(pathlib.Path) if name not in dir(pathlib.PurePath)}

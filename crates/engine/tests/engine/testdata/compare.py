@@ -3,17 +3,17 @@
     compare.py PARTS [PYTHON]
 
 PARTS is the folder of the probe's parts. PYTHON has the packages of the scripts; without those of a script, its run is left out.
-`readings.txt` has what each script shows, as a person reads it: `shown` has its signs. One line of JSON for each script: its name,
-what the tree shows, and the differences.
+What scripts only work with, and is not installed, is an empty package. `readings.txt` lists the scripts. One line of JSON for each:
+its name, what the tree shows, and the differences.
 """
 
 import concurrent.futures
 import json
 import os
 import pathlib
-import re
 import subprocess
 import sys
+import tempfile
 
 SCRIPTS = pathlib.Path(__file__).resolve().parent / "scripts"
 # The parts of both programs, as `probe.rs` joins them.
@@ -73,7 +73,7 @@ class Absent:
         module.__getattr__ = Anything().__getattr__
 
 
-def serve(names, modules, only):
+def serve(names, modules):
     """Answers each line of standard input, a script and its arguments, with a line: each in a process of its own, which has the modules already."""
     import importlib
 
@@ -106,47 +106,19 @@ def ask(python, names, modules, cases):
     """The answers for scripts with arguments."""
     lines = "".join(json.dumps(case) + "\n" for case in cases)
     code = "import sys; sys.path[0] = %r; from compare import serve; sys.path[0] = ''; serve(*sys.argv[1:])" % str(pathlib.Path(__file__).parent)
-    command = [python, "-c", code, str(names), " ".join(modules), ""]
+    command = [python, "-c", code, str(names), " ".join(modules)]
     ended = subprocess.run(command, input=lines, cwd=SCRIPTS, capture_output=True, text=True, timeout=300)
     if ended.returncode != 0:
         sys.exit(ended.stderr)
     return [json.loads(line) for line in ended.stdout.splitlines()]
 
 
-def word(value):
-    plain = isinstance(value, str) and re.fullmatch(r"[A-Za-z_./:~-][\w./:~-]*", value) and value not in ("null", "true", "false")
-    return value if plain else json.dumps(value, separators=(",", ":"), ensure_ascii=False)
-
-
-SIGNS = {"value": "", "flag": "!", "pair": "?", "truth": "~", "python": "%", "list": "[]", "position": "<>", "short": "-", "other": "()"}
-
-
-def entry_of(entry):
-    """`lr=0.1`; a star if it is required, choices in braces, and the style by its sign."""
-    name = entry.get("option", entry["name"]) if entry["style"] == "short" else entry["name"]
-    negative = entry.get("negative", "")
-    leaf = entry["name"].rpartition(".")[2]
-    name += SIGNS[entry["style"]].replace("-", "") + ("/" + negative if negative and negative.rpartition(".")[2] != "no-" + leaf else "")
-    name += "*" if entry["required"] else ""
-    name += "{" + "|".join(map(word, entry["choices"])) + "}" if entry["choices"] else ""
-    return name if entry["default"] is None or entry["style"] == "flag" else name + "=" + word(entry["default"])
-
-
-def shown(answer):
-    """An answer in one line; `…` if the tree shows a part only."""
-    words = [answer["source"] + ":", *map(entry_of, answer["parameters"])]
-    if answer.get("commands"):
-        words.append("(" + " | ".join(answer["commands"]) + ")")
-    return " ".join(words + ([] if answer.get("whole", True) else ["…"]))
-
-
-def readings():
-    """The cases, with what they show and the axes that a recipe for them suggests."""
+def cases():
+    """The scripts of Python with their arguments."""
     for line in (SCRIPTS / "readings.txt").read_text().splitlines():
-        if line.strip() and not line.startswith("#"):
-            case, _, reading = line.partition(" -> ")
-            reading, _, axes = reading.partition(" => ")
-            yield case.split(), reading.strip(), axes.strip()
+        case = line.partition(" -> ")[0].split()
+        if case and case[0].endswith((".py", ".ipynb")):
+            yield case
 
 
 def differences(read, run):
@@ -166,10 +138,8 @@ def differences(read, run):
     return found
 
 
-def compare(case, reading, read, run):
-    answer = {"script": " ".join(case), "read": read, "differences": [], "reading": reading, "shown": shown(read)}
-    if reading != answer["shown"]:
-        answer["differences"] = ["it shows  " + answer["shown"], "and not  " + reading]
+def compare(case, read, run):
+    answer = {"script": " ".join(case), "read": read, "differences": []}
     # No run shows these: nothing parses them.
     if run is None or read["source"] == "environment":
         return answer
@@ -189,26 +159,19 @@ def compare(case, reading, read, run):
 
 def main():
     parts, python = pathlib.Path(sys.argv[1]), sys.argv[2] if len(sys.argv) > 2 else None
-    known = [one for one in readings() if one[0][0].endswith((".py", ".ipynb"))]
-    known = [one for one in known if not sys.argv[3:] or any(part in one[0][0] for part in sys.argv[3:])]
-    cases = [case for case, _, _ in known]
-    listed = {case[0] for case in cases}
-    forgotten = [path.name for path in SCRIPTS.glob("*-*.py") if path.name not in listed and not sys.argv[3:]]
-    assert not forgotten, f"readings.txt has no line for {forgotten}"
-    import tempfile
-
+    known = list(cases())
+    # A notebook is never run.
+    scripts = [case for case in known if case[0].endswith(".py")]
     with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(2) as pool:
         programs = []
         for names in (READER, RUNNER):
             programs.append(pathlib.Path(folder, names[-1]))
-            programs[-1].write_text("\n".join((parts / f"{name}.py").read_text() for name in names if (parts / f"{name}.py").exists()))
-        reads = pool.submit(ask, sys.executable, programs[0], OF_READER, cases)
-        # A notebook runs nothing.
-        scripts = [case for case in cases if case[0].endswith(".py")]
+            programs[-1].write_text("\n".join((parts / f"{name}.py").read_text() for name in names))
+        reads = pool.submit(ask, sys.executable, programs[0], OF_READER, known)
         runs = pool.submit(ask, python, programs[1], PACKAGES, scripts) if python else None
         ran = {tuple(case): run for case, run in zip(scripts, runs.result())} if runs else {}
-        for (case, reading, axes), read in zip(known, reads.result()):
-            print(json.dumps(dict(compare(case, reading, read, ran.get(tuple(case))), axes=axes)))
+        for case, read in zip(known, reads.result()):
+            print(json.dumps(compare(case, read, ran.get(tuple(case)))))
 
 
 if __name__ == "__main__":
