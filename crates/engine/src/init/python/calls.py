@@ -46,6 +46,9 @@ class Calls:
 
     def callable(self, value):
         """A function of the script as one of Python."""
+        if isinstance(value, Instance):
+            method = self.attribute(value, "__call__")
+            value = method if isinstance(method, Function) else value.kind
         if not isinstance(value, (Function, Class)):
             return value
 
@@ -114,7 +117,7 @@ class Calls:
         except Returned as returned:
             return returned.args[0]
         except RecursionError:
-            raise Ended() from None
+            raise Exhausted() from None
         finally:
             self.depth -= 1
             self.unsure = before

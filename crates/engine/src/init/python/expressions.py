@@ -18,7 +18,7 @@ class Expressions:
         except (Answered, Returned, Ended, Raised, Jump):
             raise
         except RecursionError:
-            raise Ended() from None
+            raise Exhausted() from None
         except Exception:
             return Unknown()
 

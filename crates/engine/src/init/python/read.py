@@ -166,6 +166,8 @@ def limit():
 
 def main():
     limit()
+    # A statement in a statement takes several calls.
+    sys.setrecursionlimit(3000)
     try:
         if SCRIPT.endswith(".ipynb"):
             read_notebook()

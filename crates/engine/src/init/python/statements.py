@@ -84,7 +84,8 @@ class Statements:
             for path in (path.with_name(path.name + ".py"), path / "__init__.py"):
                 if path in self.modules:
                     return self.modules[path]
-                if path.is_file() and len(self.modules) < MAX_MODULES and path.stat().st_size <= MAX_FILE:
+                is_small = path.is_file() and len(self.modules) < MAX_MODULES
+                if is_small and sum(known.stat().st_size for known in [*self.modules, path]) <= MAX_BYTES:
                     return self.followed(path, name)
         return None
 
@@ -101,11 +102,14 @@ class Statements:
             setattr(inner, common, getattr(self, common, None))
         inner.unsure, inner.nodes = self.unsure, self.nodes
         module = self.modules[path] = Module(inner.module.names)
+        # The script itself needs what is left.
+        inner.limit = MAX_NODES // 2
         try:
             inner.follow()
-        except (Raised, Returned, Jump):
+        except (Raised, Returned, Jump, Exhausted, RecursionError):
             pass
-        self.nodes = inner.nodes
+        # Functions of the module may be called later.
+        self.nodes, inner.limit = min(inner.nodes, MAX_NODES // 2), MAX_NODES
         return module
 
     def do_Assign(self, node, scope):

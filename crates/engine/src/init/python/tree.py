@@ -10,7 +10,7 @@ class Follower(Statements, Calls, Expressions):
         self.tree = ast.parse(self.text, path)
         self.lines = self.text.decode("utf-8", "replace").splitlines()
         self.module = Scope(names={"__file__": path, "__doc__": ast.get_docstring(self.tree, clean=False)})
-        self.unsure, self.nodes, self.depth = 0, 0, 0
+        self.unsure, self.nodes, self.depth, self.limit = 0, 0, 0, MAX_NODES
         self.folder, self.modules = pathlib.Path(path).resolve().parent, {}
         self.roots = list(self.roots_of(self.folder))
         self.about, self.imported, self.partial, self.candidates = {}, set(), {}, []
@@ -30,5 +30,5 @@ class Follower(Statements, Calls, Expressions):
 
     def tick(self):
         self.nodes += 1
-        if self.nodes > MAX_NODES:
-            raise Ended()
+        if self.nodes > self.limit:
+            raise Exhausted()

@@ -9,8 +9,9 @@ import pathlib
 import re
 import typing
 
-# Most nodes that are followed, deepest calls, longest value that is computed, and most modules.
-MAX_NODES, MAX_DEPTH, MAX_LENGTH, MAX_MODULES = 300_000, 30, 10_000, 50
+# Most nodes that are followed, half of them in modules of the project; deepest calls, longest value that is computed, and most
+# modules, which together have at most so many bytes.
+MAX_NODES, MAX_DEPTH, MAX_LENGTH, MAX_MODULES, MAX_BYTES = 300_000, 30, 10_000, 50, 2_000_000
 
 
 class Unknown:
@@ -152,6 +153,10 @@ class Returned(BaseException):
 
 class Ended(BaseException):
     """The script has ended, or more of it is not followed."""
+
+
+class Exhausted(Ended):
+    """More nodes were followed than may be."""
 
 
 class Raised(Exception):
