@@ -185,6 +185,10 @@ fn flow(value: &Json, path: &str, replaced: &BTreeMap<String, String>) -> Option
     if let Some(text) = replaced.get(path) {
         return Some(scalar::text(text));
     }
+    if let Json::Array(items) = value {
+        let items: Option<Vec<String>> = items.iter().map(|item| flow(item, "", &BTreeMap::new())).collect();
+        return Some(format!("[{}]", items?.join(", ")));
+    }
     let Json::Object(values) = value else { return scalar::yaml(value) };
     let inner = values.iter().map(|(key, value)| {
         let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
