@@ -50,7 +50,7 @@ class Statements:
         self.imported.add(path)
         module = self.own_module(path)
         for alias in node.names:
-            inner = self.own_module(path + "." + alias.name) if alias.name != "*" else None
+            inner = self.own_module(".".join(filter(None, [path, alias.name]))) if alias.name != "*" else None
             if module is None or alias.name != "*" and alias.name not in module.names:
                 self.imported.add(path + "." + alias.name)
             if module is not None and (alias.name in module.names or inner is None):
@@ -70,7 +70,9 @@ class Statements:
         folder = pathlib.Path(self.path).resolve().parent
         for _ in range(level - 1):
             folder = folder.parent
-        for root in self.roots:
+        # The nearest one above is that of the package.
+        above = [root for root in self.roots if root in folder.parents]
+        for root in [*sorted(above, key=lambda root: -len(root.parts)), *self.roots]:
             if folder == root or root in folder.parents:
                 return ".".join([*folder.relative_to(root).parts, *filter(None, [name])])
         return "." * level + name

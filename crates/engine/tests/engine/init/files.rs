@@ -22,7 +22,7 @@ const FILES: [(&str, &str, &str, &str, &str); 11] = [
         "{\"opt\": {\"name\": \"adam\"}, \"n\": null}",
         "opt.name",
         "sgd",
-        "n: null, opt: { name: \"${{ matrix.opt_name }}\" }",
+        "\"n\": null, opt: { name: \"${{ matrix.opt_name }}\" }",
     ),
     ("d.yaml", "# Größe\nname: läuft\namp: true\n", "amp", "true,false", "name: \"läuft\""),
     ("e.yaml", "list:\n- a: 1\nlr: 0.1\n", "lr", "1", "list: [{ a: 1 }]"),

@@ -32,7 +32,10 @@ fn word(value: &Value) -> String {
     };
     match value.as_str() {
         Some(text) if is_plain(text) && !["null", "true", "false"].contains(&text) => text.to_owned(),
-        _ => value.to_string(),
+        _ => match value.as_f64().filter(|number| *number != 0.0 && number.abs() < 1e-4) {
+            Some(small) => format!("{small:e}"),
+            None => value.to_string(),
+        },
     }
 }
 
@@ -116,7 +119,7 @@ fn a_syntax_tree_shows_what_a_run_shows() {
     let (table, mut wrong, mut kinds) = (script("readings.txt"), Vec::new(), BTreeMap::new());
     for line in table.lines() {
         let (case, reading) = line.split_once(" -> ").unwrap();
-        let (reading, axes) = reading.split_once(" => ").unwrap();
+        let (reading, axes) = reading.split_once(" => ").unwrap_or((reading, ""));
         let words: Vec<&str> = case.split(' ').collect();
         let language = init::language(&testdata().join("scripts").join(words[0])).unwrap();
         let found = match answers.get(case) {
