@@ -21,7 +21,8 @@ use crate::{
 
 #[derive(Debug, Args)]
 pub(super) struct NewArgs {
-    /// A script: Python, a notebook, R, Julia, a shell, or an executable of another kind. Without it, the recipe is a commented example.
+    /// A script: Python, a notebook, R, Julia, a shell, or an executable of another kind; a module (`pkg.train`), or a program that
+    /// `pyproject.toml` names. Without it, the recipe is a commented example.
     #[arg(value_name = "SCRIPT")]
     script: Option<PathBuf>,
     /// Kind of example to make.
