@@ -372,6 +372,10 @@ class Statements:
         for name in hints if paths else ():
             if name in values and getattr(type(values[name]), "__hash__", None) is None:
                 names[name] = dataclasses.field(default_factory=lambda value=values[name]: value)
+        if sys.version_info < (3, 10) and options.get("kw_only"):
+            # Then required fields come first.
+            options = {name: value for name, value in options.items() if name != "kw_only"}
+            names["__annotations__"] = dict(sorted(hints.items(), key=lambda hint: hint[0] in values))
         try:
             made = dataclasses.dataclass(**options)(type(node.name, tuple(known), names))
         except Exception:

@@ -105,7 +105,7 @@ def serve(names, modules):
 def ask(python, names, modules, cases):
     """The answers for scripts with arguments."""
     lines = "".join(json.dumps(case) + "\n" for case in cases)
-    code = "import sys; sys.path[0] = %r; from compare import serve; sys.path[0] = ''; serve(*sys.argv[1:])" % str(pathlib.Path(__file__).parent)
+    code = "import sys; sys.path[0] = %r; from compare import serve; sys.path[0] = ''; serve(*sys.argv[1:])" % str(SCRIPTS.parent)
     command = [python, "-c", code, str(names), " ".join(modules)]
     ended = subprocess.run(command, input=lines, cwd=SCRIPTS, capture_output=True, text=True, timeout=300)
     if ended.returncode != 0:
