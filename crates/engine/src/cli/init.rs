@@ -16,12 +16,13 @@ use super::{
 use crate::{
     error::{Error, Exit},
     format::{clean, count, quoted, say},
-    init::{self, Found, InitError, Language, Script, Source, Wish},
+    init::{self, Found, InitError, Language, Script, Source, Start, Wish},
 };
 
 #[derive(Debug, Args)]
 pub(super) struct NewArgs {
-    /// A script: Python, a notebook, R, Julia, a shell, or an executable of another kind. Without it, the recipe is a commented example.
+    /// A script: Python, a notebook, R, Julia, a shell, or an executable of another kind; a module (`pkg.train`), or a program that
+    /// `pyproject.toml` names. Without it, the recipe is a commented example.
     #[arg(value_name = "SCRIPT")]
     script: Option<PathBuf>,
     /// Kind of example to make.
@@ -102,23 +103,27 @@ pub(super) fn inspect(
     python: Option<&str>,
     timeout: Duration,
 ) -> Result<(Script, Found), Error> {
-    let language = init::language(path)?;
+    let target = init::target(path);
+    let language = if target.is_some() { Language::Python } else { init::language(path)? };
     let is_python = matches!(language, Language::Python | Language::Notebook);
     let script = Script {
         path: path.to_owned(),
         folder: std::env::current_dir().map_err(Error::io("cannot find the current folder"))?,
         language,
+        start: target.as_ref().map_or(Start::File, |target| target.start.clone()),
         python: if is_python { Some(init::python(python)?) } else { None },
         arguments: arguments.to_vec(),
     };
-    let found = if is_python { of_python(&script, timeout)? } else { init::shown(language, path)?.usable(path)? };
+    let file = target.as_ref().map_or(path, |target| &target.file);
+    let found =
+        if is_python { of_python(&script, file, timeout)? } else { init::shown(language, path)?.usable(path)? };
     Ok((script, found))
 }
 
 /// The parameters of a Python script: those that its syntax tree shows, else those that it reads.
-fn of_python(script: &Script, timeout: Duration) -> Result<Found, Error> {
+fn of_python(script: &Script, file: &Path, timeout: Duration) -> Result<Found, Error> {
     let path = &script.path;
-    let read = init::read(script, path);
+    let read = init::read(script, file);
     let is_known = read.whole || read.source == Source::Broken || script.language == Language::Notebook;
     if is_known {
         return Ok(read.usable(path)?);
@@ -128,7 +133,7 @@ fn of_python(script: &Script, timeout: Duration) -> Result<Found, Error> {
         clean(&path.display().to_string()),
         timeout.as_secs_f64()
     ));
-    let ran = init::run(script, path, timeout);
+    let ran = init::run(script, file, timeout);
     let has_run = ran.has_any();
     let found = ran.or_part(read);
     if !has_run && found.has_any() {

@@ -204,7 +204,7 @@ fn chosen(counts: BTreeMap<String, usize>, max: usize) -> Vec<String> {
 
 /// The recipe that `path` names; for a script, that of the study that `sweep run` has made of it.
 pub(super) fn recipe_of(results: &Path, path: &Path) -> Result<PathBuf, Error> {
-    if !path.is_file() || !is_script(path) {
+    if !is_script(path) {
         return unread(path).map_or_else(|| Ok(path.to_owned()), Err);
     }
     let study = results.join(FOLDER).join(format!("{}.yaml", recipes::name(path)?));
@@ -220,7 +220,10 @@ fn unread(path: &Path) -> Option<Error> {
 /// True for a file that is no recipe: a script of a known kind, or an executable file.
 fn is_script(path: &Path) -> bool {
     let is_recipe = path.extension().is_some_and(|end| end == "yaml" || end == "yml" || end == "json");
-    !is_recipe && (path.extension().is_some_and(|end| end == "py") || recipes::language(path).is_ok())
+    !is_recipe
+        && (recipes::target(path).is_some()
+            || path.extension().is_some_and(|end| end == "py")
+            || recipes::language(path).is_ok())
 }
 
 /// The part of a command line that names its study: the module or the script that an interpreter or a launcher runs, else the

@@ -70,7 +70,13 @@ pub fn command(argv: &[String], folder: &Path, name: &str, wish: &Wish) -> Resul
     if has(SEED) || seed_key.is_some() {
         let _ = writeln!(out, "    seeds: {}", wish.seeds.unwrap_or(1));
     }
-    let words = settings.as_ref().map_or_else(|| argv.to_vec(), |settings| settings.command(argv));
+    let mut replaced: BTreeMap<String, String> = open.iter().map(|axis| ((*axis).to_owned(), value(axis))).collect();
+    replaced.extend(seed_key.map(|key| (key, value(SEED))));
+    let unwritten = || InitError::Settings { name: open.first().map_or(SEED, |axis| axis).to_owned() };
+    let words = match &settings {
+        Some(settings) => settings.command(argv, &replaced).ok_or_else(unwritten)?,
+        None => argv.to_vec(),
+    };
     let filled = words.iter().map(|argument| {
         let places = wish.axes.iter().map(|(axis, _)| axis.as_str()).chain([SEED]);
         let filled = places.fold(argument.clone(), |text, place| text.replace(&format!("{{{place}}}"), &value(place)));
@@ -79,11 +85,7 @@ pub fn command(argv: &[String], folder: &Path, name: &str, wish: &Wish) -> Resul
     let filled: Vec<String> = filled.collect();
     let _ = writeln!(out, "    with:\n      argv: [{}]", filled.join(", "));
     let _ = writeln!(out, "      project: {}", scalar::text(&folder.to_string_lossy()));
-    if let Some(settings) = &settings {
-        let mut replaced: BTreeMap<String, String> =
-            open.iter().map(|axis| ((*axis).to_owned(), value(axis))).collect();
-        replaced.extend(seed_key.map(|key| (key, value(SEED))));
-        let unwritten = || InitError::Settings { name: open.first().map_or(SEED, |axis| axis).to_owned() };
+    if let Some(settings) = settings.filter(Settings::are_params) {
         let yaml = settings.yaml(&replaced).ok_or_else(unwritten)?;
         let _ = writeln!(
             out,

@@ -72,7 +72,7 @@ pub(super) fn origin(source: Source) -> &'static str {
         Source::Lightning => "the command line of Lightning",
         Source::Environment => "its environment variables",
         Source::Papermill => "the cell with the tag `parameters`",
-        Source::Options => "its options",
+        Source::Options | Source::Equals => "its options",
         Source::Getopts => "getopts",
         Source::Places => "its arguments",
         Source::None | Source::Broken => "",
@@ -90,7 +90,7 @@ pub(super) fn flags(source: Source) -> Option<&'static str> {
     use Source as S;
     match source {
         S::Hydra | S::Omegaconf => Some("hydra"),
-        S::Configurator | S::Fire | S::Absl | S::Draccus | S::Pydantic | S::Jsonargparse | S::Lightning => {
+        S::Configurator | S::Fire | S::Absl | S::Draccus | S::Pydantic | S::Jsonargparse | S::Lightning | S::Equals => {
             Some("equals")
         }
         _ => None,
@@ -129,8 +129,17 @@ pub(super) fn is_seed(parameter: &Parameter) -> bool {
 
 /// True for the name of a seed.
 pub(super) fn is_seed_name(name: &str) -> bool {
-    let leaf = name.rsplit('.').next().unwrap_or_default().replace('-', "_").to_ascii_lowercase();
-    SEEDS.contains(&leaf.as_str())
+    seed_rank(name).is_some()
+}
+
+/// How usual a name is for the seed, the most usual first: `None` for one that is no seed. `train_seed` is one if there is none of
+/// the usual names.
+pub(super) fn seed_rank(name: &str) -> Option<usize> {
+    let leaf = name.rsplit('.').next().unwrap_or_default().replace('-', "_");
+    let is_compound = leaf.ends_with("Seed");
+    let leaf = leaf.to_ascii_lowercase();
+    let is_compound = is_compound || leaf.ends_with("_seed");
+    SEEDS.iter().position(|seed| *seed == leaf).or_else(|| is_compound.then_some(SEEDS.len()))
 }
 
 /// The form that suits all booleans of a script.

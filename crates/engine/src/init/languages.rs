@@ -1,4 +1,4 @@
-//! Parameters of scripts in R, Julia and shells, read from their text. Nothing of them is run.
+//! Parameters of scripts in R and Julia, read from their text. Nothing of them is run. `shells.rs` reads those of shells.
 
 use std::{collections::BTreeMap, sync::LazyLock};
 
@@ -10,87 +10,98 @@ use super::{Found, Parameter, Source, Style};
 /// Maximum number of parameters.
 const MAX_PARAMETERS: usize = 500;
 
-/// `getopts` with its letters.
-static GETOPTS: LazyLock<Regex> = LazyLock::new(|| regex(r#"(?m)^[^#\n]*\bgetopts\s+["']?:?([A-Za-z0-9:]+)["']?\s"#));
-/// The branch of a letter, which gives its value to a variable.
-static BRANCH: LazyLock<Regex> = LazyLock::new(|| {
-    regex(r#"(?m)^\s*(?:\()?["']?([A-Za-z0-9])["']?\)\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)="?\$\{?OPTARG\}?"?"#)
-});
-/// A variable of a shell with its value.
-static VARIABLE: LazyLock<Regex> = LazyLock::new(|| {
-    regex(r#"(?m)^\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)=(?:"([^"\n]*)"|'([^'\n]*)'|([^\s;#"']*))"#)
-});
-/// `${NAME:-default}`.
-static DEFAULT: LazyLock<Regex> = LazyLock::new(|| regex(r"^\$\{([A-Za-z_][A-Za-z0-9_]*|[1-9])(?::?-([^}$]*))?\}$"));
 /// A value from the command line of R: its variable, its place, and what follows.
 static ARGUMENT: LazyLock<Regex> = LazyLock::new(|| {
-    regex(
-        r"(?m)^\s*([A-Za-z_.][A-Za-z0-9_.]*)\s*(?:<-|=)\s*[^#\n]*?\b(?:args|argv|arguments)\[{1,2}(\d+)\]{1,2}\)?([^\n]*)$",
-    )
+    regex(r"(?m)^\s*([A-Za-z_.][A-Za-z0-9_.]*)\s*(?:<-|=)\s*([^\n]*?\bargs\[{1,2}(\d+)\]{1,2}\)?([^\n]*))$")
 });
+/// The variable that holds the command line of R.
+static COMMAND_LINE: LazyLock<Regex> =
+    LazyLock::new(|| regex(r"(?m)([A-Za-z_.][A-Za-z0-9_.]*)\s*(?:<-|=)\s*commandArgs\("));
 /// What a value from the command line of R is if there is none.
-static OTHERWISE: LazyLock<Regex> =
-    LazyLock::new(|| regex(r#"(?:else|,)\s*["']?([^\s"'(){},]+)["']?\s*[)}]*\s*(?:#.*)?$"#));
+static OTHERWISE: LazyLock<Regex> = LazyLock::new(|| regex(r#"(?:else|,)\s*["']?([^\s"'(){},]+)["']?\s*[)}]*\s*$"#));
 /// `key = value`, as arguments have it.
-static NAMED: LazyLock<Regex> = LazyLock::new(|| regex(r"(?s)^\s*([A-Za-z_.][A-Za-z0-9_.]*)\s*=\s*(.*)$"));
+static NAMED: LazyLock<Regex> = LazyLock::new(|| regex(r"(?s)^\s*([A-Za-z_.][A-Za-z0-9_.]*)\s*=\s*([^>].*)$"));
+/// `:key => value`, as dictionaries of Julia have it.
+static PAIR: LazyLock<Regex> = LazyLock::new(|| regex(r"(?s)^\s*:([A-Za-z_]+)\s*=>\s*(.*)$"));
+/// Texts in quotes.
+static TEXTS: LazyLock<Regex> = LazyLock::new(|| regex(r#""([^"\\\n]*)"|'([^'\\\n]*)'"#));
+/// A variable of the environment that Julia reads, with its default.
+static VARIABLE: LazyLock<Regex> = LazyLock::new(|| {
+    regex(r#"get\(\s*ENV\s*,\s*"([A-Za-z_][A-Za-z0-9_]*)"\s*,\s*([^)\n]*)\)|ENV\["([A-Za-z_][A-Za-z0-9_]*)"\]"#)
+});
+/// Variables of systems, which are no parameters.
+const SYSTEM: [&str; 9] = ["HOME", "PATH", "USER", "PWD", "SHELL", "TMPDIR", "HOSTNAME", "LANG", "JULIA_NUM_THREADS"];
 
 /// The parameters of a script in R: options of `optparse`, `argparse` and `argparser`, else arguments by their places.
 pub(super) fn of_r(text: &str) -> Found {
+    let text = without_comments(text);
     let mut parameters = Vec::new();
     for name in ["make_option", "add_option", "add_argument"] {
-        for arguments in calls(text, name) {
-            parameters.extend(option_of_r(&arguments, name == "make_option"));
+        for arguments in calls(&text, name) {
+            parameters.extend(option_of_r(&arguments));
         }
     }
     if !parameters.is_empty() {
         return found(Source::Options, parameters);
     }
     let mut places: BTreeMap<usize, Parameter> = BTreeMap::new();
-    if text.contains("commandArgs") {
-        for value in ARGUMENT.captures_iter(text) {
-            let Ok(place) = value[2].parse() else { continue };
-            let default = OTHERWISE.captures(&value[3]).map_or(Json::Null, |default| scalar(&default[1]));
-            let mut one = parameter(&value[1], Style::Position);
-            one.required = default.is_null();
-            one.default = default;
-            places.entry(place).or_insert(one);
+    if let Some(variable) = COMMAND_LINE.captures(&text) {
+        let named = Regex::new(&format!(r"\b{}\[", regex::escape(&variable[1])));
+        let text = named.map_or_else(|_| text.clone(), |named| named.replace_all(&text, "args[").into_owned());
+        for value in ARGUMENT.captures_iter(&text) {
+            let Ok(place) = value[3].parse() else { continue };
+            let default = OTHERWISE.captures(&value[4]).map_or(Json::Null, |default| scalar(&default[1]));
+            places.entry(place).or_insert(position(&value[1], default));
         }
     }
     of_places(places)
 }
 
+/// An argument by its place, which must be given if it has no default.
+fn position(name: &str, default: Json) -> Parameter {
+    Parameter { required: default.is_null(), default, ..parameter(name, Style::Position) }
+}
+
 /// One option of R, from the arguments of the call that makes it.
-fn option_of_r(arguments: &[String], has_vector: bool) -> Option<Parameter> {
-    let mut names: Vec<String> = Vec::new();
+fn option_of_r(arguments: &[String]) -> Option<Parameter> {
+    let mut words: Vec<String> = Vec::new();
     let mut keys: BTreeMap<String, String> = BTreeMap::new();
     for argument in arguments {
         if let Some(named) = NAMED.captures(argument) {
             keys.insert(named[1].to_owned(), named[2].trim().to_owned());
-        } else if has_vector && !names.is_empty() {
-            // By its place: that of `action`, which is rarely given so.
         } else {
-            let words = argument.trim().trim_start_matches("c(").trim_end_matches(')');
-            names.extend(words.split(',').filter_map(quoted).filter(|word| word.starts_with('-')));
+            let is_names = argument.trim_start().starts_with(['"', '\'', 'c']);
+            words.extend(if is_names { texts(argument) } else { Vec::new() });
         }
     }
-    let mut one = of_names(&names)?;
+    let dashed: Vec<String> = words.iter().filter(|word| word.starts_with('-')).cloned().collect();
+    // What follows a name without dashes describes it.
+    let mut one = of_names(if dashed.is_empty() { words.get(..1)? } else { &dashed })?;
     let get = |key: &str| keys.get(key).map(String::as_str);
     one.default = get("default").map_or(Json::Null, scalar);
     one.help = get("help").and_then(quoted).unwrap_or_default();
     one.kind = get("type").and_then(quoted).unwrap_or_default();
+    one.choices = get("choices").map(texts).unwrap_or_default().into_iter().map(Json::from).collect();
+    one.required = one.style == Style::Position && one.default.is_null() || get("required") == Some("TRUE");
     let action = get("action").and_then(quoted).unwrap_or_default();
-    if action.starts_with("store_") || get("flag") == Some("TRUE") {
-        one.default = Json::Bool(false);
-        one.style = if one.style == Style::Short { Style::Other } else { Style::Flag };
+    if action.starts_with("store_") || get("flag") == Some("TRUE") || words.iter().any(|word| word == "store_true") {
+        switch(&mut one);
     }
     Some(one)
 }
 
-/// The parameters of a script in Julia: the table of `ArgParse`, else arguments by their places.
+/// Makes a flag of an option.
+fn switch(one: &mut Parameter) {
+    one.default = Json::Bool(false);
+    one.style = if one.style == Style::Short { Style::Other } else { Style::Flag };
+}
+
+/// The parameters of a script in Julia: the table of `ArgParse`, else arguments by their places, else variables of the environment.
 pub(super) fn of_julia(text: &str) -> Found {
+    let text = without_comments(text);
     let mut parameters: Vec<Parameter> = Vec::new();
     let mut is_table = false;
-    for line in text.lines().map(str::trim) {
+    for line in text.lines().flat_map(|line| parts(line, ';')).map(|line| line.trim().to_owned()) {
         if line.starts_with("@add_arg_table") {
             is_table = true;
         } else if line == "end" {
@@ -98,18 +109,22 @@ pub(super) fn of_julia(text: &str) -> Found {
         } else if is_table && line.starts_with('"') {
             let names: Vec<String> = line.split(',').filter_map(quoted).collect();
             parameters.extend(of_names(&names));
-        } else if let (true, Some(named), Some(one)) = (is_table, NAMED.captures(line), parameters.last_mut()) {
-            let value = named[2].trim();
-            match &named[1] {
-                "default" => one.default = scalar(value),
-                "help" => one.help = quoted(value).unwrap_or_default(),
-                "arg_type" => value.clone_into(&mut one.kind),
-                "required" => one.required = value == "true",
-                "action" if value.contains("store_") => {
-                    one.default = Json::Bool(false);
-                    one.style = if one.style == Style::Short { Style::Other } else { Style::Flag };
+        } else if let (true, Some(named), Some(one)) = (is_table, NAMED.captures(&line), parameters.last_mut()) {
+            set_of_julia(one, &named[1], named[2].trim());
+        }
+    }
+    for arguments in ["add_arg_table!", "add_arg_table"].into_iter().flat_map(|name| calls(&text, name)) {
+        for argument in arguments.iter().skip(1) {
+            let inner = argument.trim().strip_prefix("Dict(").and_then(|rest| rest.strip_suffix(')'));
+            match (inner, parameters.last_mut()) {
+                (Some(inner), Some(one)) => {
+                    for pair in parts(inner, ',') {
+                        if let Some(pair) = PAIR.captures(&pair) {
+                            set_of_julia(one, &pair[1], pair[2].trim());
+                        }
+                    }
                 }
-                _ => {}
+                _ => parameters.extend(of_names(&texts(argument))),
             }
         }
     }
@@ -117,82 +132,56 @@ pub(super) fn of_julia(text: &str) -> Found {
         return found(Source::Options, parameters);
     }
     let mut places = BTreeMap::new();
-    for value in ARGUMENT.captures_iter(&text.replace("ARGS[", "args[")) {
-        let Ok(place) = value[2].parse() else { continue };
-        let mut one = parameter(&value[1], Style::Position);
-        one.default =
-            value[3].rsplit_once(':').map_or(Json::Null, |(_, default)| scalar(default.trim().trim_end_matches(')')));
-        one.required = one.default.is_null();
-        places.entry(place).or_insert(one);
+    for value in ARGUMENT.captures_iter(&text.replace("first(ARGS)", "args[1]").replace("ARGS[", "args[")) {
+        let Ok(place) = value[3].parse() else { continue };
+        // `condition ? one : other`, of which either may be the default.
+        let default =
+            value[2].split_once('?').and_then(|(_, rest)| rest.split_once(':')).map_or(Json::Null, |(one, other)| {
+                scalar(if one.contains("args[") { other } else { one }.trim().trim_end_matches(')'))
+            });
+        places.entry(place).or_insert(position(&value[1], default));
     }
-    of_places(places)
+    let found = of_places(places);
+    if found.source == Source::None { of_environment(&text) } else { found }
 }
 
-/// The parameters of a script of a shell: the letters of `getopts`, else arguments by their places and variables with defaults.
-pub(super) fn of_shell(text: &str) -> Found {
-    let mut values: BTreeMap<&str, String> = BTreeMap::new();
-    let mut order = Vec::new();
+/// Sets a property of an option of Julia.
+fn set_of_julia(one: &mut Parameter, key: &str, value: &str) {
+    match key {
+        "default" => one.default = scalar(value),
+        "help" => one.help = quoted(value).unwrap_or_default(),
+        "arg_type" => value.clone_into(&mut one.kind),
+        "required" => one.required = value == "true",
+        "range_tester" => {
+            if let Some((_, list)) =
+                value.split_once(['∈', '[']).filter(|_| value.contains(" in ") || value.contains('∈'))
+            {
+                one.choices = texts(list).into_iter().map(Json::from).collect();
+            }
+        }
+        "action" if value.contains("store_") => switch(one),
+        _ => {}
+    }
+}
+
+/// The variables of the environment that a script of Julia reads.
+fn of_environment(text: &str) -> Found {
+    let mut variables: Vec<Parameter> = Vec::new();
     for variable in VARIABLE.captures_iter(text) {
-        let (Some(name), Some(value)) = (variable.get(1), (2..=4).find_map(|group| variable.get(group))) else {
+        let Some(name) = variable.get(1).or_else(|| variable.get(3)).map(|name| name.as_str()) else { continue };
+        if SYSTEM.contains(&name) || variables.iter().any(|one| one.name == name) {
             continue;
-        };
-        if !values.contains_key(name.as_str()) {
-            order.push(name.as_str());
-            values.insert(name.as_str(), value.as_str().to_owned());
         }
+        let default = variable
+            .get(2)
+            .map_or(Json::Null, |default| scalar(quoted(default.as_str()).as_deref().unwrap_or(default.as_str())));
+        variables.push(Parameter { required: variable.get(3).is_some(), default, ..parameter(name, Style::Value) });
     }
-    let default = |name: &str| match values.get(name).map(|value| (DEFAULT.captures(value), value)) {
-        Some((Some(inner), _)) => inner.get(2).map_or(Json::Null, |default| scalar(default.as_str())),
-        Some((None, value)) if !value.contains('$') && !value.contains('`') => scalar(value),
-        _ => Json::Null,
-    };
-    if let Some(letters) = GETOPTS.captures(text) {
-        let names: BTreeMap<char, String> = BRANCH
-            .captures_iter(text)
-            .filter_map(|branch| Some((branch[1].chars().next()?, branch[2].to_owned())))
-            .collect();
-        return found(Source::Getopts, of_letters(&letters[1], &names, default));
-    }
-    let (mut places, mut variables) = (BTreeMap::new(), Vec::new());
-    for name in order {
-        let value = values.get(name).map_or("", String::as_str);
-        let simple = value.strip_prefix('$').filter(|rest| rest.len() == 1).and_then(|rest| rest.parse::<usize>().ok());
-        let inner = DEFAULT.captures(value);
-        let place =
-            simple.or_else(|| inner.as_ref().and_then(|inner| inner[1].parse().ok())).filter(|place| *place > 0);
-        let mut one = parameter(name, if place.is_some() { Style::Position } else { Style::Value });
-        one.default = default(name);
-        one.required = one.default.is_null();
-        if let Some(place) = place {
-            places.entry(place).or_insert(one);
-        } else if inner.is_some_and(|inner| &inner[1] == name) && !one.default.is_null() {
-            variables.push(one);
-        }
-    }
-    if places.is_empty() && !variables.is_empty() { found(Source::Environment, variables) } else { of_places(places) }
-}
-
-/// The options of `getopts`: `l:a` has `-l VALUE` and `-a`.
-fn of_letters(letters: &str, names: &BTreeMap<char, String>, default: impl Fn(&str) -> Json) -> Vec<Parameter> {
-    let mut parameters = Vec::new();
-    let mut rest = letters.chars().peekable();
-    while let Some(letter) = rest.next() {
-        let takes = rest.next_if_eq(&':').is_some();
-        let name = names.get(&letter).cloned().unwrap_or_else(|| letter.to_string());
-        let mut one = parameter(&name, if takes { Style::Short } else { Style::Other });
-        one.option = format!("-{letter}");
-        if takes {
-            one.default = default(&name);
-        } else {
-            "it takes no value: write it in `argv`".clone_into(&mut one.note);
-        }
-        parameters.push(one);
-    }
-    parameters
+    if variables.is_empty() { Found::none("its text shows none") } else { found(Source::Environment, variables) }
 }
 
 /// Arguments by their places, from 1. A place of which nothing is known has a name of its own.
-fn of_places(mut places: BTreeMap<usize, Parameter>) -> Found {
+pub(super) fn of_places(mut places: BTreeMap<usize, Parameter>) -> Found {
     let last = places.keys().next_back().copied().unwrap_or_default();
     if last == 0 || last > 50 {
         return Found::none("its text shows none");
@@ -201,12 +190,12 @@ fn of_places(mut places: BTreeMap<usize, Parameter>) -> Found {
     found(Source::Places, (1..=last).map(one).collect())
 }
 
-fn found(source: Source, mut parameters: Vec<Parameter>) -> Found {
+pub(super) fn found(source: Source, mut parameters: Vec<Parameter>) -> Found {
     parameters.truncate(MAX_PARAMETERS);
-    Found { source, parameters, ..Found::none("") }
+    Found { source, parameters, whole: true, ..Found::none("") }
 }
 
-fn parameter(name: &str, style: Style) -> Parameter {
+pub(super) fn parameter(name: &str, style: Style) -> Parameter {
     Parameter {
         name: name.to_owned(),
         style,
@@ -218,6 +207,8 @@ fn parameter(name: &str, style: Style) -> Parameter {
         note: String::new(),
         negative: String::new(),
         option: String::new(),
+        least: None,
+        most: None,
     }
 }
 
@@ -238,13 +229,22 @@ fn quoted(word: &str) -> Option<String> {
     word[1..].split(first).next().map(str::to_owned)
 }
 
+/// All texts in quotes.
+fn texts(words: &str) -> Vec<String> {
+    TEXTS
+        .captures_iter(words)
+        .filter_map(|one| one.get(1).or_else(|| one.get(2)))
+        .map(|one| one.as_str().to_owned())
+        .collect()
+}
+
 /// A literal: a number, a truth value or a text. What is computed is null.
-fn scalar(word: &str) -> Json {
+pub(super) fn scalar(word: &str) -> Json {
     let word = word.trim().trim_end_matches(',');
     if let Some(text) = quoted(word) {
         return Json::String(text);
     }
-    let digits = word.trim_end_matches('L');
+    let digits = word.trim_end_matches('L').replace('_', "");
     match word {
         "TRUE" | "T" | "true" => Json::Bool(true),
         "FALSE" | "F" | "false" => Json::Bool(false),
@@ -260,36 +260,58 @@ fn scalar(word: &str) -> Json {
     }
 }
 
+/// Splits a text where `separator` is neither in quotes nor in brackets. The first closing bracket without an opening one ends it.
+fn parts(text: &str, separator: char) -> Vec<String> {
+    let (mut depth, mut quote, mut was_escape, mut parts, mut part) = (0_i32, None, false, Vec::new(), String::new());
+    for char in text.chars() {
+        let is_escaped = std::mem::take(&mut was_escape);
+        match (quote, char) {
+            (Some(_), '\\') => was_escape = !is_escaped,
+            (Some(open), _) if open == char && !is_escaped => quote = None,
+            (None, '"' | '\'') => quote = Some(char),
+            (None, '(' | '[' | '{') => depth += 1,
+            (None, ')' | ']' | '}') if depth > 0 => depth -= 1,
+            (None, ')') => break,
+            (None, _) if depth == 0 && char == separator => {
+                parts.push(std::mem::take(&mut part));
+                continue;
+            }
+            _ => {}
+        }
+        part.push(char);
+    }
+    parts.push(part);
+    parts
+}
+
 /// The arguments of each call of a function.
 fn calls(text: &str, function: &str) -> Vec<Vec<String>> {
-    let mut calls = Vec::new();
-    let mut rest = text;
-    while let Some(at) = rest.find(&format!("{function}(")) {
-        rest = &rest[at + function.len() + 1..];
-        let (mut depth, mut quote, mut arguments, mut argument) = (0_i32, None, Vec::new(), String::new());
-        for char in rest.chars() {
+    text.split(&format!("{function}(")).skip(1).take(MAX_PARAMETERS).map(|rest| parts(rest, ',')).collect()
+}
+
+/// A text without what follows `#` in its lines, unless that is in quotes.
+fn without_comments(text: &str) -> String {
+    let mut out = String::new();
+    for line in text.lines() {
+        let (mut quote, mut was_escape) = (None, false);
+        for char in line.chars() {
+            let is_escaped = std::mem::take(&mut was_escape);
             match (quote, char) {
-                (Some(open), _) if open == char => quote = None,
+                (Some(_), '\\') => was_escape = !is_escaped,
+                (Some(open), _) if open == char && !is_escaped => quote = None,
                 (None, '"' | '\'') => quote = Some(char),
-                (None, '(' | '[' | '{') => depth += 1,
-                (None, ')' | ']' | '}') if depth > 0 => depth -= 1,
-                (None, ')') => break,
-                (None, ',') if depth == 0 => {
-                    arguments.push(std::mem::take(&mut argument));
-                    continue;
-                }
+                (None, '#') => break,
                 _ => {}
             }
-            argument.push(char);
+            out.push(char);
         }
-        arguments.push(argument);
-        calls.push(arguments);
+        out.push('\n');
     }
-    calls
+    out
 }
 
 #[expect(clippy::unwrap_used, reason = "a constant, which the tests compile")]
-fn regex(text: &str) -> Regex {
+pub(super) fn regex(text: &str) -> Regex {
     Regex::new(text).unwrap()
 }
 
@@ -350,28 +372,6 @@ mod tests {
         assert_eq!((found.source, shown(&found)), (Source::Options, expected.to_vec()));
         let found = of_julia("lr = length(ARGS) >= 1 ? parse(Float64, ARGS[1]) : 0.1\n");
         assert_eq!(shown(&found), [entry("lr", Style::Position, "", 0.1)]);
-    }
-
-    #[test]
-    fn letters_places_and_variables_of_shells() {
-        let text = "#!/bin/sh\nLR=0.1\nsteps=10\nwhile getopts \":l:s:vh\" opt; do\n  case $opt in\n    l) LR=$OPTARG ;;\n    \
-                    s) steps=\"$OPTARG\";;\n    v) verbose=1 ;;\n  esac\ndone\n";
-        let found = of_shell(text);
-        let expected = [
-            entry("LR", Style::Short, "-l", 0.1),
-            entry("steps", Style::Short, "-s", 10),
-            entry("v", Style::Other, "-v", Json::Null),
-            entry("h", Style::Other, "-h", Json::Null),
-        ];
-        assert_eq!((found.source, shown(&found)), (Source::Getopts, expected.to_vec()));
-        let found = of_shell("lr=$1\nepochs=\"${2:-10}\"\npython train.py\n");
-        let expected = [entry("lr", Style::Position, "", Json::Null), entry("epochs", Style::Position, "", 10)];
-        assert_eq!((found.source, shown(&found)), (Source::Places, expected.to_vec()));
-        let found = of_shell("export LR=${LR:-0.1}\nOUT=out\nBATCH=\"${BATCH:-32}\"\n");
-        let expected = json!(["LR", "BATCH"]);
-        assert_eq!(json!(found.parameters.iter().map(|one| one.name.as_str()).collect::<Vec<_>>()), expected);
-        assert_eq!(found.source, Source::Environment);
-        assert_eq!(of_shell("echo loss=2\n").source, Source::None);
     }
 
     #[test]

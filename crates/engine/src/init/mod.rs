@@ -2,7 +2,8 @@
 //! writes them as a recipe, `command.rs` writes that of a command line, and `printed.rs` finds the numbers that a program printed.
 //!
 //! The parameters are those of `Source`. The syntax tree of a Python script shows them, or it runs until it reads them, in a
-//! process that may neither write files nor start programs nor connect to anything. `languages.rs` reads scripts of other languages.
+//! process that may neither write files nor start programs nor connect to anything. `languages.rs` and `shells.rs` read scripts
+//! of other languages.
 
 mod command;
 mod forms;
@@ -11,7 +12,9 @@ mod printed;
 mod probe;
 mod scalar;
 mod settings;
+mod shells;
 mod suggest;
+mod target;
 mod text;
 
 use std::{
@@ -28,6 +31,7 @@ pub use self::{
     printed::{Printed, printed},
     probe::{Found, Parameter, Source, Style, python, read, run},
     settings::by_settings,
+    target::{Target, target},
     text::text,
 };
 
@@ -40,10 +44,23 @@ pub struct Script {
     pub folder: PathBuf,
     /// Its kind.
     pub language: Language,
+    /// How it is started.
+    pub start: Start,
     /// The Python that runs it; `None` for a program of another kind.
     pub python: Option<String>,
     /// Arguments that every job gets, before its parameters.
     pub arguments: Vec<String>,
+}
+
+/// How a script is started.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Start {
+    /// By its file.
+    File,
+    /// As a module: `python -m package.module`.
+    Module(String),
+    /// As a program of this name that the project installs.
+    Console(String),
 }
 
 /// Kind of a script.
@@ -67,6 +84,14 @@ impl Script {
     /// The program and the script.
     fn argv(&self) -> Vec<String> {
         let file = self.path.to_string_lossy().into_owned();
+        match &self.start {
+            Start::File => {}
+            Start::Module(name) => {
+                let python = self.python.clone().unwrap_or_else(|| "python3".to_owned());
+                return vec![python, "-m".to_owned(), name.clone()];
+            }
+            Start::Console(name) => return vec![name.clone()],
+        }
         let python = || self.python.clone().unwrap_or_else(|| "python3".to_owned());
         let plain = if file.starts_with('-') { format!("./{file}") } else { file.clone() };
         let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).chain([plain.clone()]).collect();
@@ -226,7 +251,10 @@ pub fn filled(template: &str, name: &str, file: &Path) -> String {
 
 /// The name of a script's recipe: the file name without its extension, as far as it is valid in a name.
 pub fn name(script: &Path) -> Result<String, InitError> {
-    let stem = script.file_stem().ok_or_else(|| InitError::Unnamed(script.to_owned()))?.to_string_lossy();
+    // The last part of `package.module`, which is no extension.
+    let last = script.extension().filter(|_| !script.is_file() && target(script).is_some());
+    let stem =
+        last.or_else(|| script.file_stem()).ok_or_else(|| InitError::Unnamed(script.to_owned()))?.to_string_lossy();
     let valid = |char: char| if char.is_ascii_alphanumeric() || char == '_' { char } else { '-' };
     let mut name: String = stem.chars().take(60).map(valid).collect();
     if !name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_') {
@@ -279,7 +307,7 @@ pub fn shown(language: Language, script: &Path) -> Result<Found, InitError> {
     Ok(match language {
         Language::R => languages::of_r(&text()?),
         Language::Julia => languages::of_julia(&text()?),
-        Language::Shell => languages::of_shell(&text()?),
+        Language::Shell => shells::of_shell(&text()?),
         Language::Python | Language::Notebook | Language::Program => {
             Found::none("only those of scripts in Python, R, Julia and shells can be read")
         }

@@ -37,6 +37,8 @@ const READER: &str = concat!(
     "\n",
     include_str!("python/others.py"),
     "\n",
+    include_str!("python/configs.py"),
+    "\n",
     include_str!("python/read.py"),
 );
 /// The program that runs the script: what it reads of each parser, then the guard and the run.
@@ -118,8 +120,10 @@ pub enum Source {
     Environment,
     /// The cell of a notebook whose variables papermill replaces.
     Papermill,
-    /// Options of R and Julia.
+    /// Options of R, Julia and shells.
     Options,
+    /// Options of a shell that have their values in the same argument: `--lr=0.1`.
+    Equals,
     /// Letters of `getopts` in a shell.
     Getopts,
     /// Arguments without names, in R, Julia and shells.
@@ -159,6 +163,12 @@ pub struct Parameter {
     /// The word before the value of a parameter without a long name: `-x`.
     #[serde(default)]
     pub option: String,
+    /// The least value of a number.
+    #[serde(default)]
+    pub least: Option<f64>,
+    /// The largest value of a number.
+    #[serde(default)]
+    pub most: Option<f64>,
 }
 
 /// Form of a parameter on the command line.

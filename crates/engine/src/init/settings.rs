@@ -1,8 +1,11 @@
 //! Files of settings: an axis that names a key of a file among the arguments of a program gets its values in a copy of this file.
+//!
+//! A program that reads YAML or JSON gets its parameters as JSON, in the file that every job has. One that reads TOML gets a file of
+//! TOML, which a shell writes beside that one before it starts the program.
 
 use std::{collections::BTreeMap, path::Path};
 
-use serde_json::Value as Json;
+use serde_json::{Value as Json, json};
 
 use super::{Found, Script, Style, Wish, forms, scalar};
 
@@ -16,7 +19,12 @@ pub(super) struct Settings {
     /// What the argument has before the path: `--config=`.
     before: String,
     values: Json,
+    /// True for a file of TOML.
+    is_toml: bool,
 }
+
+/// The copy of a file of TOML, in the folder of the job.
+const COPY: &str = "${SWEEP_PARAMS%/*}/settings.toml";
 
 impl Settings {
     /// The file that has the keys of these axes.
@@ -26,8 +34,8 @@ impl Settings {
                 Some((name, path)) if name.starts_with('-') => (format!("{name}="), path),
                 _ => (String::new(), argument.as_str()),
             };
-            let values = read(&folder.join(path))?;
-            axes.iter().all(|axis| has(&values, axis)).then_some(Self { at, before, values })
+            let (values, is_toml) = read(&folder.join(path))?;
+            axes.iter().all(|axis| has(&values, axis)).then_some(Self { at, before, values, is_toml })
         })
     }
 
@@ -37,26 +45,39 @@ impl Settings {
         keys.keys().find(|key| forms::is_seed_name(key)).cloned()
     }
 
-    /// The settings as YAML in one line, in which keys have the values of axes. `None` if a setting cannot be written so.
+    /// The settings as YAML in one line, in which keys have the values of axes: the `params` of the job. `None` if a setting cannot be
+    /// written so.
     pub(super) fn yaml(&self, replaced: &BTreeMap<String, String>) -> Option<String> {
         flow(&self.values, "", replaced)
     }
 
-    /// The command, which gets the copy in the place of the file.
-    pub(super) fn command(&self, argv: &[String]) -> Vec<String> {
+    /// True if the program gets its settings as `params`.
+    pub(super) fn are_params(&self) -> bool {
+        !self.is_toml
+    }
+
+    /// The command, which gets the copy in the place of the file. `None` if a setting cannot be written as TOML.
+    pub(super) fn command(&self, argv: &[String], replaced: &BTreeMap<String, String>) -> Option<Vec<String>> {
+        // The first argument is the text of the copy, if the shell writes it.
+        let (file, first) = if self.is_toml { (COPY, 2) } else { ("$SWEEP_PARAMS", 1) };
         let mut words = Vec::new();
-        let mut number = 0;
+        let mut number = first;
         for at in 0..argv.len() {
             if at == self.at {
-                words.push(format!("{}\"$SWEEP_PARAMS\"", self.before));
+                words.push(format!("{}\"{file}\"", self.before));
             } else {
-                number += 1;
                 words.push(format!("\"${{{number}}}\""));
+                number += 1;
             }
         }
-        let others = argv.iter().enumerate().filter(|(at, _)| *at != self.at).map(|(_, word)| word.clone());
-        let shell = ["sh".to_owned(), "-c".to_owned(), format!("exec {}", words.join(" ")), "sh".to_owned()];
-        shell.into_iter().chain(others).collect()
+        let write = if self.is_toml { format!("printf %s \"$1\" > \"{COPY}\" && ") } else { String::new() };
+        let script = format!("{write}exec {}", words.join(" "));
+        let mut command = vec!["sh".to_owned(), "-c".to_owned(), script, "sh".to_owned()];
+        if self.is_toml {
+            command.push(toml_text(&self.values, replaced)?);
+        }
+        command.extend(argv.iter().enumerate().filter(|(at, _)| *at != self.at).map(|(_, word)| word.clone()));
+        Some(command)
     }
 }
 
@@ -80,12 +101,79 @@ pub fn by_settings(script: &Script, found: &Found, wish: &Wish) -> Option<Vec<St
     })
 }
 
-/// The object in a file of YAML or JSON.
-fn read(path: &Path) -> Option<Json> {
-    let is_settings = path.extension().is_some_and(|end| end == "yaml" || end == "yml" || end == "json");
+/// The object in a file of YAML, JSON or TOML, and whether it is one of TOML.
+fn read(path: &Path) -> Option<(Json, bool)> {
+    let ends = |ends: &[&str]| path.extension().is_some_and(|end| ends.iter().any(|one| end == *one));
+    let is_toml = ends(&["toml"]);
+    let is_settings = is_toml || ends(&["yaml", "yml", "json"]);
     let is_small = is_settings && fs_err::metadata(path).is_ok_and(|file| file.is_file() && file.len() <= MAX_SIZE);
     let text = if is_small { fs_err::read_to_string(path).ok()? } else { return None };
-    serde_saphyr::from_str::<Json>(&text).ok().filter(Json::is_object)
+    let values = if is_toml {
+        of_toml(toml::Value::Table(toml::from_str(&text).ok()?))
+    } else {
+        serde_saphyr::from_str::<Json>(&text).ok()?
+    };
+    values.is_object().then_some((values, is_toml))
+}
+
+/// The key of an object that stands for a date or a time of TOML, which JSON does not have.
+const DATE: &str = "$date";
+
+fn of_toml(value: toml::Value) -> Json {
+    match value {
+        toml::Value::String(text) => Json::String(text),
+        toml::Value::Integer(number) => Json::from(number),
+        // Of infinite numbers JSON has none: they are written as TOML has them.
+        toml::Value::Float(number) if !number.is_finite() => json!({ DATE: number.to_string().to_ascii_lowercase() }),
+        toml::Value::Float(number) => Json::from(number),
+        toml::Value::Boolean(value) => Json::Bool(value),
+        toml::Value::Datetime(date) => json!({ DATE: date.to_string() }),
+        toml::Value::Array(values) => Json::Array(values.into_iter().map(of_toml).collect()),
+        toml::Value::Table(values) => {
+            Json::Object(values.into_iter().map(|(key, value)| (key, of_toml(value))).collect())
+        }
+    }
+}
+
+/// The settings as TOML, in which keys have the values of axes: those without tables, then each table in a line.
+fn toml_text(values: &Json, replaced: &BTreeMap<String, String>) -> Option<String> {
+    let values = values.as_object()?;
+    let is_inner = |value: &Json| value.is_object() && value.get(DATE).is_none();
+    let (tables, plain): (Vec<_>, Vec<_>) = values.iter().partition(|(_, value)| is_inner(value));
+    let lines = plain
+        .into_iter()
+        .chain(tables)
+        .map(|(key, value)| Some(format!("{} = {}\n", Json::from(key.as_str()), toml_value(value, key, replaced)?)));
+    lines.collect()
+}
+
+fn toml_value(value: &Json, path: &str, replaced: &BTreeMap<String, String>) -> Option<String> {
+    if let Some(text) = replaced.get(path) {
+        // A text keeps its quotes; other values are written as they are.
+        return Some(if value.is_string() { format!("\"{text}\"") } else { text.clone() });
+    }
+    Some(match value {
+        Json::Null => return None,
+        Json::String(text) if text.contains("${{") => return None,
+        // A text of TOML has the escapes of one of JSON, and U+007F must be one.
+        Json::String(text) => Json::from(text.as_str()).to_string().replace('\u{7f}', "\\u007f"),
+        Json::Number(number) if number.is_f64() => scalar::float_text(number.as_f64()?),
+        Json::Bool(_) | Json::Number(_) => value.to_string(),
+        Json::Array(values) => {
+            let values: Option<Vec<String>> = values.iter().map(|one| toml_value(one, "", &BTreeMap::new())).collect();
+            format!("[{}]", values?.join(", "))
+        }
+        Json::Object(values) => match values.get(DATE).and_then(Json::as_str) {
+            Some(date) => date.to_owned(),
+            None => {
+                let inner = values.iter().map(|(key, value)| {
+                    let value = toml_value(value, &format!("{path}.{key}"), replaced)?;
+                    Some(format!("{} = {value}", Json::from(key.as_str())))
+                });
+                format!("{{ {} }}", inner.collect::<Option<Vec<_>>>()?.join(", "))
+            }
+        },
+    })
 }
 
 /// True if the settings have a value at a path such as `model.lr`.
@@ -96,6 +184,10 @@ fn has(values: &Json, path: &str) -> bool {
 fn flow(value: &Json, path: &str, replaced: &BTreeMap<String, String>) -> Option<String> {
     if let Some(text) = replaced.get(path) {
         return Some(scalar::text(text));
+    }
+    if let Json::Array(items) = value {
+        let items: Option<Vec<String>> = items.iter().map(|item| flow(item, "", &BTreeMap::new())).collect();
+        return Some(format!("[{}]", items?.join(", ")));
     }
     let Json::Object(values) = value else { return scalar::yaml(value) };
     let inner = values.iter().map(|(key, value)| {

@@ -11,13 +11,13 @@ const MAX_AXES: usize = 3;
 const MAX_CHOICES: usize = 6;
 /// What people vary, by words in the names of parameters, in the order of interest.
 const SUBJECTS: [(&[&str], Subject); 12] = [
-    (&["learning_rate", "lr", "base_lr", "max_lr", "step_size"], Subject::Scale),
+    (&["learning_rate", "lr", "base_lr", "max_lr", "step_size", "eta", "shrinkage"], Subject::Scale),
     (&["optimizer", "optim", "opt", "algorithm", "algo", "solver"], Subject::Choice),
     (
-        &["model", "arch", "architecture", "backbone", "activation", "loss", "norm", "scheduler", "schedule"],
+        &["model", "arch", "architecture", "backbone", "activation", "act", "loss", "norm", "scheduler", "schedule"],
         Subject::Choice,
     ),
-    (&["batch_size", "batchsize", "batch"], Subject::Size),
+    (&["batch_size", "batchsize", "batch", "bs"], Subject::Size),
     (&["weight_decay", "wd", "l2", "reg", "alpha", "temperature", "ent_coef", "entropy_coef"], Subject::Scale),
     (&["dropout", "drop_rate", "droprate"], Subject::Fraction),
     (
@@ -114,6 +114,11 @@ const NO_AXES: [&str; 49] = [
     "version",
 ];
 
+/// Names of parameters with choices that say what is done, or with what, and values that do.
+const DEEDS: [&str; 11] =
+    ["mode", "split", "stage", "phase", "action", "command", "task", "format", "level", "backend", "subset"];
+const DONE: [&str; 7] = ["train", "eval", "test", "predict", "val", "debug", "info"];
+
 /// How the values of a parameter are made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Subject {
@@ -161,7 +166,13 @@ fn axis(parameter: &Parameter) -> Option<(usize, Axis)> {
     if !matches!(parameter.style, Style::Value | Style::Short) {
         return None;
     }
-    let leaf = snake(parameter.name.rsplit('.').next().unwrap_or_default());
+    let mut words = parameter.name.rsplit('.');
+    let mut last = words.next().unwrap_or_default();
+    if parameter.choices.len() > 1 && ["name", "type", "kind"].contains(&last) {
+        // `optim.name` is a choice of `optim`.
+        last = words.next().unwrap_or(last);
+    }
+    let leaf = snake(last);
     let (rank, subject) = subject(&leaf, parameter)?;
     let more = if parameter.choices.len() > 1 && parameter.choices.contains(&parameter.default) {
         parameter.choices.iter().take(MAX_CHOICES).map(scalar::yaml).collect::<Option<Vec<_>>>()?
@@ -172,6 +183,7 @@ fn axis(parameter: &Parameter) -> Option<(usize, Axis)> {
             _ => numbers(number.as_f64()?, subject)?,
         }
     };
+    let more = within(more, parameter)?;
     let name = parameter.name.replace('.', "_");
     let value = scalar::yaml(&parameter.default)?;
     let more = format!("[{}]", more.join(", "));
@@ -180,7 +192,12 @@ fn axis(parameter: &Parameter) -> Option<(usize, Axis)> {
 
 /// What a parameter is, with its rank.
 fn subject(leaf: &str, parameter: &Parameter) -> Option<(usize, Subject)> {
+    let leaf = leaf.strip_prefix("per_device_").unwrap_or(leaf);
     let words: Vec<&str> = leaf.split('_').collect();
+    let is_deed = || {
+        let is_done = |choice: &Json| choice.as_str().is_some_and(|text| DONE.contains(&&*text.to_lowercase()));
+        words.iter().any(|word| DEEDS.contains(word)) || parameter.choices.iter().any(is_done)
+    };
     if words.iter().any(|word| NO_AXES.contains(word)) {
         return None;
     }
@@ -193,9 +210,23 @@ fn subject(leaf: &str, parameter: &Parameter) -> Option<(usize, Subject)> {
         Some((rank, Subject::Choice)) => (parameter.choices.len() > 1).then_some((rank, Subject::Choice)),
         Some(known) => Some(known),
         // Choices among a few words may be worth it, numbers of unknown meaning are not.
-        None if (2..=MAX_CHOICES).contains(&parameter.choices.len()) => Some((SUBJECTS.len(), Subject::Choice)),
+        None if (2..=MAX_CHOICES).contains(&parameter.choices.len()) && !is_deed() => {
+            Some((SUBJECTS.len(), Subject::Choice))
+        }
         None => None,
     }
+}
+
+/// The values that a parameter accepts, if that is more than its default.
+fn within(values: Vec<String>, parameter: &Parameter) -> Option<Vec<String>> {
+    let is_in = |value: &String| {
+        let number = value.parse::<f64>().ok();
+        number.is_none_or(|number| {
+            parameter.least.is_none_or(|least| number >= least) && parameter.most.is_none_or(|most| number <= most)
+        })
+    };
+    let kept: Vec<String> = values.into_iter().filter(is_in).collect();
+    (kept.len() > 1).then_some(kept)
 }
 
 /// A name with underscores between its words: `batchSize` and `batch-size` are `batch_size`.
@@ -282,6 +313,32 @@ mod tests {
             ["batch_size", "32", "[16, 32, 64]"],
         ];
         assert_eq!(shown, expected);
+    }
+
+    #[test]
+    fn what_is_done_is_no_axis() {
+        let names = |name: &str, choices: [&str; 2]| {
+            let one = parameter(name, choices[0], &choices.map(Json::from));
+            axes(&[one]).first().map(|axis| axis.name.clone())
+        };
+        assert_eq!(names("mode", ["fast", "slow"]), None);
+        assert_eq!(names("what", ["Train", "eval"]), None);
+        assert_eq!(names("name", ["a", "b"]), None);
+        assert_eq!(names("optim.name", ["adam", "sgd"]).as_deref(), Some("optim_name"));
+        assert_eq!(names("init_type", ["normal", "xavier"]).as_deref(), Some("init_type"));
+        let size = parameter("per_device_train_batch_size", 8, &[]);
+        assert_eq!(axes(&[size]).first().map(|axis| axis.more.clone()).as_deref(), Some("[4, 8, 16]"));
+    }
+
+    #[test]
+    fn values_that_a_parameter_rejects_are_not_suggested() {
+        let bounded = |name: &str, default: Json, least, most| {
+            let one = Parameter { least, most, ..parameter(name, default, &[]) };
+            axes(&[one]).first().map(|axis| axis.more.clone())
+        };
+        assert_eq!(bounded("dropout", json!(0.3), Some(0.0), Some(0.5)).as_deref(), Some("[0.15, 0.3]"));
+        assert_eq!(bounded("n_layer", json!(2), Some(2.0), None).as_deref(), Some("[2, 4]"));
+        assert_eq!(bounded("lr", json!(1.0), Some(0.9), Some(1.0)), None);
     }
 
     #[test]

@@ -40,7 +40,8 @@ pub fn text(
     wish: &Wish,
 ) -> Result<(String, Vec<String>), InitError> {
     let parameters = named(found);
-    let seed = found.parameters.iter().find(|parameter| is_seed(parameter)).map(|seed| seed.name.clone());
+    let seeds = found.parameters.iter().filter(|parameter| is_seed(parameter));
+    let seed = seeds.min_by_key(|seed| forms::seed_rank(&seed.name)).map(|seed| seed.name.clone());
     if wish.seeds.is_some() && seed.is_none() {
         return Err(InitError::NoSeed(script.path.clone()));
     }

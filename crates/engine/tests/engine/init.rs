@@ -1,5 +1,6 @@
 //! `sweep new`: recipes from scripts, with real parsers and with scripts that misbehave.
 
+mod files;
 mod kinds;
 
 use std::path::PathBuf;

@@ -21,6 +21,8 @@ class Calls:
             kwargs = {name: self.callable(value) for name, value in kwargs.items()}
             return self.attempt(function, args, kwargs)
         if isinstance(function, Method):
+            if isinstance(function.owner, str) and any(isinstance(value, int) and abs(value) > MAX_LENGTH for value in values):
+                return Unknown()
             return self.attempt(function.function, args, kwargs)
         is_made = isinstance(function, type) and function in self.about or isinstance(function, enum.EnumMeta)
         if is_made or self.is_pure_function(function) and all(map(is_pure, values)):
@@ -44,6 +46,9 @@ class Calls:
 
     def callable(self, value):
         """A function of the script as one of Python."""
+        if isinstance(value, Instance):
+            method = self.attribute(value, "__call__")
+            value = method if isinstance(method, Function) else value.kind
         if not isinstance(value, (Function, Class)):
             return value
 
@@ -64,11 +69,25 @@ class Calls:
             raise Ended()
         if path.startswith("os.path.") and path[8:] in PATHS and all(map(is_pure, args)):
             return self.attempt(getattr(os.path, path[8:]), args, kwargs)
-        if path in ("os.environ.get", "os.getenv", "environ.get") and all(map(is_pure, args)) and args:
-            return self.attempt(os.environ.get, args, kwargs)
+        if path in READERS and args and isinstance(args[0], str):
+            default = args[1] if len(args) > 1 else kwargs.get("default")
+            self.environment(args[0], default, False)
+            is_known = path != "decouple.config" and is_pure(default)
+            return os.environ.get(args[0], default) if is_known else Unknown()
         if path != "print":
             self.leak([*args, *kwargs.values()])
         return Unknown()
+
+    def environment(self, name, default, required):
+        """The script reads a variable of the environment."""
+        known = self.variables if self.variables is not None else {}
+        is_system = name in SYSTEM or name.startswith(PREFIXES) or any(word in name.upper() for word in SECRETS)
+        if is_system or name in known and (known[name]["default"] is not None or default is None):
+            return
+        is_computed = not is_pure(default)
+        default = None if is_computed else number(default) if isinstance(default, str) else default
+        note = "its default is computed by the script" if is_computed else None
+        known[name] = parameter(name, "value", default, required=required, note=note)
 
     def call_function(self, function, args, kwargs):
         arguments = function.node.args
@@ -89,6 +108,7 @@ class Calls:
             scope.names[arguments.kwarg.arg] = {name: kwargs[name] for name in kwargs if name not in only and name not in named}
         for name in [*named, *only]:
             scope.names.setdefault(name, Unknown())
+        scope.current = (function, args[0] if args else None)
         before, self.depth = self.unsure, self.depth + 1
         try:
             if isinstance(function.node, ast.Lambda):
@@ -97,7 +117,7 @@ class Calls:
         except Returned as returned:
             return returned.args[0]
         except RecursionError:
-            raise Ended() from None
+            raise Exhausted() from None
         finally:
             self.depth -= 1
             self.unsure = before
@@ -105,9 +125,14 @@ class Calls:
 
     def construct(self, kind, args, kwargs):
         for ancestor in kind.ancestors():
-            model = MODELS.get("class " + ancestor)
+            model = MODELS.get("class " + ancestor) or MODELS.get("class *." + ancestor.rpartition(".")[2])
             if model is not None:
-                return model(self, kind, args, kwargs)
+                instance, made = Instance(kind), kind.find("__init__")
+                if isinstance(made, Function):
+                    self.call_function(made.with_self(instance), args, kwargs)
+                else:
+                    model(self, instance, args, kwargs)
+                return instance
         instance = Instance(kind)
         made = kind.find("__init__")
         if isinstance(made, Function):
@@ -120,6 +145,7 @@ class Calls:
         """Code that the tree does not show may change these values."""
         for value in values:
             value = value.owner if isinstance(value, Method) else value
+            value = value.model if isinstance(value, Instance) else value
             if isinstance(value, Model):
                 self.taint(value, "it is passed to code that is not in this file")
 

@@ -16,6 +16,8 @@ def whole(follower, kind):
         return "not all of `%s` is in this file" % kind.__name__
     for field in dataclasses.fields(kind):
         made = field.default if field.default is not dataclasses.MISSING else field.default_factory
+        if is_open(dict(field.metadata)):
+            return "a name of `%s` is computed" % field.name
         if isinstance(field.default, (Unknown, Symbol, Function)) or isinstance(made, (Unknown, Symbol)):
             return "the default of `%s` is computed" % field.name
         if isinstance(field.type, type) and field.type in follower.about and whole(follower, field.type):
@@ -57,6 +59,9 @@ def read_fields(follower, source, rules, kinds, default=None, join=None):
     entries = []
     for kind in known:
         real = stub(follower, kind) if isinstance(kind, Function) else kind
+        if getattr(rules, "positional", False):
+            entries += [dict(one, style="position") if one["required"] else one for one in of_fields(rules, real, default)]
+            continue
         entries += list(of_fields(rules, real, default))
     names = [entry["name"] for entry in entries]
     if len(names) != len(set(names)):
@@ -67,9 +72,34 @@ def read_fields(follower, source, rules, kinds, default=None, join=None):
 @models("tyro.cli")
 def tyro_cli(follower, args, kwargs):
     default = kwargs.get("default")
+    commands = commands_of_union(args[0]) if args else {}
+    if commands and "default" not in kwargs:
+        return tyro_command(follower, commands)
     if not args or set(kwargs) - {"default", "description", "prog"} or isinstance(default, Symbol):
         return Unknown()
     return read_fields(follower, "tyro", Rules("pair"), args[:1], default)
+
+
+@models("tyro.conf.arg")
+def tyro_arg(follower, args, kwargs):
+    if set(kwargs) - {"name", "help", "aliases", "metavar"} or is_open(kwargs):
+        return Unknown()
+    return types.SimpleNamespace(name=kwargs.get("name"), help=kwargs.get("help"))
+
+
+@models("tyro.extras.subcommand_cli_from_dict")
+def tyro_commands(follower, args, kwargs):
+    known = args[0] if args else kwargs.get("subcommands")
+    if not isinstance(known, dict) or is_open(known):
+        return Unknown()
+    return tyro_command(follower, {name.replace("_", "-"): kind for name, kind in known.items() if isinstance(name, str)})
+
+
+def tyro_command(follower, commands):
+    chosen = next((argument for argument in ARGUMENTS if argument in commands), None)
+    if chosen is None:
+        return follower.read(Model(), lambda: report("tyro", [], commands=[text(name) for name in list(commands)[:50]]))
+    return read_fields(follower, "tyro", Rules("pair"), [commands[chosen]])
 
 
 @models("draccus.parse", "pyrallis.parse")
@@ -93,7 +123,13 @@ def draccus_wrap(follower, args, kwargs):
 def simple_parse(follower, args, kwargs):
     if set(kwargs) - {"config_class", "dest", "default", "description"}:
         return Unknown()
-    return read_fields(follower, "argparse", Rules(join=False), [kwargs.get("config_class", args[0] if args else None)], kwargs.get("default"))
+    kind, default = kwargs.get("config_class", args[0] if args else None), kwargs.get("default")
+    parser = simple_parser(follower, [], {})
+    if default is not None and type(default) not in follower.about:
+        follower.taint(parser, "the defaults are computed")
+        default = None
+    parser.classes.append((kind, default))
+    return follower.read(parser, parser.describe, follower) if isinstance(kind, type) and kind in follower.about else Unknown()
 
 
 class SimpleParser(Parser):
@@ -105,7 +141,10 @@ class SimpleParser(Parser):
 
     def method(self, follower, name, args, kwargs):
         if name == "add_arguments":
-            self.classes.append(args[0] if args else None)
+            default = kwargs.get("default")
+            self.classes.append((args[0] if args else kwargs.get("dataclass"), default if type(default) in follower.about else None))
+            if default is not None and type(default) not in follower.about:
+                follower.taint(self, "the defaults are computed")
             return Unknown()
         if name in ("parse_args", "parse_known_args") and not args and not kwargs:
             return follower.read(self, self.describe, follower)
@@ -115,13 +154,13 @@ class SimpleParser(Parser):
         entries = [of_action(self.real, action, ()) for action in self.real._actions]
         rules = Rules(join=False, docs=lambda kind, name: follower.about[kind].helps.get(name))
         groups = []
-        for kind in self.classes:
+        for kind, default in self.classes:
             why = whole(follower, kind)
             if why:
                 follower.taint(self, why)
             else:
                 # Fields of inner classes follow those of the outer ones.
-                found = [with_choices(kind, entry) for entry in of_fields(Rules(docs=rules.docs), kind)]
+                found = [with_choices(kind, entry) for entry in of_fields(Rules(docs=rules.docs), kind, default)]
                 groups += [dict(one, name=one["name"].rpartition(".")[2]) for one in sorted(found, key=lambda one: one["name"].count("."))]
         names = [entry["name"] for entry in groups]
         if len(names) != len(set(names)):
@@ -143,9 +182,31 @@ def simple_choice(follower, args, kwargs):
     return dataclasses.field(metadata={"choices": list(values)}, **known)
 
 
+@models("simple_parsing.list_field", "simple_parsing.helpers.list_field")
+def simple_list(follower, args, kwargs):
+    return Unknown() if kwargs else dataclasses.field(default_factory=lambda: list(args))
+
+
+@models("simple_parsing.mutable_field", "simple_parsing.helpers.mutable_field", "simple_parsing.subgroups")
+def simple_mutable(follower, args, kwargs):
+    made = follower.callable(args[0]) if len(args) == 1 and not kwargs else None
+    return dataclasses.field(default_factory=made) if callable(made) else Unknown()
+
+
+@models("simple_parsing.field", "simple_parsing.helpers.field")
+def simple_field(follower, args, kwargs):
+    known = {key: follower.callable(kwargs[key]) for key in ("default", "default_factory", "init") if key in kwargs}
+    if args:
+        known["default"] = args[0]
+    named = set(kwargs) & {"alias", "action", "type", "nargs", "cmd", "positional", "subgroups", "to_dict"}
+    return Unknown() if named or is_open(known) else dataclasses.field(**known, metadata={"choices": kwargs["choices"]} if "choices" in kwargs else None)
+
+
 def with_choices(kind, entry):
     """An entry with the choices that simple_parsing's `choice` has given its field."""
-    field = next((field for field in dataclasses.fields(kind) if field.name == entry["name"]), None)
+    for name in entry["name"].split("."):
+        field = next((field for field in dataclasses.fields(kind) if field.name == name), None) if dataclasses.is_dataclass(kind) else None
+        kind = field.type if field is not None else None
     choices = field.metadata.get("choices") if field is not None else None
     return dict(entry, choices=[plain(choice) for choice in choices]) if choices else entry
 
@@ -154,6 +215,11 @@ def with_choices(kind, entry):
 def hf_parser(follower, args, kwargs):
     kinds = args[0] if args else kwargs.get("dataclass_types")
     return HuggingFaceParser(list(kinds) if isinstance(kinds, (list, tuple)) else [kinds])
+
+
+# What the arguments of the trainer have in all versions, as far as people vary it.
+TRAINING = {"per_device_train_batch_size": 8, "gradient_accumulation_steps": 1, "learning_rate": 5e-5, "weight_decay": 0.0}
+TRAINING.update({"max_grad_norm": 1.0, "num_train_epochs": 3.0, "max_steps": -1, "warmup_steps": 0, "seed": 42})
 
 
 class HuggingFaceParser(Model):
@@ -175,12 +241,16 @@ class HuggingFaceParser(Model):
             why = whole(follower, kind)
             if why:
                 follower.taint(self, why)
+            if isinstance(kind, Symbol) and kind.path.endswith("TrainingArguments"):
+                entries += [parameter(name, "value", value, type(value).__name__) for name, value in TRAINING.items()]
             if not isinstance(kind, type) or kind not in follower.about:
                 continue
             for entry in of_fields(Rules(enum="value"), kind):
                 field = next(field for field in dataclasses.fields(kind) if field.name == entry["name"])
                 if isinstance(field.metadata.get("help"), str):
                     entry["help"] = text(field.metadata["help"])
+                if isinstance(field.metadata.get("choices"), (list, tuple)):
+                    entry = with_choices(kind, entry)
                 entries.append(entry)
                 if entry["style"] == "truth" and entry["default"] is True:
                     entries.append(parameter("no_" + entry["name"], "flag", False))
@@ -195,6 +265,11 @@ def pydantic_field(follower, args, kwargs):
     if isinstance(known.get("default"), (list, dict, set)):
         inner = known.pop("default")
         known["default_factory"] = lambda: inner
+    alias = next((kwargs[key] for key in ("validation_alias", "alias") if key in kwargs), None)
+    bounds = {key: kwargs[key] for key in ("ge", "gt", "le", "lt") if isinstance(kwargs.get(key), (int, float))}
+    known["metadata"] = {"bounds": types.SimpleNamespace(**bounds)} if bounds else {}
+    if alias is not None:
+        known["metadata"]["alias"] = alias if isinstance(alias, str) else Unknown()
     if "default_factory" in known:
         known["default_factory"] = follower.callable(known["default_factory"])
     return dataclasses.field(**known)
@@ -205,12 +280,17 @@ def pydantic_config(follower, args, kwargs):
     return dict(kwargs)
 
 
+def config_of(kind):
+    config = getattr(kind, "model_config", {})
+    return config if isinstance(config, dict) else {}
+
+
 @models("BaseSettings")
 def pydantic_settings(follower, kind, args, kwargs):
-    config = getattr(kind, "model_config", {})
-    if kwargs.get("_cli_parse_args") or isinstance(config, dict) and config.get("cli_parse_args"):
-        return read_fields(follower, "pydantic", Rules(enum="value", short=True), [kind])
-    if isinstance(config, dict) and not whole(follower, kind):
+    config = config_of(kind)
+    if kwargs.get("_cli_parse_args") or config.get("cli_parse_args"):
+        return read_fields(follower, "pydantic", rules_of_pydantic(config), [kind])
+    if not whole(follower, kind):
         prefix = config.get("env_prefix", "")
         for entry in of_fields(Rules(enum="value"), kind):
             if "." not in entry["name"] and entry["style"] in ("value", "truth"):
@@ -221,4 +301,6 @@ def pydantic_settings(follower, kind, args, kwargs):
 
 @models("pydantic_settings.CliApp.run")
 def pydantic_run(follower, args, kwargs):
-    return read_fields(follower, "pydantic", Rules(enum="value", short=True), [args[0] if args else kwargs.get("model_cls")])
+    kind = args[0] if args else kwargs.get("model_cls")
+    is_settings = kind in follower.about and any(path.endswith(".BaseSettings") for path in follower.about[kind].paths)
+    return read_fields(follower, "pydantic", rules_of_pydantic(config_of(kind) if is_settings else None), [kind])

@@ -100,8 +100,8 @@ def click_unknown(follower, args, kwargs):
 class Kind:
     """A type of click."""
 
-    def __init__(self, name, choices=None):
-        self.name, self.choices = name, choices
+    def __init__(self, name, choices=None, least=None, most=None):
+        self.name, self.choices, self.min, self.max = name, choices, least, most
 
 
 @models("click.Choice")
@@ -111,7 +111,13 @@ def click_choice(follower, args, kwargs):
     return Unknown() if is_open(choices) else Kind("choice", [one.name if isinstance(one, enum.Enum) else one for one in choices])
 
 
-@models("click.Path", "click.File", "click.IntRange", "click.FloatRange", "click.DateTime")
+@models("click.IntRange", "click.FloatRange")
+def click_range(follower, args, kwargs):
+    given = dict(zip(("min", "max"), args), **kwargs)
+    return Kind("range", None, given.get("min"), given.get("max"))
+
+
+@models("click.Path", "click.File", "click.DateTime")
 def click_kind(follower, args, kwargs):
     return Kind("text")
 
@@ -154,8 +160,9 @@ def click_option(follower, args, kwargs):
     )  # fmt: skip
     if isinstance(found.help, (Unknown, Symbol)):
         found.help = None
-    if found.count and default is None:
-        found.default = 0
+    if found.count:
+        found.default = 0 if default is None else default
+        shown.min = 0 if shown.min is None else shown.min
     return click_param(of_click(found))
 
 
@@ -202,6 +209,7 @@ def of_typer(name, kind, default, hint):
     if isinstance(hint, Symbol) and hint.path.endswith(".Context"):
         return None
     default = EMPTY if default is ... else default
+    hint = str if isinstance(hint, Symbol) and hint.path.startswith("typer.File") else hint
     more = info.kwargs if info else {}
     if is_open(default) or isinstance(default, (Function, Symbol)) or isinstance(hint, (Unknown, Symbol, Class)) or "**" in more:
         return Unknown()
@@ -215,7 +223,7 @@ def of_typer(name, kind, default, hint):
     choices = [member.value for member in hint] if isinstance(hint, enum.EnumMeta) else list(typing.get_args(hint)) if typing.get_origin(hint) is typing.Literal else None
     kind = "choice" if choices else CLICK_KINDS.get(hint, "path" if isinstance(hint, type) and issubclass(hint, pathlib.PurePath) else "text")
     entry = {"default": value, "kind": kind, "choices": choices, "help": more.get("help") if isinstance(more.get("help"), str) else None}
-    entry.update(required=missing, enum="value")
+    entry.update(required=missing, enum="value", least=more.get("min"), most=more.get("max"))
     is_list = typing.get_origin(hint) in (list, tuple)
     if info is not None and not info.is_option or info is None and missing:
         return parameter(name, "position", **entry)

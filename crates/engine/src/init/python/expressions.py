@@ -18,7 +18,7 @@ class Expressions:
         except (Answered, Returned, Ended, Raised, Jump):
             raise
         except RecursionError:
-            raise Ended() from None
+            raise Exhausted() from None
         except Exception:
             return Unknown()
 
@@ -37,6 +37,8 @@ class Expressions:
     def attribute(self, owner, name):
         if isinstance(owner, Symbol):
             return self.real(Symbol(owner.path + "." + name))
+        if isinstance(owner, Configuration) and name in owner.values:
+            return owner.values[name]
         if isinstance(owner, Model):
             return Method(lambda *args, **kwargs: owner.method(self, name, args, kwargs), owner, name)
         if isinstance(owner, Module):
@@ -45,20 +47,26 @@ class Expressions:
             if name in owner.attributes:
                 return owner.attributes[name]
             found = owner.kind.find(name)
-            is_plain = isinstance(found, Function) and not found.node.decorator_list
-            return found.with_self(owner) if is_plain else Unknown() if found is None or isinstance(found, Function) else found
+            if isinstance(found, Function):
+                return found.of(self, owner, owner.kind)
+            if owner.model is not None and (found is None or isinstance(found, Unknown)):
+                return self.attribute(owner.model, name)
+            return Unknown() if found is None else found
+        if isinstance(owner, Super):
+            return self.of_super(owner, name)
         if isinstance(owner, Class):
             found = owner.find(name)
-            return Unknown() if found is None else found
-        if isinstance(owner, Configuration):
-            return owner.attribute(name)
+            return Unknown() if found is None else found.of(self, None, owner) if isinstance(found, Function) else found
         if isinstance(owner, type) and owner in self.about or type(owner) in self.about:
             methods = self.about[owner if isinstance(owner, type) else type(owner)].methods
             if name in methods:
-                return methods[name] if isinstance(owner, type) else methods[name].with_self(owner)
+                is_class = isinstance(owner, type)
+                return methods[name].of(self, None if is_class else owner, owner if is_class else type(owner))
             return getattr(owner, name, Unknown())
         if isinstance(owner, enum.Enum) and name in ("name", "value") or isinstance(owner, enum.EnumMeta) and not name.startswith("_"):
             return getattr(owner, name)
+        if isinstance(owner, pathlib.PurePath) and name == "read_text" and owner.suffix == ".py":
+            return Method(lambda *args, **kwargs: file_of(owner), owner, name)
         is_plain = isinstance(owner, METHODS) and not name.startswith("_") and not (isinstance(owner, pathlib.PurePath) and name in LOOKS)
         if is_plain and name not in ("format", "format_map"):
             found = getattr(owner, name)
@@ -67,6 +75,30 @@ class Expressions:
             return ast.get_docstring(owner.node, clean=False) if name == "__doc__" else owner.name
         return Unknown()
 
+    def of_super(self, owner, name):
+        for kind in owner.kinds:
+            found = kind.find(name) if isinstance(kind, Class) else None
+            if isinstance(found, Function):
+                return found.of(self, owner.instance, owner.instance.kind if isinstance(owner.instance, Instance) else owner.instance)
+            if found is not None:
+                return found
+            model = MODELS.get("class " + kind.path) if isinstance(kind, Symbol) else None
+            if name == "__init__" and model is not None and isinstance(owner.instance, Instance):
+                return Method(lambda *args, **kwargs: model(self, owner.instance, args, kwargs), owner.instance, name)
+            if model is not None and isinstance(owner.instance, Instance) and owner.instance.model is not None:
+                return self.attribute(owner.instance.model, name)
+        return Unknown()
+
+    def super_of(self, args, scope):
+        """`super()` in a method of the script."""
+        while scope is not None and not hasattr(scope, "current"):
+            scope = scope.parent
+        function, first = (None, None) if scope is None else scope.current
+        instance = args[1] if len(args) == 2 else first
+        kind = instance.kind if isinstance(instance, Instance) else instance
+        inner = args[0] if args else kind.find_class(function.node) if isinstance(kind, Class) else None
+        return Super(instance, inner.bases) if isinstance(inner, Class) else Unknown()
+
     def real(self, value):
         """The real value of a name of a package that is known."""
         if not isinstance(value, Symbol):
@@ -74,8 +106,8 @@ class Expressions:
         package, _, name = value.path.partition(".")
         if value.path == "sys.argv":
             return [SCRIPT, *self.arguments]
-        if value.path == "argparse.SUPPRESS":
-            return "==SUPPRESS=="
+        if value.path in CONSTANTS:
+            return CONSTANTS[value.path]
         if value.path == "json.loads":
             return json.loads
         if package in REAL and name and "." not in name and not name.startswith("_"):
@@ -99,6 +131,8 @@ class Expressions:
                 kwargs.update({name: inner for name, inner in value.items() if isinstance(name, str)})
             else:
                 kwargs["**"] = Unknown()
+        if isinstance(function, Symbol) and function.path == "super":
+            return self.super_of(args, scope)
         return self.call(function, args, kwargs, node)
 
     def of_Lambda(self, node, scope):
@@ -159,9 +193,13 @@ class Expressions:
         if not isinstance(left, kinds) or not isinstance(right, (*kinds, type(None))):
             return Unknown()
         numbers = [value for value in (left, right) if isinstance(value, int) and not isinstance(value, bool)]
+        if sum(value.bit_length() for value in numbers) > MAX_LENGTH:
+            return Unknown()
         if isinstance(node.op, (ast.Pow, ast.LShift)) and any(abs(value) > 1000 for value in numbers):
             return Unknown()
         sized = [len(value) for value in (left, right) if isinstance(value, (str, list, tuple))]
+        if sum(sized) > 10 * MAX_LENGTH or isinstance(node.op, ast.Mod) and isinstance(left, str) and re.search(r"[0-9]{5}|\*", left):
+            return Unknown()
         if isinstance(node.op, ast.Mult) and sized and max(sized) * max([*numbers, 1]) > MAX_LENGTH:
             return Unknown()
         return BINARY[type(node.op)](left, right)
@@ -192,21 +230,25 @@ class Expressions:
             # Either may read the parameters.
             self.unsure += 1
             try:
-                self.value(node.body, scope)
-                self.value(node.orelse, scope)
+                kinds = {type(self.value(one, scope)) for one in (node.body, node.orelse)}
             finally:
                 self.unsure -= 1
-            return Unknown()
+            return Unknown(kind=kinds.pop() if len(kinds) == 1 and kinds <= {bool, int, float, str} else None)
         return self.value(node.body if truth else node.orelse, scope)
 
     def of_Subscript(self, node, scope):
         owner, key = self.value(node.value, scope), self.value(node.slice, scope)
+        if isinstance(owner, Symbol) and owner.path == "os.environ" and isinstance(key, str):
+            self.environment(key, None, True)
         if isinstance(owner, (list, tuple, str, range)) and isinstance(key, (int, slice)):
             return owner[key]
         if isinstance(owner, dict) and not is_open(key):
             return owner[key]
         if isinstance(owner, Configuration) and isinstance(key, str):
             return owner.attribute(key)
+        if owner is getattr(typing, "Annotated", 0) and is_open(key) and "tyro" in self.imported:
+            # What tyro is told there may be another name.
+            return Unknown()
         if owner is typing.Literal or owner is typing.Annotated if hasattr(typing, "Annotated") else owner is typing.Literal:
             return owner[key]
         if isinstance(owner, enum.EnumMeta):

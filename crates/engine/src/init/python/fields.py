@@ -4,8 +4,15 @@
 class Rules:
     """How a package names and takes fields: `boolean` is the style of truth values, `enum` what stands for members of enumerations."""
 
-    def __init__(self, boolean="truth", enum="name", join=True, short=False, docs=None):
-        self.boolean, self.enum, self.join, self.short, self.docs = boolean, enum, join, short, docs
+    def __init__(self, boolean="truth", enum="name", join=True, short=False, docs=None, kebab=False):
+        self.boolean, self.enum, self.join, self.short, self.docs, self.kebab = boolean, enum, join, short, docs, kebab
+
+
+def rules_of_pydantic(config):
+    """The rules that the configuration of a class of pydantic's settings sets; `None` for a class that is none of settings."""
+    config = {"cli_implicit_flags": True, "cli_kebab_case": True} if config is None else config
+    boolean = "implicit" if config.get("cli_implicit_flags") is True else "truth"
+    return Rules(boolean, enum="value", short=True, kebab=config.get("cli_kebab_case") is True)
 
 
 def of_field(rules, owner, name, hint, default, missing):
@@ -18,6 +25,7 @@ def of_field(rules, owner, name, hint, default, missing):
     import typing
 
     note, help, position = None, None, False
+    name = name.replace("_", "-") if rules.kebab else name
     while typing.get_origin(hint) is not None and hasattr(hint, "__metadata__"):
         for mark in hint.__metadata__:
             position = position or "positional" in repr(mark).lower()
@@ -49,6 +57,8 @@ def of_field(rules, owner, name, hint, default, missing):
         yield parameter(name, "other", **more)
     elif hint is bool and rules.boolean == "truth":
         yield parameter(name, "truth", kind=kind, **more)
+    elif hint is bool and rules.boolean == "implicit":
+        yield parameter(name, "pair", kind=kind, negative="no-" + name, **more)
     elif hint is bool and not missing and default is not None:
         yield parameter(name, "pair", kind=kind, negative=name[: -len(leaf)] + "no-" + leaf, **more)
     elif hint is bool:
@@ -65,6 +75,30 @@ def of_field(rules, owner, name, hint, default, missing):
         yield parameter(name, "other", **dict(more, note="its type has no simple form: " + str(hint)))
 
 
+def bounds_of(marks):
+    """The least and the most value that marks of a field allow."""
+    found = {}
+    for mark in marks:
+        for key, names in (("least", ("ge", "gt")), ("most", ("le", "lt"))):
+            value = next((getattr(mark, name) for name in names if isinstance(getattr(mark, name, None), (int, float))), None)
+            if value is not None:
+                found[key] = float(value)
+    return found
+
+
+def commands_of_union(hint):
+    """The commands of tyro: the classes of a union, by their names."""
+    import dataclasses
+    import re
+    import typing
+
+    kinds = typing.get_args(hint) if typing.get_origin(hint) is typing.Union or type(hint).__name__ == "UnionType" else ()
+    if len(kinds) < 2 or not all(isinstance(kind, type) and dataclasses.is_dataclass(kind) for kind in kinds):
+        return {}
+    words = lambda name: re.sub("((?<=[a-z0-9])[A-Z]|(?!^)[A-Z](?=[a-z]))", r"-\1", name).lower().replace("_", "-")
+    return {words(kind.__name__): kind for kind in kinds}
+
+
 def of_fields(rules, owner, default=None, prefix=""):
     import dataclasses
     import inspect
@@ -74,7 +108,9 @@ def of_fields(rules, owner, default=None, prefix=""):
         for name, field in owner.model_fields.items():
             missing = field.is_required() and default is None
             value = getattr(default, name) if default is not None else None if missing else field.get_default(call_default_factory=True)
-            yield from of_field(rules, owner, prefix + name, field.annotation, value, missing)
+            alias = field.validation_alias if isinstance(field.validation_alias, str) else name
+            bounds = bounds_of(field.metadata)
+            yield from (dict(one, **bounds) for one in of_field(rules, owner, prefix + alias, field.annotation, value, missing))
         return
     try:
         hints = typing.get_type_hints(owner, include_extras=True)
@@ -91,7 +127,10 @@ def of_fields(rules, owner, default=None, prefix=""):
                 value = field.default_factory()
             elif value is dataclasses.MISSING:
                 value, missing = None, True
-            yield from of_field(rules, owner, prefix + field.name, hints.get(field.name, str), value, missing)
+            hint = hints.get(field.name, str)
+            bounds = bounds_of([field.metadata.get("bounds"), *(getattr(mark, "metadata", {}).get("bounds") for mark in getattr(hint, "__metadata__", ()) if hasattr(mark, "default_factory"))])
+            for entry in of_field(rules, owner, prefix + field.metadata.get("alias", field.name), hint, value, missing):
+                yield dict(entry, **bounds)
         return
     for name, known in inspect.signature(owner).parameters.items():
         if known.kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD):

@@ -133,6 +133,7 @@ def argparse_parser(follower, args, kwargs):
 
     known = {key: kwargs[key] for key in ("add_help", "argument_default", "conflict_handler", "prefix_chars", "fromfile_prefix_chars") if key in kwargs}
     parents = kwargs.get("parents", [])
+    parents = [one.model if isinstance(one, Instance) else one for one in parents] if isinstance(parents, (list, tuple)) else parents
     parser = Parser(None)
     is_whole = isinstance(parents, list) and all(isinstance(one, Parser) for one in parents) and not is_open(known) and "**" not in kwargs
     known = {key: value for key, value in known.items() if not is_open(value)}
@@ -143,6 +144,12 @@ def argparse_parser(follower, args, kwargs):
         if id(one.root) in follower.partial:
             follower.taint(parser, follower.partial[id(one.root)][1])
     return parser
+
+
+@models("class argparse.ArgumentParser")
+def argparse_class(follower, instance, args, kwargs):
+    """A class of the script that derives from the parser."""
+    instance.model = argparse_parser(follower, args, kwargs)
 
 
 @models("argparse.FileType")

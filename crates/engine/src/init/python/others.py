@@ -25,7 +25,7 @@ def fire_fire(follower, args, kwargs):
         commands = component if isinstance(component, dict) else None
         kind = component.kind if isinstance(component, Instance) else component if isinstance(component, Class) else None
         if kind is not None:
-            commands = {name: value for name, value in sorted(kind.values.items()) if isinstance(value, Function) and not name.startswith("_")}
+            commands = {name: value for name, value in sorted(kind.members().items()) if isinstance(value, Function) and not name.startswith("_")}
         if commands is not None:
             name = next((argument for argument in ARGUMENTS if argument in commands), None)
             if name is None:
@@ -76,7 +76,7 @@ def absl_define(kind):
             choices = [name.lower() for name in members.__members__] if isinstance(members, enum.EnumMeta) else []
             default = default.name.lower() if isinstance(default, enum.Enum) else default.lower() if isinstance(default, str) else default
         help = given.get("help") if isinstance(given.get("help"), str) else None
-        flags.entries[given["name"]] = of_absl(given["name"], kind, default, choices, help, given.get("required") is True, note)
+        flags.entries[given["name"]] = of_absl(given["name"], kind, default, choices, help, given.get("required") is True, note, (given.get("lower_bound"), given.get("upper_bound")))
         return Unknown()
 
     return define
@@ -114,8 +114,18 @@ def ml_config(follower, args, kwargs):
     return initial if isinstance(initial, Configuration) else Configuration(initial if isinstance(initial, dict) else None)
 
 
+@models("ml_collections.config_dict.placeholder", "ml_collections.config_dict.config_dict.placeholder")
+def ml_placeholder(follower, args, kwargs):
+    return None
+
+
+@models("ml_collections.FieldReference", "ml_collections.config_dict.FieldReference")
+def ml_reference(follower, args, kwargs):
+    return args[0] if args else Unknown()
+
+
 def define_config(follower, name, config):
-    if isinstance(config, Configuration) and not is_open(config.plain()):
+    if isinstance(config, Configuration) and id(config) not in follower.partial and not is_open(config.plain()):
         for entry in of_config(name, config.plain()):
             follower.flags.entries[entry["name"]] = entry
     else:
@@ -162,7 +172,12 @@ class OptionParser(Model):
     def method(self, follower, name, args, kwargs):
         if follower.unsure and name.startswith(("add", "set")):
             follower.taint(self, "it is changed in a branch that may not be run")
-        if name == "add_option":
+        if name == "add_option" and len(args) == 1 and isinstance(args[0], MadeOption):
+            self.option(follower, args[0].args, args[0].kwargs)
+        elif name == "add_options" and args and isinstance(args[0], (list, tuple)) and all(isinstance(one, MadeOption) for one in args[0]):
+            for one in args[0]:
+                self.option(follower, one.args, one.kwargs)
+        elif name == "add_option":
             self.option(follower, args, kwargs)
         elif name == "set_defaults" and not is_open(kwargs):
             self.real.set_defaults(**kwargs)
@@ -194,7 +209,34 @@ class OptionParser(Model):
 def optparse_parser(follower, args, kwargs):
     import optparse
 
-    return OptionParser(optparse.OptionParser())
+    known = {"conflict_handler": kwargs["conflict_handler"]} if kwargs.get("conflict_handler") == "resolve" else {}
+    parser = OptionParser(optparse.OptionParser(**known))
+    options = kwargs.get("option_list", args[1] if len(args) > 1 else None) or []
+    if not isinstance(options, (list, tuple)) or is_open(options) or "**" in kwargs or "option_class" in kwargs:
+        follower.taint(parser, "its list of options is computed")
+        return parser
+    for option in options:
+        if isinstance(option, MadeOption):
+            parser.option(follower, option.args, option.kwargs)
+        else:
+            follower.taint(parser, "an option is computed")
+    return parser
+
+
+@models("class optparse.OptionParser")
+def optparse_class(follower, instance, args, kwargs):
+    """A class of the script that derives from the parser."""
+    instance.model = optparse_parser(follower, args, kwargs)
+
+
+class MadeOption:
+    def __init__(self, args, kwargs):
+        self.args, self.kwargs = args, kwargs
+
+
+@models("optparse.make_option", "optparse.Option")
+def optparse_option(follower, args, kwargs):
+    return MadeOption(args, kwargs)
 
 
 @models("optparse.OptionGroup")
@@ -212,13 +254,14 @@ def docopt_docopt(follower, args, kwargs):
     return follower.read(Model(), of_docopt, doc) if isinstance(doc, str) else Unknown()
 
 
-class FromCli:
+class FromCli(Configuration):
     """The command line as OmegaConf has it."""
 
 
 @models("omegaconf.OmegaConf.from_cli")
 def omegaconf_cli(follower, args, kwargs):
-    return Unknown() if args and args[0] != follower.arguments else FromCli()
+    pairs = (argument.partition("=") for argument in follower.arguments)
+    return Unknown() if args and args[0] != follower.arguments else FromCli({name: number(value) for name, _, value in pairs})
 
 
 @models("omegaconf.OmegaConf.create")
@@ -235,23 +278,13 @@ def omegaconf_structured(follower, args, kwargs):
     made = follower.attempt(kind, [], {}) if isinstance(kind, type) and kind in follower.about else kind
     if type(made) not in follower.about or whole(follower, type(made)):
         return Unknown()
-    values = dataclasses.asdict(made)
-    return Configuration({name: value.name if isinstance(value, enum.Enum) else value for name, value in values.items()})
-
-
-def from_yaml(words):
-    try:
-        import yaml
-
-        return yaml.safe_load(words)
-    except Exception:
-        return Unknown()
+    return Configuration(dataclasses.asdict(made))
 
 
 @models("omegaconf.OmegaConf.load")
 def omegaconf_load(follower, args, kwargs):
     try:
-        found = from_yaml(pathlib.Path(args[0]).read_text())
+        found = from_yaml(file_of(args[0]))
     except (OSError, ValueError, TypeError, IndexError):
         return Unknown()
     return Configuration(found) if isinstance(found, dict) else Unknown()
@@ -270,16 +303,11 @@ def omegaconf_merge(follower, args, kwargs):
             follower.taint(owner, "a configuration is computed")
         else:
             values = merged(values, other.plain())
+    if any(id(other) in follower.partial for other in others):
+        follower.taint(owner, "a configuration is computed")
     if len(others) == len(args):
         return Configuration(values) if id(owner) not in follower.partial else Unknown()
     return follower.read(owner, report, "omegaconf", [of_hydra(name, plain_value) for name, plain_value in leaves(values)])
-
-
-def merged(first, second):
-    found = dict(first)
-    for name, value in second.items():
-        found[name] = merged(found[name], value) if isinstance(value, dict) and isinstance(found.get(name), dict) else value
-    return found
 
 
 @models("jsonargparse.CLI", "jsonargparse.auto_cli")
@@ -295,7 +323,9 @@ def jsonargparse_cli(follower, args, kwargs):
         components = named[chosen]
     if not isinstance(components, Function) and components not in follower.about:
         return Unknown()
-    return read_fields(follower, "jsonargparse", Rules(), [components])
+    rules = Rules()
+    rules.positional = kwargs.get("as_positional", True) is not False
+    return read_fields(follower, "jsonargparse", rules, [components])
 
 
 class JsonParser(Parser):
@@ -337,21 +367,37 @@ def jsonargparse_parser(follower, args, kwargs):
     return JsonParser()
 
 
+# What the trainer of Lightning has in all its versions, as far as people vary it.
+TRAINER = {"max_epochs": "int", "max_steps": "int", "gradient_clip_val": "float", "accumulate_grad_batches": "int", "precision": "str"}
+TRAINER.update({"limit_train_batches": "float", "limit_val_batches": "float", "accelerator": "str", "devices": "int", "num_nodes": "int"})
+
+
 @models("*.LightningCLI")
-def lightning_cli(follower, args, kwargs):
+def lightning_cli(follower, args, kwargs, extended=False):
     owner, entries = Model(), []
     names = dict(zip(("model", "data"), args))
     names.update({short: kwargs[key] for short, key in (("model", "model_class"), ("data", "datamodule_class")) if key in kwargs})
     if kwargs.get("run") is not False and not any(one in ARGUMENTS for one in ("fit", "validate", "test", "predict")):
         return follower.read(owner, lambda: report("lightning", [], commands=["fit", "validate", "test", "predict"]))
+    if any(key.startswith("subclass_mode") for key in kwargs) or not names:
+        follower.taint(owner, "the classes are chosen on the command line")
     for prefix, kind in names.items():
         made = kind.find("__init__") if isinstance(kind, Class) else None
         if not isinstance(made, Function) or whole(follower, made.with_self(None)):
             follower.taint(owner, "the arguments of `%s` are not in this file" % prefix)
             continue
         entries += of_fields(Rules(), stub(follower, made.with_self(None)), None, prefix + ".")
-    entries.insert(0, parameter("seed_everything", "value", None, "int", help="Sets the seed."))
-    return follower.read(owner, report, "lightning", entries)
+    if extended:
+        follower.taint(owner, "its class adds arguments")
+    first = [parameter("seed_everything", "value", None, "int", help="Sets the seed.")]
+    first += [parameter("trainer." + name, "value", None, kind) for name, kind in TRAINER.items()]
+    return follower.read(owner, report, "lightning", first + entries)
+
+
+@models("class *.LightningCLI")
+def lightning_class(follower, instance, args, kwargs):
+    """A class of the script that derives from the command line of Lightning."""
+    lightning_cli(follower, args, kwargs, extended=instance.kind.find("add_arguments_to_parser") is not None)
 
 
 # A configurator
@@ -360,6 +406,7 @@ def lightning_cli(follower, args, kwargs):
 @models("exec")
 def exec_text(follower, args, kwargs):
     source = args[0] if args else None
+    source = source.read() if isinstance(source, File) else source
     if not isinstance(source, str) or "argv" not in source or "globals()" not in source:
         return Unknown()
     owner = Model()
@@ -369,13 +416,24 @@ def exec_text(follower, args, kwargs):
     return follower.read(owner, lambda: report("configurator", list(of_globals(follower.module.names))))
 
 
+@models("compile")
+def compile_text(follower, args, kwargs):
+    return args[0] if args and isinstance(args[0], str) else Unknown()
+
+
 class File(Model):
     def __init__(self, path):
         self.path = path
 
+    def read(self):
+        try:
+            return file_of(self.path)
+        except (OSError, ValueError):
+            return None
+
     def method(self, follower, name, args, kwargs):
         if name == "read" and not args:
-            return follower.attempt(lambda: pathlib.Path(self.path).read_text(), [], {})
+            return follower.attempt(lambda: file_of(self.path), [], {})
         return Unknown()
 
 

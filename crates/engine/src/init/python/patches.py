@@ -92,11 +92,22 @@ def patch_tyro(tyro):
             except TypeError:
                 pass
 
+    def chosen(commands):
+        name = next((argument for argument in ARGUMENTS if argument in commands), None)
+        if name is None:
+            report("tyro", [], commands=[text(name) for name in list(commands)[:50]])
+        cli(commands[name])
+
     def cli(f, *, default=None, **more):
+        commands = commands_of_union(f)
+        if commands and default is None:
+            chosen(commands)
         default = None if type(default).__name__.upper().startswith("MISSING") else default
         report("tyro", list(of_fields(Rules("pair", docs=docs), f, default)))
 
     tyro.cli = cli
+    if hasattr(tyro, "extras"):
+        tyro.extras.subcommand_cli_from_dict = lambda known, **more: chosen({name.replace("_", "-"): kind for name, kind in known.items()})
 
 
 def patch_draccus(draccus):
@@ -124,11 +135,11 @@ def patch_pydantic(settings):
 
     def made(self, *args, **more):
         if patches["on"] and (more.get("_cli_parse_args") or self.model_config.get("cli_parse_args")):
-            report("pydantic", list(of_fields(Rules(enum="value", short=True), type(self))))
+            report("pydantic", list(of_fields(rules_of_pydantic(self.model_config), type(self))))
         original(self, *args, **more)
 
     def run(model_cls, *args, **more):
-        report("pydantic", list(of_fields(Rules(enum="value", short=True), model_cls)))
+        report("pydantic", list(of_fields(rules_of_pydantic(model_cls.model_config if issubclass(model_cls, settings.BaseSettings) else None), model_cls)))
 
     settings.BaseSettings.__init__ = made
     if hasattr(settings, "CliApp"):
@@ -224,20 +235,29 @@ def patch_fire(fire):
 def patch_absl(app):
     from absl import flags
 
+    def is_own(name):
+        """True for the script and the modules beside it."""
+        path = getattr(sys.modules.get(name), "__file__", None)
+        folder = os.path.dirname(os.path.realpath(SCRIPT)) + os.sep
+        return name in (sys.argv[0], "__main__") or path is not None and os.path.realpath(path).startswith(folder)
+
     def run(main, argv=None, flags_parser=None):
-        values = flags.FLAGS
-        found = values.get_flags_for_module(sys.argv[0]) or values.get_flags_for_module("__main__")
-        entries = []
+        values, entries = flags.FLAGS, []
+        found = [flag for name, known in values.flags_by_module_dict().items() if is_own(name) for flag in known]
         for flag in found:
             kind = type(flag).__name__
             if kind in ("_ConfigFlag", "_InlineConfigFlag"):
-                patches["on"] = False
+                path = None
                 if "Inline" not in type(flag.parser).__name__:
                     path = (flag.default_as_str or "None").strip("'")
-                    entries.append(parameter(flag.name, "value", None if path == "None" else path, "config", help=flag.help))
+                    path = None if path == "None" else path
+                    required = any("other than None" in one.message for one in flag.validators)
+                    entries.append(parameter(flag.name, "value", path, "config", help=flag.help, required=required))
+                    path = next((argument.partition("=")[2] for argument in ARGUMENTS if argument.startswith("--%s=" % flag.name)), path)
                 try:
-                    values([SCRIPT, *ARGUMENTS])
-                    entries += of_config(flag.name, getattr(values, flag.name).to_dict())
+                    if path is not None:
+                        flag.parse(path)
+                    entries += of_config(flag.name, flag.value.to_dict()) if flag.value is not None else []
                 except flags.Error:
                     pass
                 continue
@@ -246,13 +266,19 @@ def patch_absl(app):
             choices = getattr(flag, "enum_values", None) or getattr(flag.parser, "enum_values", None)
             if getattr(flag.parser, "enum_class", None) is not None:
                 kind, choices = "enum_class", [member.lower() for member in flag.parser.enum_class.__members__]
-            default = flag.default
+            default, bounds = flag.default, (getattr(flag.parser, "lower_bound", None), getattr(flag.parser, "upper_bound", None))
             if kind == "enum_class" and default is not None:
                 default = default.name.lower()
-            entries.append(of_absl(flag.name, kind, default, choices, flag.help, any("other than None" in one.message for one in flag.validators)))
+            entries.append(of_absl(flag.name, kind, default, choices, flag.help, any("other than None" in one.message for one in flag.validators), None, bounds))
         report("absl", entries)
 
-    app.run = run
+    def parse(self, argv, *args, **more):
+        if patches["on"] and self is flags.FLAGS and list(argv) == sys.argv:
+            run(None)
+        return original(self, argv, *args, **more)
+
+    original = flags.FlagValues.__call__
+    app.run, flags.FlagValues.__call__ = run, parse
 
 
 def patch_optparse(optparse):
@@ -277,7 +303,9 @@ def patch_exec():
     def execute(source, globals=None, locals=None, **more):
         caller = sys._getframe(1)
         is_script = caller.f_code.co_filename == SCRIPT
-        if is_script and patches["on"] and isinstance(source, str) and "argv" in source and "globals()" in source:
+        names = getattr(source, "co_names", ())
+        is_configurator = "argv" in source and "globals()" in source if isinstance(source, str) else "argv" in names and "globals" in names
+        if is_script and patches["on"] and is_configurator:
             report("configurator", list(of_globals(caller.f_globals if globals is None else globals)))
         if globals is None:
             globals, locals = caller.f_globals, caller.f_locals
@@ -299,7 +327,7 @@ patches = {
     "jsonargparse": patch_jsonargparse,
     "omegaconf": patch_omegaconf,
     "fire": patch_fire,
-    "absl.app": patch_absl,
+    "absl.flags": lambda module: patch_absl(__import__("absl.app").app),
     "optparse": patch_optparse,
     "docopt": patch_docopt,
 }
@@ -314,7 +342,7 @@ def watch_imports():
         for known in [name for name in patches if name != "on" and name in sys.modules]:
             loaded = sys.modules[known]
             if not getattr(getattr(loaded, "__spec__", None), "_initializing", False):
-                patches.pop(known)(loaded)
+                patches.pop(known, lambda module: None)(loaded)
         return module
 
     builtins.__import__ = imported

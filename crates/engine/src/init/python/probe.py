@@ -85,8 +85,9 @@ def spells_truth(kind):
 
 
 def parameter(name, style, default=None, kind=None, choices=None, help=None, required=False, note=None, enum="text", negative=None,
-              option=None):
-    """One parameter: `style` is flag, pair, truth, python, value, list, position, short or other. `option` is `-x` of a short one."""
+              option=None, least=None, most=None):
+    """One parameter: `style` is flag, pair, truth, python, value, list, position, short or other. `option` is `-x` of a short one;
+    `least` and `most` bound a number."""
     entry = {"name": text(name), "style": style, "required": bool(required)}
     try:
         entry["default"] = plain(default, enum)
@@ -97,6 +98,9 @@ def parameter(name, style, default=None, kind=None, choices=None, help=None, req
         entry["choices"] = [plain(choice, enum) for choice in list(choices or [])[:50]]
     except Exception:
         entry["choices"] = []
+    for key, value in (("least", least), ("most", most)):
+        if isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 2**53:
+            entry[key] = float(value)
     for key, value in (("kind", kind), ("help", help), ("note", note), ("negative", negative), ("option", option)):
         if value:
             entry[key] = text(value)
@@ -116,8 +120,22 @@ def report(source, parameters, **more):
 # argparse
 
 
+def spelled(kind, member, choices=None):
+    """The text that an argument of this type reads as a member of an enumeration."""
+    if isinstance(choices, (list, tuple)) and member.value in choices:
+        return member.value
+    for word in (member.value, member.name, str(member.value), str(member)):
+        try:
+            if isinstance(word, str) and (word == member if kind is None else kind(word)) in (True, member):
+                return str.__str__(word)
+        except Exception:
+            pass
+    return text(member)
+
+
 def of_action(parser, action, exclusive):
     import argparse as module
+    import enum
 
     if isinstance(action, (module._HelpAction, module._VersionAction, module._SubParsersAction)) or action.help == module.SUPPRESS:
         return None
@@ -128,9 +146,15 @@ def of_action(parser, action, exclusive):
     default = None if action.default is module.SUPPRESS else action.default
     kind = getattr(action.type, "__name__", None)
     kind = None if kind == "<lambda>" else kind
-    more = {"default": default, "kind": kind, "choices": action.choices, "help": help, "required": action.required}
+    choices = action.choices
+    if choices is None and isinstance(action.type, enum.EnumMeta):
+        choices = list(action.type)
+    if any(isinstance(choice, enum.Enum) for choice in ([] if isinstance(choices, range) else choices or [])):
+        choices = [spelled(action.type, choice) if isinstance(choice, enum.Enum) else choice for choice in choices]
+    default = spelled(action.type, default, action.choices) if isinstance(default, enum.Enum) else default
+    more = {"default": default, "kind": kind, "choices": choices, "help": help, "required": action.required}
     if not action.option_strings:
-        more["required"] = action.nargs not in ("?", "*")
+        more["required"] = action.nargs not in ("?", "*", "...")
         style = "position" if action.nargs in (None, 1, "?", "*", "+") or isinstance(action.nargs, int) else "other"
         return parameter(action.dest, style, **more)
     more["note"] = getattr(action, "note", None)
@@ -187,10 +211,10 @@ def of_optparse(parser):
     """The options of a parser of `optparse`."""
     entries = []
     for option in [option for group in [parser, *parser.option_groups] for option in group.option_list]:
-        if option.action in ("help", "version") or option.dest is None:
+        if option.action in ("help", "version") or option.dest is None or option.help == "SUPPRESSHELP":
             continue
         default = parser.defaults.get(option.dest)
-        more = {"help": option.help if option.help != "SUPPRESSHELP" else None, "choices": option.choices, "kind": option.type}
+        more = {"help": option.help, "choices": option.choices, "kind": option.type}
         more.update(note=getattr(option, "note", None), default=default if type(default).__name__ != "tuple" or default else None)
         names = [name[2:] for name in option._long_opts]
         if option.action in ("store_true", "store_false", "store_const") and names:
@@ -221,13 +245,27 @@ def about_of(words):
     return " ".join(re.sub(r"(?i)\[default: .*?\]", "", words).split()).replace(" .", ".")
 
 
+def usages(doc):
+    """The lines of the usage in a description for `docopt`, each without the program: those that show help or the version are no use."""
+    import re
+
+    usage = re.search(r"(?is)usage:(.*?)(?:\n\s*\n|$)", doc)
+    usage = usage.group(1) if usage else ""
+    program, lines = usage.split()[0] if usage.split() else "", []
+    for line in filter(None, map(str.strip, usage.splitlines())):
+        if line.split()[0] == program:
+            lines.append(line[len(program):])
+        elif lines:
+            lines[-1] += " " + line
+    return usage, [line for line in lines if not re.fullmatch(r"\s*\(?(-h|--help|--version|[|\s])+\)?\s*", line)] or [""]
+
+
 def of_docopt(doc):
     """The options that a description for `docopt` lists, and the arguments of its usage."""
     import re
 
     found = {}
-    usage = re.search(r"(?is)usage:(.*?)(?:\n\s*\n|$)", doc)
-    usage = usage.group(1) if usage else ""
+    usage, lines = usages(doc)
     for line in re.findall(r"(?m)^[ \t]*(-\S.*(?:\n(?![ \t]*-|[ \t]*$|\S).*)*)", doc.replace(usage, "\n")):
         options, _, about = line.partition("  ")
         words = options.replace(",", " ").replace("=", " ").split()
@@ -238,29 +276,35 @@ def of_docopt(doc):
         found[long or short] = (short, takes, number(default.group(1)) if default else None, about_of(about))
     for long, takes in re.findall(r"--([A-Za-z][\w-]*)(=\S+)?", usage):
         found.setdefault(long, (None, bool(takes), None, None))
+    commands = {line.split()[0]: line for line in reversed(lines) if line.split() and re.fullmatch(r"[a-z][\w-]*", line.split()[0])}
+    chosen = next((argument for argument in ARGUMENTS if argument in commands), None)
+    if commands and chosen is None:
+        report("docopt", [], commands=[text(name) for name in reversed(list(commands))])
+    words = commands[chosen] if commands else lines[0]
+    # What is not in brackets must be given.
+    needed, inner = words, None
+    while inner != needed:
+        inner, needed = needed, re.sub(r"\[[^][]*\]|\([^()]*\|[^()]*\)", " ", needed)
+    has_all = "[options]" in words or "[option" in words
+    named = set(re.findall(r"--?([A-Za-z][\w-]*)", words)) | {letter for letters in re.findall(r"(?<![\w-])-(\w+)", words) for letter in letters}
     entries = []
     for name, (short, takes, default, help) in found.items():
-        if name in ("help", "version", "-h"):
+        is_meant = has_all or name.lstrip("-") in named or short is not None and short.lstrip("-") in named
+        if name in ("help", "version", "-h") or not is_meant:
             continue
-        more = {"default": default, "help": help}
+        required = default is None and re.search(r"(?<![\w-])(--%s|%s)(?![\w-])" % (re.escape(name), re.escape(short or "--" + name)), needed) is not None
+        more = {"default": default, "help": help, "required": required and takes}
         if not takes:
             entries.append(parameter(name.lstrip("-"), "other" if name == short else "flag", default=False, help=help))
         elif name == short:
             entries.append(parameter(name.lstrip("-"), "short", option=short, **more))
         else:
             entries.append(parameter(name, "value", **more))
-    program = usage.split()[0] if usage.split() else ""
-    lines = [line for line in usage.splitlines() if line.strip() and not re.search(r"\((-h \| )?--(help|version)\)|--version$", line)]
-    words = lines[0].replace(program, "", 1) if lines else ""
     # Arguments of options are no positions.
     words = re.sub(r"-{1,2}[\w-]+[= ](<[^>]+>|[A-Z]+\b)", "", words)
-    positions = re.findall(r"<[^>]+>|\b[A-Z]{2,}\b", words)
-    optional = re.findall(r"\[\s*(<[^>]+>|[A-Z]{2,})", words)
-    entries += [parameter(name.strip("<>"), "position", required=name not in optional) for name in dict.fromkeys(positions)]
-    commands = [line.split()[1] for line in lines if len(line.split()) > 1 and re.fullmatch(r"[a-z][\w-]*", line.split()[1])]
-    if commands and not any(command in ARGUMENTS for command in commands):
-        report("docopt", [], commands=[text(name) for name in dict.fromkeys(commands)])
-    report("docopt", [entry for entry in entries if not ARGUMENTS or entry["style"] != "position"])
+    positions = re.findall(r"<[^>]+>|\b[A-Z]{2}[A-Z_0-9]*\b|(?<= )[A-Z](?= |$)", words)
+    entries += [parameter(name.strip("<>"), "position", required=re.search(r"(?<!\w)%s(?!\w)" % re.escape(name), needed) is not None) for name in dict.fromkeys(positions)]
+    report("docopt", [entry for entry in entries if not set(ARGUMENTS) - {chosen} or entry["style"] != "position"])
 
 
 # click, and typer, which is built on it
@@ -276,6 +320,8 @@ def of_click(param):
     choices = getattr(kind, "choices", None)
     more = {"kind": getattr(kind, "name", None), "choices": choices, "help": getattr(param, "help", None), "enum": enum}
     more.update(default=default, required=param.required)
+    for key, name in (("least", "min"), ("most", "max")):
+        more[key] = getattr(kind, name, getattr(param, name, None))
     if not hasattr(param, "is_flag"):
         return parameter(param.name, "position", **more)
     if getattr(param, "hidden", False) or not param.expose_value:
@@ -318,6 +364,10 @@ def of_hydra(name, value):
     """A value of a configuration."""
     if value == "???":
         return parameter(name, "value", required=True)
+    import enum
+
+    if isinstance(value, enum.Enum):
+        return parameter(name, "value", value, type(value).__name__, choices=list(type(value)), enum="name")
     kind = None if value is None else type(value).__name__
     if isinstance(value, str) and "${" in value:
         return parameter(name, "other", kind=kind, note="it follows from other values: " + value)
@@ -343,6 +393,10 @@ def of_sweep(defaults):
 
 def of_globals(values):
     for name, value in list(values.items()):
+        kind = getattr(value, "kind", None) if type(value).__name__ == "Unknown" else None
+        if kind is not None and not name.startswith("_"):
+            # One of two values of this type.
+            yield parameter(name, "python" if kind is bool else "value", None, kind.__name__, note="its default is computed by the script")
         if not name.startswith("_") and type(value) in (bool, int, float, str):
             yield parameter(name, "python" if isinstance(value, bool) else "value", value, type(value).__name__)
 
@@ -360,9 +414,9 @@ def of_signature(source, arguments, **more):
     report(source, entries, **more)
 
 
-def of_absl(name, kind, default, choices=None, help=None, required=False, note=None):
+def of_absl(name, kind, default, choices=None, help=None, required=False, note=None, bounds=(None, None)):
     """A flag of absl: `kind` is what follows `DEFINE_`."""
-    more = {"choices": choices, "help": help, "required": required, "note": note, "enum": "name"}
+    more = {"choices": choices, "help": help, "required": required, "note": note, "enum": "name", "least": bounds[0], "most": bounds[1]}
     if kind in ("bool", "boolean"):
         return parameter(name, "truth", default, "bool", **more)
     if kind.startswith("multi"):

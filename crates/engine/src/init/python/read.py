@@ -10,6 +10,10 @@ PREFIXES = ("CUDA_", "OMP_", "MKL_", "SLURM_", "NCCL_", "XLA_", "TF_", "PYTORCH_
 SECRETS = ("TOKEN", "SECRET", "PASSWORD", "API_KEY", "CREDENTIAL")
 
 
+# Functions that read a variable of the environment.
+READERS = {"os.environ.get", "os.getenv", "os.environ.setdefault", "decouple.config"}
+
+
 def imports(tree):
     """The names of packages in a file."""
     for node in ast.walk(tree):
@@ -23,40 +27,42 @@ def imports(tree):
 
 
 def variables(follower):
-    """The environment variables that a script reads, with their defaults."""
-    found = dict(follower.variables)
-    scope = Scope(names=dict(imports(follower.tree)))
+    """The environment variables that a script reads, with their defaults: those that were met, and those of its functions that are
+    not called."""
+    scope = Scope(names={**dict(imports(follower.tree)), **{name: value for name, value in follower.module.names.items() if is_pure(value)}})
+    reads, defaults = [], {}
     for node in ast.walk(follower.tree):
-        name, default, required = None, None, False
+        if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or):
+            # `os.environ.get("LR") or 0.1`.
+            defaults.update({id(node.values[0]): node.values[1]})
+        if isinstance(node, (ast.Call, ast.Subscript)):
+            reads.append(node)
+    for node in sorted(reads, key=lambda node: (node.lineno, node.col_offset)):
+        name, default, required = None, defaults.get(id(node)), False
         if isinstance(node, ast.Call):
             function = follower.value(node.func, scope) if isinstance(node.func, (ast.Name, ast.Attribute)) else None
-            path = function.path if isinstance(function, Symbol) else ""
-            if path in ("os.environ.get", "os.getenv", "environ.get", "os.environ.setdefault", "decouple.config") and node.args:
+            if isinstance(function, Symbol) and function.path in READERS and node.args:
                 name = node.args[0]
-                kwargs = {one.arg: one.value for one in node.keywords}
-                default = node.args[1] if len(node.args) > 1 else kwargs.get("default")
-        elif isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load):
+                default = next((one.value for one in node.keywords if one.arg == "default"), default)
+                default = node.args[1] if len(node.args) > 1 else default
+        elif isinstance(node.ctx, ast.Load):
             owner = follower.value(node.value, scope) if isinstance(node.value, (ast.Name, ast.Attribute)) else None
             if isinstance(owner, Symbol) and owner.path == "os.environ":
                 name, required = getattr(node.slice, "value", node.slice), True
         name = name.value if isinstance(name, ast.Constant) else name
-        if not isinstance(name, str) or name in SYSTEM or name.startswith(PREFIXES) or any(word in name.upper() for word in SECRETS):
-            continue
-        value = None if default is None else follower.value(default, scope)
-        is_computed = isinstance(value, (Unknown, Symbol))
-        value = None if is_computed else number(value) if isinstance(value, str) else value
-        entry = parameter(name, "value", value, required=required, note="its default is computed by the script" if is_computed else None)
-        if name not in found or found[name]["default"] is None and value is not None:
-            found[name] = entry
-    return list(found.values())
+        if isinstance(name, str):
+            value = None if default is None else follower.value(default, scope)
+            follower.environment(name, value, required)
+    return list(follower.variables.values())
 
 
 def is_alone(follower):
-    """True if the script has no package that reads command lines, and no module of its own folder."""
-    folder = pathlib.Path(SCRIPT).resolve().parent
+    """True if the script has no package that reads command lines, and no module of its own folder that was not followed."""
     first = {name.split(".")[0] for name in follower.imported}
-    own = [name for name in first if not name or (folder / (name + ".py")).exists() or (folder / name).is_dir()]
-    return not own and not first & PARSERS and b"sys.argv" not in follower.text
+    is_own = lambda name: any((root / (name + ".py")).exists() or (root / name / "__init__.py").exists() for root in follower.roots)
+    own = [name for name in first if not name or is_own(name)]
+    followed = {path.relative_to(root).parts[0].split(".")[0] for path in follower.modules for root in follower.roots if root in path.parents}
+    return set(own) <= followed and not first & PARSERS and b"sys.argv" not in follower.text and "sys.argv" not in follower.imported
 
 
 def read_notebook():
@@ -84,7 +90,7 @@ def read_notebook():
 
 def of_cell(values):
     for name, value in values.items():
-        if name.startswith("_") or isinstance(value, (Symbol, Function, Class, Instance, Model, Module)):
+        if name.startswith("_") or isinstance(value, (Symbol, Function, Class, Instance, Model, Module, type)):
             continue
         style = "truth" if isinstance(value, bool) else "list" if isinstance(value, (list, tuple)) else "value"
         note = "its default is computed" if is_open(value) else None
@@ -160,6 +166,8 @@ def limit():
 
 def main():
     limit()
+    # A statement in a statement takes several calls.
+    sys.setrecursionlimit(3000)
     try:
         if SCRIPT.endswith(".ipynb"):
             read_notebook()

@@ -37,42 +37,81 @@ class Statements:
             path = alias.name if alias.asname else alias.name.split(".")[0]
             module = self.own_module(path)
             scope.names[alias.asname or path] = Symbol(path) if module is None else module
+            # `import a.b` makes `b` an attribute of `a`.
+            words = alias.name.split(".")
+            for end in range(2, len(words) + 1):
+                inner = self.own_module(".".join(words[:end]))
+                outer = self.own_module(".".join(words[: end - 1])) if inner is not None else None
+                if outer is not None:
+                    outer.names[words[end - 1]] = inner
 
     def do_ImportFrom(self, node, scope):
-        path = "." * node.level + (node.module or "")
+        path = self.absolute(node.module or "", node.level)
         self.imported.add(path)
-        module = None if node.level else self.own_module(path)
+        module = self.own_module(path)
         for alias in node.names:
-            self.imported.add(path + "." + alias.name)
-            inner = None if node.level else self.own_module(path + "." + alias.name)
+            inner = self.own_module(".".join(filter(None, [path, alias.name]))) if alias.name != "*" else None
+            if module is None or alias.name != "*" and alias.name not in module.names:
+                self.imported.add(path + "." + alias.name)
             if module is not None and (alias.name in module.names or inner is None):
                 if alias.name == "*":
-                    scope.names.update({name: value for name, value in module.names.items() if not name.startswith("_")})
+                    listed = module.names.get("__all__")
+                    listed = listed if isinstance(listed, (list, tuple)) else [name for name in module.names if not name.startswith("_")]
+                    scope.names.update({name: module.names[name] for name in listed if isinstance(name, str) and name in module.names})
                 else:
                     scope.names[alias.asname or alias.name] = module.names.get(alias.name, Unknown())
             else:
                 scope.names[alias.asname or alias.name] = self.real(Symbol(path + "." + alias.name)) if inner is None else inner
 
+    def absolute(self, name, level):
+        """The name of a module, of which a relative one starts at this file."""
+        if not level:
+            return name
+        folder = pathlib.Path(self.path).resolve().parent
+        for _ in range(level - 1):
+            folder = folder.parent
+        # The nearest one above is that of the package.
+        above = [root for root in self.roots if root in folder.parents]
+        for root in [*sorted(above, key=lambda root: -len(root.parts)), *self.roots]:
+            if folder == root or root in folder.parents:
+                return ".".join([*folder.relative_to(root).parts, *filter(None, [name])])
+        return "." * level + name
+
     def own_module(self, name):
-        """A module of the script's folder, which is followed, too."""
-        path = self.folder.joinpath(*name.split(".")).with_suffix(".py")
-        if path in self.modules or len(self.modules) >= MAX_MODULES or not name or not path.is_file():
-            return self.modules.get(path)
+        """A module of the script's folder or of its project, which is followed, too."""
+        # The project may be that of a package which is known.
+        is_known = any(known.startswith(name.split(".")[0] + ".") for known in MODELS)
+        for root in [] if not name or name.startswith(".") else self.roots[:2] if is_known else self.roots:
+            path = root.joinpath(*name.split("."))
+            for path in (path.with_name(path.name + ".py"), path / "__init__.py"):
+                if path in self.modules:
+                    return self.modules[path]
+                is_small = path.is_file() and len(self.modules) < MAX_MODULES
+                if is_small and sum(known.stat().st_size for known in [*self.modules, path]) <= MAX_BYTES:
+                    return self.followed(path, name)
+        return None
+
+    def followed(self, path, name):
         try:
             inner = Follower(str(path), self.arguments)
-        except (SyntaxError, ValueError, OSError, RecursionError):
+        except (SyntaxError, ValueError, OSError, RecursionError, MemoryError):
             return None
         inner.module.names["__name__"] = name
+        if b"sys.argv" in inner.text:
+            self.imported.add("sys.argv")
         # All but its own text and names is common.
-        for common in ("folder", "modules", "about", "imported", "partial", "candidates", "flags", "variables"):
+        for common in ("folder", "roots", "modules", "about", "imported", "partial", "candidates", "flags", "variables", "hydra"):
             setattr(inner, common, getattr(self, common, None))
         inner.unsure, inner.nodes = self.unsure, self.nodes
         module = self.modules[path] = Module(inner.module.names)
+        # The script itself needs what is left.
+        inner.limit = MAX_NODES // 2
         try:
             inner.follow()
-        except (Raised, Returned, Jump):
+        except (Raised, Returned, Jump, Exhausted, RecursionError):
             pass
-        self.nodes = inner.nodes
+        # Functions of the module may be called later.
+        self.nodes, inner.limit = min(inner.nodes, MAX_NODES // 2), MAX_NODES
         return module
 
     def do_Assign(self, node, scope):
@@ -103,7 +142,9 @@ class Statements:
         function = self.function(node, scope)
         for decorator in reversed(node.decorator_list):
             made = self.value(decorator.func if isinstance(decorator, ast.Call) else decorator, scope)
-            if not (isinstance(made, Symbol) and made.__name__ in KEEPERS and made.path not in MODELS):
+            if made in (staticmethod, classmethod, property) and isinstance(function, Function):
+                function.kind = made.__name__
+            elif not (isinstance(made, Symbol) and made.__name__ in KEEPERS and made.path not in MODELS):
                 function = self.call(self.value(decorator, scope), [function], {}, node)
         self.bind(node.name, function, scope)
 
@@ -169,7 +210,7 @@ class Statements:
         for item in node.items:
             value = self.value(item.context_expr, scope)
             if item.optional_vars is not None:
-                self.assign(item.optional_vars, value if isinstance(value, Symbol) else Unknown(), scope)
+                self.assign(item.optional_vars, value if isinstance(value, (Symbol, File)) else Unknown(), scope)
         self.block(node.body, scope)
 
     do_AsyncWith = do_With
@@ -183,8 +224,32 @@ class Statements:
         raise Ended() if raised is SystemExit or isinstance(raised, SystemExit) else Raised()
 
     def do_Match(self, node, scope):
-        self.value(node.subject, scope)
+        subject = self.value(node.subject, scope)
+        for case in node.cases:
+            matches = False if is_open(subject) or case.guard is not None else self.matches(case.pattern, subject, scope)
+            if matches:
+                self.block(case.body, scope)
+                return
+            if matches is None or is_open(subject) or case.guard is not None:
+                break
+        else:
+            return
         self.branch([case.body for case in node.cases], scope)
+
+    def matches(self, pattern, subject, scope):
+        """Whether a pattern has a known value; `None` if that is not known."""
+        kind = type(pattern).__name__
+        if kind in ("MatchValue", "MatchSingleton"):
+            value = self.value(pattern.value, scope) if kind == "MatchValue" else pattern.value
+            return None if is_open(value) or isinstance(subject, (Symbol, Instance, Model)) else value == subject
+        if kind == "MatchOr":
+            found = [self.matches(one, subject, scope) for one in pattern.patterns]
+            return True if True in found else None if None in found else False
+        if kind == "MatchAs" and pattern.pattern is None:
+            if pattern.name:
+                self.bind(pattern.name, subject, scope)
+            return True
+        return None
 
     def bind(self, name, value, scope):
         (scope.root() if name in scope.globals else scope).names[name] = value
@@ -269,6 +334,12 @@ class Statements:
             return self.enumeration(node.name, [base for base in bases if isinstance(base, type)], plain_values) or Unknown()
         paths = [path for base in bases for path in ([base.path] if isinstance(base, Symbol) else self.about[base].paths if base in self.about else [])]
         if any(path.endswith((".BaseSettings", "pydantic.BaseModel")) for path in paths):
+            # Options of the class are those of its configuration.
+            config = plain_values.get("model_config", {})
+            inherited = [vars(base).get("model_config") for base in bases if isinstance(base, type)]
+            if isinstance(config, dict):
+                plain_values["model_config"] = {**next(filter(None, inherited), {}), **config, **keywords}
+            annotations = {name: hint for name, hint in annotations.items() if not name.startswith("_")}
             return self.dataclass(node, bases, plain_values, methods, annotations, {"kw_only": True}, paths)
         marks = [mark for mark in decorators if mark is dataclasses.dataclass or isinstance(mark, Dataclass)]
         if marks:
@@ -301,6 +372,10 @@ class Statements:
         for name in hints if paths else ():
             if name in values and getattr(type(values[name]), "__hash__", None) is None:
                 names[name] = dataclasses.field(default_factory=lambda value=values[name]: value)
+        if sys.version_info < (3, 10) and options.get("kw_only"):
+            # Then required fields come first.
+            options = {name: value for name, value in options.items() if name != "kw_only"}
+            names["__annotations__"] = dict(sorted(hints.items(), key=lambda hint: hint[0] in values))
         try:
             made = dataclasses.dataclass(**options)(type(node.name, tuple(known), names))
         except Exception:

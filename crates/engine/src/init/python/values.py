@@ -6,17 +6,19 @@ import enum
 import math
 import operator
 import pathlib
+import re
 import typing
 
-# Most nodes that are followed, deepest calls, longest value that is computed, and most modules.
-MAX_NODES, MAX_DEPTH, MAX_LENGTH, MAX_MODULES = 300_000, 30, 10_000, 50
+# Most nodes that are followed, half of them in modules of the project; deepest calls, longest value that is computed, and most
+# modules, which together have at most so many bytes.
+MAX_NODES, MAX_DEPTH, MAX_LENGTH, MAX_MODULES, MAX_BYTES = 300_000, 30, 10_000, 50, 2_000_000
 
 
 class Unknown:
-    """A value that the tree does not show."""
+    """A value that the tree does not show. `kind` is its type, if that is known."""
 
-    def __init__(self, why="it is computed"):
-        self.why = why
+    def __init__(self, why="it is computed", kind=None):
+        self.why, self.kind = why, kind
 
     def __repr__(self):
         return "…"
@@ -44,12 +46,19 @@ class Function:
     def __init__(self, node, scope, defaults, owner=None):
         self.node, self.scope, self.defaults, self.owner = node, scope, defaults, owner
         self.name = self.__name__ = getattr(node, "name", "<lambda>")
-        self.params, self.bound, self.attributes = [], None, {}
+        self.params, self.bound, self.attributes, self.kind = [], None, {}, ""
 
     def with_self(self, instance):
         bound = Function(self.node, self.scope, self.defaults, self.owner)
         bound.bound = (instance,)
         return bound
+
+    def of(self, follower, instance, kind):
+        """The function as an attribute of an instance, or of its class if there is none."""
+        if self.kind == "property":
+            return Unknown() if instance is None else follower.call(self.with_self(instance), [], {}, None)
+        owner = kind if self.kind == "classmethod" else instance
+        return self if owner is None or self.kind == "staticmethod" else self.with_self(owner)
 
 
 class Class:
@@ -68,6 +77,19 @@ class Class:
                 return found
         return None
 
+    def members(self):
+        """Its values, with those of the classes above it."""
+        found = {}
+        for base in reversed(self.bases):
+            found.update(base.members() if isinstance(base, Class) else {})
+        return {**found, **self.values}
+
+    def find_class(self, node):
+        """The class in which a function is written."""
+        if any(isinstance(value, Function) and value.node is node for value in self.values.values()):
+            return self
+        return next(filter(None, (base.find_class(node) for base in self.bases if isinstance(base, Class))), None)
+
     def ancestors(self):
         """The paths of the classes of packages that it derives from."""
         for base in self.bases:
@@ -78,8 +100,17 @@ class Class:
 
 
 class Instance:
+    """An instance of a class of the script. `model` is what a package knows of it, if the class derives from one of a package."""
+
     def __init__(self, kind):
-        self.kind, self.attributes = kind, {}
+        self.kind, self.attributes, self.model = kind, {}, None
+
+
+class Super:
+    """`super()`: the attributes of the classes above one."""
+
+    def __init__(self, instance, kinds):
+        self.instance, self.kinds = instance, kinds
 
 
 class Module:
@@ -124,6 +155,10 @@ class Ended(BaseException):
     """The script has ended, or more of it is not followed."""
 
 
+class Exhausted(Ended):
+    """More nodes were followed than may be."""
+
+
 class Raised(Exception):
     """The script has raised an exception."""
 
@@ -138,6 +173,8 @@ PURE = [int, float, str, bool, list, tuple, dict, set, frozenset, len, min, max,
 PURE += [range, any, all, repr, isinstance, complex, object, pathlib.Path, pathlib.PurePath]
 BUILTINS = {kind.__name__: kind for kind in PURE if kind.__module__ == "builtins"}
 BUILTINS.update(__name__="__main__", print=Symbol("print"), eval=eval, type=type, open=Symbol("open"), exec=Symbol("exec"))
+BUILTINS.update(staticmethod=staticmethod, classmethod=classmethod, property=property)
+BUILTINS.update(compile=Symbol("compile"))
 BUILTINS.update(input=Symbol("input"), super=Symbol("super"), globals=Symbol("globals"), NotImplemented=NotImplemented)
 BUILTINS.update({name: kind for name, kind in vars(builtins).items() if isinstance(kind, type) and issubclass(kind, BaseException)})
 # Packages whose names are the real ones, and what of them may be called.
@@ -153,6 +190,11 @@ COMPARED.update({ast.GtE: operator.ge, ast.Is: operator.is_, ast.IsNot: operator
 COMPARED.update({ast.In: lambda a, b: a in b, ast.NotIn: lambda a, b: a not in b})
 UNARY = {ast.USub: operator.neg, ast.UAdd: operator.pos, ast.Not: operator.not_, ast.Invert: operator.invert}
 METHODS = (str, bytes, list, tuple, dict, set, frozenset, int, float, pathlib.PurePath)
+# Constants of packages.
+CONSTANTS = {"argparse.SUPPRESS": "==SUPPRESS==", "argparse.REMAINDER": "...", "argparse.PARSER": "A...", "argparse.OPTIONAL": "?"}
+CONSTANTS.update({"argparse.ZERO_OR_MORE": "*", "argparse.ONE_OR_MORE": "+", "os.sep": "/", "optparse.SUPPRESS_HELP": "SUPPRESSHELP", "sys.platform": "linux"})
+CONSTANTS["sys.version_info"] = sys.version_info
+CONSTANTS.update({"omegaconf.MISSING": "???", "string.ascii_lowercase": "abcdefghijklmnopqrstuvwxyz"})
 # Methods of paths that look at the disk.
 LOOKS = {name for name in dir(pathlib.Path) if name not in dir(pathlib.PurePath)}
 # Decorators after which a function is called as without them.
@@ -227,7 +269,7 @@ class Dataclass(Model):
         self.options = options
 
 
-class Configuration:
+class Configuration(Model):
     """A configuration with attributes: that of ml_collections, and the values of OmegaConf."""
 
     def __init__(self, values=None):
@@ -238,5 +280,29 @@ class Configuration:
     def attribute(self, name):
         return self.values.get(name, Unknown())
 
+    def method(self, follower, name, args, kwargs):
+        if name in ("update", "merge_with") and all(isinstance(one, (dict, Configuration)) for one in args) and "**" not in kwargs:
+            for one in [*args, kwargs]:
+                self.values = Configuration(merged(self.plain(), one.plain() if isinstance(one, Configuration) else one)).values
+        elif name in ("get", "get_ref", "get_oneway_ref") and args and isinstance(args[0], str):
+            return self.values.get(args[0], args[1] if len(args) > 1 else None)
+        elif name in ("to_dict", "as_dict"):
+            return self.plain()
+        elif name in ("items", "keys", "values") and not args:
+            return list(getattr(self.values, name)())
+        elif name not in ("lock", "unlock", "unlocked", "freeze", "copy", "to_yaml", "to_json", "is_locked"):
+            # What it does to the values is not known.
+            self.values["?"] = Unknown()
+        return Unknown()
+
     def plain(self):
         return {name: value.plain() if isinstance(value, Configuration) else value for name, value in self.values.items()}
+
+
+def merged(first, second):
+    found = dict(first)
+    for name, value in second.items():
+        if value == "???" and name in found:
+            continue
+        found[name] = merged(found[name], value) if isinstance(value, dict) and isinstance(found.get(name), dict) else value
+    return found

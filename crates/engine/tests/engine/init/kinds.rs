@@ -1,8 +1,14 @@
 //! Kinds of scripts: what their syntax trees show is what a run shows, and their recipes give them their parameters.
 
-use std::{collections::BTreeMap, path::PathBuf, process::Command};
+use std::{
+    collections::BTreeMap,
+    fmt::Write as _,
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 use serde_json::{Value, json};
+use sweep_engine::init::{self, Found, Language, Parameter, Script, Source, Start, Style, Wish};
 
 use super::parsers;
 use crate::sandbox::{Ended, Sandbox, repository};
@@ -17,6 +23,87 @@ fn script(name: &str) -> String {
     fs_err::read_to_string(testdata().join("scripts").join(name)).unwrap()
 }
 
+/// A text as it is, other values as JSON.
+fn word(value: &Value) -> String {
+    let is_plain = |text: &str| {
+        let valid = |char: char| char.is_alphanumeric() || "_./:~-".contains(char);
+        text.starts_with(|first: char| first.is_ascii_alphabetic() || "_./:~-".contains(first))
+            && text.chars().all(valid)
+    };
+    match value.as_str() {
+        Some(text) if is_plain(text) && !["null", "true", "false"].contains(&text) => text.to_owned(),
+        _ => match value.as_f64().filter(|number| *number != 0.0 && number.abs() < 1e-4) {
+            Some(small) => format!("{small:e}"),
+            None => value.to_string(),
+        },
+    }
+}
+
+/// `lr=0.1`; `*` if it must be given, `{a|b}` choices, and after the name the sign of its style: `!` a flag, `?` one of a pair, `~` a
+/// truth value, `%` one of Python, `[]` a list, `<>` an argument, `-x` a letter, `()` another form.
+fn word_of(one: &Parameter) -> String {
+    let sign = match one.style {
+        Style::Value => "",
+        Style::Short if one.option.trim_start_matches('-') == one.name => "",
+        Style::Short => &one.option,
+        Style::Flag => "!",
+        Style::Pair => "?",
+        Style::Truth => "~",
+        Style::Python => "%",
+        Style::List => "[]",
+        Style::Position => "<>",
+        Style::Other => "()",
+    };
+    let is_letter = one.style == Style::Short && sign.is_empty();
+    let mut word = format!("{}{sign}", if is_letter { &one.option } else { &one.name });
+    let leaf = |name: &str| name.rsplit('.').next().unwrap_or_default().to_owned();
+    if !one.negative.is_empty() && leaf(&one.negative) != format!("no-{}", leaf(&one.name)) {
+        let _ = write!(word, "/{}", one.negative);
+    }
+    word += if one.required { "*" } else { "" };
+    if !one.choices.is_empty() {
+        let _ = write!(word, "{{{}}}", one.choices.iter().map(self::word).collect::<Vec<_>>().join("|"));
+    }
+    if one.default.is_null() || one.style == Style::Flag {
+        return word;
+    }
+    format!("{word}={}", self::word(&one.default))
+}
+
+/// What is found, in one line; `…` if the tree shows a part only.
+fn line_of(found: &Found) -> String {
+    let source = format!("{:?}:", found.source).to_lowercase();
+    let mut words: Vec<String> = [source].into_iter().chain(found.parameters.iter().map(word_of)).collect();
+    if !found.commands.is_empty() {
+        words.push(format!("({})", found.commands.join(" | ")));
+    }
+    let part = (!found.whole).then(|| "…".to_owned());
+    words.into_iter().chain(part).collect::<Vec<_>>().join(" ")
+}
+
+/// The axes that a recipe suggests; `-` if there are none.
+fn axes_of(case: &[&str], language: Language, found: &Found) -> String {
+    if !found.commands.is_empty() || found.source == Source::Broken {
+        return "-".to_owned();
+    }
+    let script = Script {
+        path: PathBuf::from(case[0]),
+        folder: testdata(),
+        language,
+        start: Start::File,
+        python: Some("python3".to_owned()),
+        arguments: case[1..].iter().map(|argument| (*argument).to_owned()).collect(),
+    };
+    let (text, _) = init::text(&script, found, "x", Path::new("x.yaml"), &Wish::default()).unwrap();
+    let lines = text.lines().skip_while(|line| *line != "    matrix:").skip(1);
+    let axes = lines.map_while(|line| line.strip_prefix("      ")).filter_map(|line| line.split_once(": "));
+    let names: Vec<String> = axes.map(|(name, _)| name.trim_matches('"').to_owned()).collect();
+    assert!(names.len() <= 3, "{case:?}: {names:?}");
+    if names.is_empty() { "-".to_owned() } else { names.join(", ") }
+}
+
+/// `readings.txt` has what a person reads in each script, and the axes that are worth varying. What the tree shows is compared with
+/// that, and with a run of the script, which has the real package.
 #[test]
 fn a_syntax_tree_shows_what_a_run_shows() {
     let mut command = Command::new("python3");
@@ -24,56 +111,54 @@ fn a_syntax_tree_shows_what_a_run_shows() {
     let ended = command.output().unwrap();
     let errors = String::from_utf8_lossy(&ended.stderr);
     assert!(ended.status.success(), "{errors}");
-    let answers: Vec<Value> =
-        String::from_utf8_lossy(&ended.stdout).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert!(answers.len() > 60, "{}", answers.len());
-    for answer in &answers {
-        assert_eq!(answer["differences"], json!([]), "{answer}");
-        if let Some(absent) = answer["absent"].as_str() {
-            eprintln!("not run: {} needs {absent}", answer["script"]);
+    let answers: BTreeMap<String, Value> = String::from_utf8_lossy(&ended.stdout)
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap())
+        .map(|answer| (answer["script"].as_str().unwrap().to_owned(), answer))
+        .collect();
+    let (table, mut wrong, mut kinds) = (script("readings.txt"), Vec::new(), BTreeMap::new());
+    for line in table.lines() {
+        let (case, reading) = line.split_once(" -> ").unwrap();
+        let (reading, axes) = reading.split_once(" => ").unwrap_or((reading, ""));
+        let words: Vec<&str> = case.split(' ').collect();
+        let language = init::language(&testdata().join("scripts").join(words[0])).unwrap();
+        let found = match answers.get(case) {
+            Some(answer) => {
+                if let Some(absent) = answer["absent"].as_str() {
+                    eprintln!("not run: {case} needs {absent}");
+                }
+                if answer["differences"] != json!([]) {
+                    wrong.push(format!("{case}: a run shows {}", answer["differences"]));
+                }
+                serde_json::from_value(answer["read"].clone()).unwrap()
+            }
+            None => init::shown(language, &testdata().join("scripts").join(words[0])).unwrap(),
+        };
+        let shown = format!("{case} -> {} => {}", line_of(&found), axes_of(&words, language, &found));
+        if shown != format!("{case} -> {reading} => {}", axes.replace('.', "_")) {
+            wrong.push(format!("{line}\n  is  {shown}"));
+        }
+        if words.len() == 1 {
+            *kinds.entry(case.split('-').next().unwrap_or_default().to_owned()).or_insert(0) += 1;
         }
     }
-    // Of few, what is expected.
-    let parameters = |script: &str| -> BTreeMap<String, (Value, Value)> {
-        let answer = answers.iter().find(|answer| answer["script"] == script).unwrap();
-        let entries = answer["read"]["parameters"].as_array().unwrap();
-        let name = |entry: &Value| entry["name"].as_str().unwrap().to_owned();
-        entries.iter().map(|entry| (name(entry), (entry["style"].clone(), entry["default"].clone()))).collect()
-    };
-    for (script, name, style, default) in [
-        ("argparse-1.py", "gamma", "value", json!(0.7)),
-        ("argparse-3.py", "anneal-lr", "truth", json!(true)),
-        ("argparse-4.py", "widths", "list", json!([64, 128, 256])),
-        ("argparse-4.py", "e", "short", json!(30)),
-        ("argparse-7.py", "teacher-depth", "value", json!(4)),
-        ("argparse-8.py", "use_wandb", "pair", json!(false)),
-        ("absl-1.py", "nesterov", "truth", json!(true)),
-        ("fire-2.py", "train_on_inputs", "python", json!(true)),
-        ("hf-1.py", "no_use_fast", "flag", json!(false)),
-        ("mlcollections-1.py", "config.optim.momentum", "value", json!(0.9)),
-        ("local-1.py", "lr", "value", json!(0.1)),
-        ("docopt-1.py", "batch", "value", json!(32)),
-        ("pydantic-1.py", "opt.nesterov", "truth", json!(false)),
-    ] {
-        assert_eq!(parameters(script)[name], (json!(style), default), "{script}: {name}");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    // Every script is in the table.
+    let files = fs_err::read_dir(testdata().join("scripts")).unwrap().map(|file| file.unwrap().file_name());
+    for file in files.filter_map(|name| name.into_string().ok()).filter(|name| name.contains('-')) {
+        assert!(table.lines().any(|line| line.starts_with(&format!("{file} "))), "{file}");
     }
-    let parts: Vec<&str> = answers
-        .iter()
-        .filter(|answer| answer["read"]["whole"] == false)
-        .map(|answer| answer["script"].as_str().unwrap())
-        .collect();
-    let known = ["argparse-10.py", "argparse-11.py", "argparse-9.py", "hydra-1.py"];
-    assert_eq!(parts, known, "only of these, a run shows more");
+    eprintln!("scripts of each kind: {kinds:?}");
 }
 
-fn run(sandbox: &Sandbox, args: &[&str]) -> Ended {
+pub(super) fn run(sandbox: &Sandbox, args: &[&str]) -> Ended {
     let ended = sandbox.sweep(&[&["run"], args].concat());
     assert_eq!(ended.code, Some(0), "{}{}", ended.stdout, ended.stderr);
     ended
 }
 
 /// The values that a job's program printed as metrics.
-fn metrics(sandbox: &Sandbox, job: &str) -> BTreeMap<String, f64> {
+pub(super) fn metrics(sandbox: &Sandbox, job: &str) -> BTreeMap<String, f64> {
     let records = sandbox.records();
     let record = records.get(job).unwrap_or_else(|| panic!("{job}: {:?}", records.keys()));
     let metrics = record["outcome"]["metrics"].as_object().unwrap();
@@ -262,28 +347,4 @@ fn a_script_is_run_only_if_its_file_does_not_show_the_parameters() {
     let ended = sandbox.sweep(&["new", "gpus.py"]);
     assert!(ended.stderr.contains("running `gpus.py`"), "{}", ended.stderr);
     assert!(sandbox.read("gpus.yaml").contains("gpus-none"), "{}", sandbox.read("gpus.yaml"));
-}
-
-/// An axis that names a key of a file of settings: the program gets a copy with its value.
-#[test]
-fn axes_are_keys_of_a_file_of_settings() {
-    let sandbox = Sandbox::new();
-    let program = "import argparse, json\nparser = argparse.ArgumentParser()\nparser.add_argument('--config', default='base.json')\n\
-                   parser.add_argument('--twice', action='store_true')\nargs = parser.parse_args()\n\
-                   config = json.load(open(args.config))\nassert config['model']['layers'] == [8, 8] and config['name'] == 'a b', config\n\
-                   print('loss=%s' % (config['model']['lr'] * (2 if args.twice else 1) + config['seed']))\n";
-    sandbox.write("train.py", program);
-    sandbox.write("base.json", r#"{"name": "a b", "seed": 7, "model": {"lr": 0.1, "layers": [8, 8], "none": null}}"#);
-    let command = ["python3", "train.py", "--config", "base.json", "--twice"];
-    run(&sandbox, &[&["--axis", "model.lr=0.25,0.5", "--seeds", "2", "--"][..], &command].concat());
-    assert_eq!(sandbox.records().len(), 4);
-    assert_eq!(metrics(&sandbox, "train/model_lr=0.5,seed=1")["loss"], 2.0);
-    // The file is the default of an option.
-    run(&sandbox, &["train.py", "--axis", "model.lr=2.0"]);
-    assert_eq!(metrics(&sandbox, "train/model_lr=2")["loss"], 9.0);
-    assert!(sandbox.read("base.json").contains("\"lr\": 0.1"), "the file stays as it is");
-    let ended =
-        sandbox.sweep(&["run", "--axis", "model.depth=1", "--", "python3", "train.py", "--config", "base.json"]);
-    assert_eq!(ended.code, Some(2));
-    assert!(ended.stderr.contains("no argument that is a file of settings with it"), "{}", ended.stderr);
 }

@@ -1,0 +1,7 @@
+from dataclasses import dataclass
+
+
+@dataclass
+class Base:
+    name: str = "läuft"
+    lr: float = 0.1

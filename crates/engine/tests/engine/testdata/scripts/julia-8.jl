@@ -1,0 +1,1 @@
+seed = isempty(ARGS) ? 1 : parse(Int, first(ARGS))

@@ -1,0 +1,1 @@
+println("loss=1")

@@ -1,0 +1,2 @@
+__all__ = ["WIDTH"]
+WIDTH, SEED = 32, 0

@@ -1,0 +1,10 @@
+library(argparse)
+
+parser <- ArgumentParser(description = 'Random forest')
+parser$add_argument("data", help = "table")
+parser$add_argument("--n-trees", type = "integer", default = 500)
+parser$add_argument('--mtry', type = 'integer', default = NULL)
+# parser$add_argument("--old", default = 1)
+parser$add_argument("--method", choices = c("gini", "extratrees"), default = "gini")
+parser$add_argument("--scale", action = "store_true")
+args <- parser$parse_args()

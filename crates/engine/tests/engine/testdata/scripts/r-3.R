@@ -1,0 +1,7 @@
+library(argparser)
+p <- arg_parser("Elastic net")
+p <- add_argument(p, "input", help = "csv")
+p <- add_argument(p, "--alpha", help = "mix", default = 0.5, type = "numeric")
+p <- add_argument(p, "--lambda", help = "penalty", default = 1e-3)
+p <- add_argument(p, "--standardize", help = "scale", flag = TRUE)
+argv <- parse_args(p)

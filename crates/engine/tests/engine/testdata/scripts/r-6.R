@@ -1,0 +1,5 @@
+library(optparse)
+parser <- OptionParser()
+parser <- add_option(parser, c("-s", "--shrinkage"), type = "double", default = 0.1)
+parser <- add_option(parser, "--depth", type = "integer", default = 3)
+opt <- parse_args(parser)

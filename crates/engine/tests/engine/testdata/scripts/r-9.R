@@ -1,0 +1,2 @@
+x <- rnorm(100)
+cat("loss=", mean(x), "\n")

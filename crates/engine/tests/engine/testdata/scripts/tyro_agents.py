@@ -1,0 +1,7 @@
+from dataclasses import dataclass
+
+
+@dataclass
+class Agent:
+    lr: float = 1e-2
+    gamma: float = 0.9
