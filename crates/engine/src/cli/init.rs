@@ -11,7 +11,7 @@ use clap::{Args, ValueEnum};
 
 use super::{
     BackendArg, ChangeArgs, Prepared, print,
-    script::{Study, Subject},
+    script::{self, Study, Subject},
 };
 use crate::{
     error::{Error, Exit},
@@ -104,7 +104,11 @@ pub(super) fn inspect(
     timeout: Duration,
 ) -> Result<(Script, Found), Error> {
     let target = init::target(path);
-    let language = if target.is_some() { Language::Python } else { init::language(path)? };
+    let language = match init::language(path) {
+        _ if target.is_some() => Language::Python,
+        Ok(language) => language,
+        Err(error) => return Err(script::unread(path).unwrap_or(Error::Init(error))),
+    };
     let is_python = matches!(language, Language::Python | Language::Notebook);
     let script = Script {
         path: path.to_owned(),

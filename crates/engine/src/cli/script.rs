@@ -212,7 +212,7 @@ pub(super) fn recipe_of(results: &Path, path: &Path) -> Result<PathBuf, Error> {
 }
 
 /// The error of a program in a language whose parameters are not read; `None` for any other file.
-fn unread(path: &Path) -> Option<Error> {
+pub(super) fn unread(path: &Path) -> Option<Error> {
     let by = recipes::started_by(path).filter(|_| path.is_file())?;
     Some(Error::UnreadProgram { path: path.to_owned(), by })
 }

@@ -177,3 +177,23 @@ fn programs_in_other_languages_run_by_their_command_lines() {
         ended.stderr
     );
 }
+
+/// `--config` has no default: the file that a script of its kind has by convention is given.
+#[test]
+fn a_configuration_without_a_default_is_that_of_the_project() {
+    let sandbox = Sandbox::new();
+    sandbox.write(
+        "main.py",
+        "from absl import app, flags\nfrom ml_collections import config_flags\n\
+         config_flags.DEFINE_config_file('config', None, 'Settings.')\napp.run(lambda argv: None)\n",
+    );
+    let config = "import ml_collections\n\ndef get_config():\n    c = ml_collections.ConfigDict()\n    c.learning_rate = 0.1\n    return c\n";
+    sandbox.write("configs/default.py", config);
+    sandbox.write("configs/big.py", config);
+    sandbox.write("configs/other.py", "x = 1\n");
+    let ended = sandbox.sweep(&["new", "main.py"]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let recipe = sandbox.read("main.yaml");
+    assert!(recipe.contains("config: configs/default.py  # one of configs/default.py, configs/big.py"), "{recipe}");
+    assert!(recipe.contains("config.learning_rate: ${{ matrix.config_learning_rate }}"), "{recipe}");
+}

@@ -132,6 +132,25 @@ def define_config(follower, name, config):
         follower.taint(follower.flags, "the configuration is computed")
 
 
+def configurations():
+    """Files of the current folder that define a configuration of ml_collections, the default one first."""
+    files = []
+    for folder in ("configs", "config", "."):
+        try:
+            names = sorted(name for name in os.listdir(folder) if name.endswith(".py"))[:50]
+        except OSError:
+            continue
+        for name in names:
+            path = os.path.normpath(os.path.join(folder, name))
+            try:
+                with open(path, encoding="utf-8") as file:
+                    if "\ndef get_config(" in file.read(1 << 20):
+                        files.append(path)
+            except (OSError, ValueError):
+                pass
+    return sorted(files, key=lambda path: os.path.basename(path) not in ("default.py", "config.py"))
+
+
 @models("ml_collections.config_flags.DEFINE_config_file", "ml_collections.config_flags.config_flags.DEFINE_config_file")
 def ml_file(follower, args, kwargs):
     given = dict(zip(("name", "default", "help_string"), args))
@@ -141,8 +160,12 @@ def ml_file(follower, args, kwargs):
         follower.taint(follower.flags, "the configuration has a computed name")
         return Unknown()
     help = given.get("help_string", "path to config file.")
-    follower.flags.entries[name] = parameter(name, "value", default, "config", help=help if isinstance(help, str) else None)
     chosen = next((argument.partition("=")[2] for argument in ARGUMENTS if argument.startswith("--%s=" % name)), default)
+    # Without a default the file must be given: the usual ones are in the folder `configs`.
+    files = configurations() if chosen is None else []
+    chosen = files[0] if files else chosen
+    entry = parameter(name, "value", default, "config", files, help=help if isinstance(help, str) else None, required=bool(files))
+    follower.flags.entries[name] = entry
     path, _, argument = chosen.partition(":") if chosen else ("", "", "")
     if path:
         try:
