@@ -47,7 +47,9 @@ pub struct Manifests {
     /// Sets that were read; `None` for those that cannot be.
     known: HashMap<String, Option<Arc<ReadSet>>>,
     /// The present state of sets and of unions of sets, below a project's folder.
-    states: HashMap<(PathBuf, Vec<String>), Arc<Code>>,
+    states: HashMap<(PathBuf, String, Vec<String>), Arc<Code>>,
+    /// The projects and places of the first jobs with these base keys of which nothing is known yet.
+    first: HashMap<Key, (PathBuf, String)>,
     /// Packages installed in a folder.
     installed: HashMap<String, BTreeMap<String, String>>,
     /// Folders of projects, by the folders of recipes.
@@ -59,6 +61,8 @@ pub struct Manifests {
 pub struct Code {
     /// Folder of the project.
     pub project: PathBuf,
+    /// The place of the program in it: the folder that it runs in, or its scripts. Relative paths lead from there.
+    pub(crate) place: String,
     /// Files that earlier runs read.
     pub files: Vec<CodeFile>,
     /// Packages that earlier runs imported: name, folder and version.
@@ -88,8 +92,14 @@ pub struct CodeFile {
 
 impl Code {
     /// Code of which only the project is known.
-    pub(crate) fn of_project(project: PathBuf) -> Self {
-        Self { project, ..Self::default() }
+    pub(crate) fn of_project(project: PathBuf, place: String) -> Self {
+        Self { project, place, ..Self::default() }
+    }
+
+    /// True if a job whose key has the code `planned` has this one, if `now` is its digest: of a program that has not run at its
+    /// place, the key may have the place.
+    pub(crate) fn is_planned(&self, now: Option<&String>, planned: Option<&String>) -> bool {
+        now == planned || (now.is_none() && planned == Some(&of_place(&self.project, &self.place)))
     }
 
     /// The same, marked as not that of the job's key.
@@ -109,6 +119,29 @@ pub(crate) fn project_of(folder: &Path) -> PathBuf {
     let real = fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
     let marked = real.ancestors().find(|folder| MARKS.iter().any(|mark| folder.join(mark).exists()));
     marked.unwrap_or(&real).to_owned()
+}
+
+/// The place of a program in its project: the folder that it runs in, and its scripts, without those of the project's own folder.
+fn place_of(values: &Values, project: &Path) -> String {
+    let texts = |value: &Value| match value {
+        Value::List(items) => items.iter().filter_map(Value::as_text).map(PathBuf::from).collect(),
+        _ => Vec::new(),
+    };
+    let is_script = |path: &PathBuf| {
+        path.extension().is_some_and(|end| lint::EXTENSIONS.iter().any(|known| end == *known)) && path.is_file()
+    };
+    let scripts: Vec<PathBuf> = values.get("inputs").map(texts).unwrap_or_default();
+    let folder = values.get("project").and_then(Value::as_text).map(PathBuf::from);
+    let paths = folder.into_iter().chain(scripts.into_iter().filter(is_script));
+    let inner = paths.filter_map(|path| Some(path_text(fs::canonicalize(path).ok()?.strip_prefix(project).ok()?)));
+    inner.filter(|path| !path.is_empty()).collect::<Vec<_>>().join(" ")
+}
+
+/// The code of a program that has not run at its place, where the same program has run, or is about to run, at another one.
+fn of_place(project: &Path, place: &str) -> String {
+    let name = project.file_name().map(|name| path_text(Path::new(name))).unwrap_or_default();
+    let fact = fact::of_place(if place.is_empty() { &name } else { place });
+    code_digest(std::iter::empty(), std::iter::empty(), fact.iter().map(|(path, fact)| (path.as_str(), fact.as_str())))
 }
 
 impl Manifests {
@@ -212,9 +245,10 @@ impl Manifests {
         if identity.task != lint::COMMAND || tracks == Some(Tracks::Declared) {
             return Ok((base, None));
         }
-        let place = values.get("project").and_then(Value::as_text).map(Path::new);
-        let project = self.project(place.unwrap_or(folder));
-        let (digest, code) = self.resolve(base, project, digests);
+        let own = values.get("project").and_then(Value::as_text).map(Path::new);
+        let project = self.project(own.unwrap_or(folder));
+        let place = place_of(values, &project);
+        let (digest, code) = self.resolve(base, project, place, digests);
         identity.code = digest;
         let key = if identity.code.is_some() { identity.key()? } else { base };
         Ok((key, Some(code)))
@@ -225,29 +259,40 @@ impl Manifests {
         &mut self,
         base: Key,
         project: PathBuf,
+        place: String,
         digests: &mut Digests,
     ) -> (Option<String>, Arc<Code>) {
         if let Some(sent) = &self.hosted {
-            let code = Code { hosted: true, files: sent.clone(), ..Code::of_project(project) };
+            let code = Code { hosted: true, files: sent.clone(), ..Code::of_project(project, place) };
             return (self.locked.get(&base).cloned(), Arc::new(code));
         }
         if let Some(code) = self.locked.get(&base) {
-            return (Some(code.clone()), Arc::new(Code::of_project(project)));
+            return (Some(code.clone()), Arc::new(Code::of_project(project, place)));
         }
-        let Some(manifests) = self.by_base.get(&base) else { return (None, Arc::new(Code::of_project(project))) };
+        let known: Vec<(Key, Option<String>, String)> = self.by_base.get(&base).map_or_else(Vec::new, |manifests| {
+            manifests.iter().map(|known| (known.record, known.code.clone(), known.set.clone())).collect()
+        });
+        let is_known = !known.is_empty();
+        let here: Vec<_> = known.into_iter().filter(|(_, _, set)| self.is_at(set, &place)).collect();
+        if here.is_empty() {
+            // Copies of a program have the same base key, but beside each copy other files may be.
+            let first = self.first.entry(base).or_insert_with(|| (project.clone(), place.clone()));
+            let is_first = !is_known && *first == (project.clone(), place.clone());
+            let code = (!is_first).then(|| of_place(&project, &place));
+            return (code, Arc::new(Code::of_project(project, place)));
+        }
         let mut seen = HashSet::new();
         // A job that has run again has read what its latest run has.
-        let latest = manifests.iter().rev().filter(|manifest| seen.insert(manifest.record));
-        let latest: Vec<(Option<String>, String)> =
-            latest.map(|manifest| (manifest.code.clone(), manifest.set.clone())).collect();
-        let all: BTreeSet<String> = manifests.iter().map(|manifest| manifest.set.clone()).collect();
+        let latest = here.iter().rev().filter(|(record, ..)| seen.insert(*record));
+        let latest: Vec<(Option<String>, String)> = latest.map(|(_, code, set)| (code.clone(), set.clone())).collect();
+        let all: BTreeSet<String> = here.into_iter().map(|(_, _, set)| set).collect();
         for (code, set) in &latest {
-            let state = self.state(&project, vec![set.clone()], digests);
+            let state = self.state(&project, &place, vec![set.clone()], digests);
             if state.unchanged {
                 return (code.clone(), state);
             }
         }
-        let union = self.state(&project, all.into_iter().collect(), digests);
+        let union = self.state(&project, &place, all.into_iter().collect(), digests);
         let mut code = union.digest.clone();
         // A record may be filed under the key of files that its program did not read: made on another machine, or by a
         // program that changed them. It is passed over, for as many such records as there are.
@@ -274,9 +319,14 @@ impl Manifests {
             || facts.any(|now| set.facts.get(&now.path).is_some_and(|then| fact::is_other(then, &now.digest)))
     }
 
-    /// True if the files and packages of a set are as they were.
-    pub(crate) fn is_unchanged(&mut self, project: &Path, set: &str, digests: &mut Digests) -> bool {
-        self.state(project, vec![set.to_owned()], digests).unchanged
+    /// True if the files and packages of a set are as they were, for a job with this code.
+    pub(crate) fn is_unchanged(&mut self, code: &Code, set: &str, digests: &mut Digests) -> bool {
+        self.state(&code.project, &code.place, vec![set.to_owned()], digests).unchanged
+    }
+
+    /// True unless a set is of a program that ran at another place.
+    fn is_at(&mut self, set: &str, place: &str) -> bool {
+        self.set(set).is_none_or(|set| set.facts.get(fact::PLACE).is_none_or(|then| *then == fact::at(place)))
     }
 
     fn set(&mut self, id: &str) -> Option<Arc<ReadSet>> {
@@ -290,12 +340,12 @@ impl Manifests {
     }
 
     /// The present state of what some sets have.
-    fn state(&mut self, project: &Path, sets: Vec<String>, digests: &mut Digests) -> Arc<Code> {
-        let place = (project.to_owned(), sets);
-        if let Some(state) = self.states.get(&place) {
+    fn state(&mut self, project: &Path, place: &str, sets: Vec<String>, digests: &mut Digests) -> Arc<Code> {
+        let known = (project.to_owned(), place.to_owned(), sets);
+        if let Some(state) = self.states.get(&known) {
             return Arc::clone(state);
         }
-        let (project, sets) = &place;
+        let (project, place, sets) = &known;
         let mut unchanged = true;
         let (mut files, mut packages) = (BTreeMap::new(), BTreeMap::new());
         let mut facts: BTreeMap<(String, String), String> = BTreeMap::new();
@@ -318,8 +368,11 @@ impl Manifests {
                 now.1.clone_from(&file.by);
             }
             for (path, then) in &set.facts {
-                let known = facts.get(&(path.clone(), then.clone()));
-                let now = known.cloned().unwrap_or_else(|| self.fact_now(project, path, then, digests));
+                let now = facts.get(&(path.clone(), then.clone())).cloned();
+                let now = now.unwrap_or_else(|| match path == fact::PLACE {
+                    true => fact::at(place),
+                    false => self.fact_now(project, path, then, digests),
+                });
                 unchanged &= now == *then || self.is_own_fact(&set.own, project, path, &now, digests);
                 facts.insert((path.clone(), then.clone()), now);
             }
@@ -340,6 +393,7 @@ impl Manifests {
         let packages = packages.into_iter().map(|((name, folder), version)| (name, folder, version)).collect();
         let code = Arc::new(Code {
             project: project.clone(),
+            place: place.clone(),
             files,
             packages,
             facts,
@@ -348,7 +402,7 @@ impl Manifests {
             stale: false,
             hosted: false,
         });
-        self.states.insert(place, Arc::clone(&code));
+        self.states.insert(known, Arc::clone(&code));
         code
     }
 
@@ -435,7 +489,7 @@ mod tests {
             let list = self.folder.path().join("list");
             fs::write(&list, &self.lines).unwrap();
             let mut manifests = Manifests::open(&list, self.folder.path().join("sets"));
-            manifests.resolve(key('b'), self.folder.path().to_owned(), &mut Digests::default())
+            manifests.resolve(key('b'), self.folder.path().to_owned(), String::new(), &mut Digests::default())
         }
 
         /// A run that reads these files, as they are now.
