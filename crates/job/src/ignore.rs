@@ -62,12 +62,6 @@ impl Ignore {
         patterns.map(Rule::new).collect::<Result<_, _>>().map(Self)
     }
 
-    /// The patterns that hold everywhere.
-    pub fn default_patterns() -> Self {
-        // Each is known to be one; a test says so.
-        Self(IGNORED.iter().filter_map(|pattern| Rule::new(pattern).ok()).collect())
-    }
-
     /// True if a file or folder at this path from the input folder is no content. What is below a folder that is ignored is not
     /// asked for.
     pub fn is_ignored(&self, path: &str, is_folder: bool) -> bool {

@@ -52,6 +52,8 @@ pub struct Manifests {
     first: HashMap<Key, (PathBuf, String)>,
     /// Packages installed in a folder.
     installed: HashMap<String, BTreeMap<String, String>>,
+    /// The places of folders and scripts in projects, by the projects and their paths.
+    places: HashMap<(PathBuf, String), String>,
     /// Folders of projects, by the folders of recipes.
     projects: HashMap<PathBuf, PathBuf>,
 }
@@ -119,22 +121,6 @@ pub(crate) fn project_of(folder: &Path) -> PathBuf {
     let real = fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
     let marked = real.ancestors().find(|folder| MARKS.iter().any(|mark| folder.join(mark).exists()));
     marked.unwrap_or(&real).to_owned()
-}
-
-/// The place of a program in its project: the folder that it runs in, and its scripts, without those of the project's own folder.
-fn place_of(values: &Values, project: &Path) -> String {
-    let texts = |value: &Value| match value {
-        Value::List(items) => items.iter().filter_map(Value::as_text).map(PathBuf::from).collect(),
-        _ => Vec::new(),
-    };
-    let is_script = |path: &PathBuf| {
-        path.extension().is_some_and(|end| lint::EXTENSIONS.iter().any(|known| end == *known)) && path.is_file()
-    };
-    let scripts: Vec<PathBuf> = values.get("inputs").map(texts).unwrap_or_default();
-    let folder = values.get("project").and_then(Value::as_text).map(PathBuf::from);
-    let paths = folder.into_iter().chain(scripts.into_iter().filter(is_script));
-    let inner = paths.filter_map(|path| Some(path_text(fs::canonicalize(path).ok()?.strip_prefix(project).ok()?)));
-    inner.filter(|path| !path.is_empty()).collect::<Vec<_>>().join(" ")
 }
 
 /// The code of a program that has not run at its place, where the same program has run, or is about to run, at another one.
@@ -231,6 +217,34 @@ impl Manifests {
         self.projects.entry(folder.to_owned()).or_insert_with(|| project_of(folder)).clone()
     }
 
+    /// The place of a program in its project: the folder that it runs in, and its scripts; nothing for the project's own folder.
+    fn place(&mut self, values: &Values, project: &Path) -> String {
+        let inputs = values.get("inputs").map_or(&[][..], |inputs| match inputs {
+            Value::List(items) => items,
+            _ => &[],
+        });
+        let is_script = |path: &&str| {
+            let end = Path::new(path).extension();
+            end.is_some_and(|end| lint::EXTENSIONS.iter().any(|known| end == *known))
+        };
+        let scripts = inputs.iter().filter_map(Value::as_text).filter(is_script);
+        let folder = values.get("project").and_then(Value::as_text);
+        let mut places = Vec::new();
+        for path in folder.into_iter().chain(scripts) {
+            let known = self.places.entry((project.to_owned(), path.to_owned()));
+            places.push(
+                known
+                    .or_insert_with(|| {
+                        let real = fs::canonicalize(path).unwrap_or_default();
+                        real.strip_prefix(project).map(path_text).unwrap_or_default()
+                    })
+                    .clone(),
+            );
+        }
+        places.retain(|place| !place.is_empty());
+        places.join(" ")
+    }
+
     /// Adds the code that a job was observed to read to its identity; answers its key, and its code unless nothing is
     /// observed. `folder` has the recipe. The project is that of the folder in which the program runs, else of the recipe.
     pub(super) fn keyed(
@@ -247,7 +261,7 @@ impl Manifests {
         }
         let own = values.get("project").and_then(Value::as_text).map(Path::new);
         let project = self.project(own.unwrap_or(folder));
-        let place = place_of(values, &project);
+        let place = self.place(values, &project);
         let (digest, code) = self.resolve(base, project, place, digests);
         identity.code = digest;
         let key = if identity.code.is_some() { identity.key()? } else { base };
@@ -369,9 +383,8 @@ impl Manifests {
             }
             for (path, then) in &set.facts {
                 let now = facts.get(&(path.clone(), then.clone())).cloned();
-                let now = now.unwrap_or_else(|| match path == fact::PLACE {
-                    true => fact::at(place),
-                    false => self.fact_now(project, path, then, digests),
+                let now = now.unwrap_or_else(|| {
+                    if path == fact::PLACE { fact::at(place) } else { self.fact_now(project, path, then, digests) }
                 });
                 unchanged &= now == *then || self.is_own_fact(&set.own, project, path, &now, digests);
                 facts.insert((path.clone(), then.clone()), now);
@@ -460,124 +473,4 @@ pub(crate) fn state_now(digests: &mut Digests, path: &Path) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use sweep_job::Tool;
-
-    use super::*;
-    use crate::record::ReadFile;
-
-    /// A project with manifests.
-    struct World {
-        folder: tempfile::TempDir,
-        lines: String,
-    }
-
-    fn key(digit: char) -> Key {
-        digit.to_string().repeat(64).parse().unwrap()
-    }
-
-    impl World {
-        fn new() -> Self {
-            Self { folder: tempfile::tempdir().unwrap(), lines: String::new() }
-        }
-
-        fn write(&self, name: &str, text: &str) {
-            fs::write(self.folder.path().join(name), text).unwrap();
-        }
-
-        fn resolve(&self) -> (Option<String>, Arc<Code>) {
-            let list = self.folder.path().join("list");
-            fs::write(&list, &self.lines).unwrap();
-            let mut manifests = Manifests::open(&list, self.folder.path().join("sets"));
-            manifests.resolve(key('b'), self.folder.path().to_owned(), String::new(), &mut Digests::default())
-        }
-
-        /// A run that reads these files, as they are now.
-        fn run(&mut self, record: char, code: Option<String>, names: &[&str]) {
-            let file = |name: &&str| {
-                let path = self.folder.path().join(name);
-                let digest = Digests::default().of(&path).unwrap();
-                ((*name).to_owned(), ReadFile { digest, by: None })
-            };
-            let set = ReadSet::new(names.iter().map(file).collect(), BTreeMap::new());
-            self.keep(record, code, &set);
-        }
-
-        fn keep(&mut self, record: char, code: Option<String>, set: &ReadSet) {
-            let path = set_file(&self.folder.path().join("sets"), &set.id()).unwrap();
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, serde_json::to_vec(set).unwrap()).unwrap();
-            let manifest = Manifest {
-                base: key('b'),
-                record: key(record),
-                code,
-                set: set.id(),
-                tool: Tool::Audit,
-                own: Own::default(),
-            };
-            self.lines += &(serde_json::to_string(&manifest).unwrap() + "\n");
-        }
-    }
-
-    #[test]
-    fn what_has_a_valid_record_has_its_code() {
-        let mut world = World::new();
-        world.write("a.py", "1");
-        assert_eq!(world.resolve().0, None, "nothing is known");
-        world.run('1', None, &["a.py"]);
-        assert_eq!(world.resolve().0, None, "the first record is valid");
-        world.write("a.py", "2");
-        let second = world.resolve().0;
-        assert!(second.is_some());
-        world.run('2', second.clone(), &["a.py"]);
-        assert_eq!(world.resolve().0, second, "so is the second");
-        world.write("a.py", "1");
-        assert_eq!(world.resolve().0, None, "and the first again");
-        world.lines += "{\"torn";
-        assert_eq!(world.resolve().0, None);
-    }
-
-    #[test]
-    fn packages_of_a_host_are_not_compared_with_those_of_this_machine() {
-        let with = |folder: &str| {
-            let package = sweep_job::Package { version: "2".into(), folder: folder.into() };
-            ReadSet::new(BTreeMap::new(), [("numpy".to_owned(), package)].into())
-        };
-        let mut world = World::new();
-        world.keep('1', None, &with("host:/home/me/venv"));
-        assert_eq!(world.resolve().0, None, "the record stays valid");
-        let mut world = World::new();
-        world.keep('1', None, &with("/home/me/venv"));
-        assert!(world.resolve().0.is_some(), "it was made here, and the package is gone");
-    }
-
-    /// `train.py` reads `extra.py` in its second version only. If the key had the files of the latest run only, the return
-    /// to this version would give the key of the record with the old content of `extra.py`.
-    #[test]
-    fn a_file_that_only_some_versions_read_is_not_forgotten() {
-        let mut world = World::new();
-        world.write("train.py", "1");
-        world.write("extra.py", "old");
-        world.run('1', None, &["train.py"]);
-        world.write("train.py", "2");
-        let second = world.resolve().0;
-        world.run('2', second.clone(), &["train.py", "extra.py"]);
-        world.write("train.py", "3");
-        let third = world.resolve().0;
-        world.run('3', third.clone(), &["train.py"]);
-        world.write("train.py", "2");
-        assert_eq!(world.resolve().0, second);
-        world.write("extra.py", "new");
-        let fourth = world.resolve().0;
-        assert!(fourth != second && fourth != third && fourth.is_some());
-    }
-
-    #[test]
-    fn a_lost_set_is_no_set_without_files() {
-        let mut world = World::new();
-        world.write("a.py", "1");
-        world.run('1', None, &["a.py"]);
-        fs::remove_dir_all(world.folder.path().join("sets")).unwrap();
-        assert!(world.resolve().0.is_some());
-    }
-}
+mod tests;

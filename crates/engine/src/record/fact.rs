@@ -4,6 +4,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     ffi::{OsStr, OsString},
     io,
+    ops::Bound,
     os::unix::ffi::OsStrExt as _,
     path::{Path, PathBuf},
     sync::LazyLock,
@@ -44,7 +45,7 @@ const LAST: &[u8] = b"~pox";
 
 /// True unless a name in a folder belongs to version control, a cache, an editor or a desktop.
 fn counts(name: &OsStr) -> bool {
-    static IGNORED: LazyLock<Ignore> = LazyLock::new(Ignore::default_patterns);
+    static IGNORED: LazyLock<Ignore> = LazyLock::new(|| Ignore::new(&[]).unwrap_or_default());
     let bytes = name.as_bytes();
     let is_plain = bytes.first().is_none_or(|first| !FIRST.contains(first));
     if is_plain && bytes.last().is_none_or(|last| !LAST.contains(last)) {
@@ -104,7 +105,9 @@ impl Found {
         let has = |end: &str| entries.contains_key(OsStr::new(&format!("{module}{end}")));
         let is_folder = entries.get(OsStr::new(module)).is_some_and(|_| folder.join(module).is_dir());
         let starts = format!("{module}.");
-        let after = entries.range::<OsStr, _>(OsStr::new(&starts)..).map(|(name, _)| name.as_bytes());
+        let after = entries
+            .range::<OsStr, _>((Bound::Included(OsStr::new(&starts)), Bound::Unbounded))
+            .map(|(name, _)| name.as_bytes());
         let mut own = after.take_while(|name| name.starts_with(starts.as_bytes()));
         if own.any(|name| name.ends_with(b".so")) || (is_folder && folder.join(module).join("__init__.py").exists()) {
             Self::First
@@ -120,7 +123,7 @@ impl Found {
 
 /// The property of a folder in which Python looked for these modules: what is not there and would come before what is.
 pub(crate) fn of_modules(folder: &Path, modules: BTreeSet<&str>) -> String {
-    let entries = entries(folder).unwrap_or_default().into_iter().collect();
+    let entries: BTreeMap<OsString, bool> = entries(folder).unwrap_or_default().into_iter().collect();
     let missing = modules.into_iter().filter_map(|module| match Found::of(folder, &entries, module) {
         Found::Nothing => Some(module.to_owned()),
         Found::Portion => Some(format!("{module}.")),
@@ -155,7 +158,7 @@ pub(crate) fn now(fact: &str, path: &Path, is_made: &mut dyn FnMut(&Path) -> boo
     }
     if let Some(modules) = fact.strip_prefix(WITHOUT) {
         let Ok(entries) = entries(path) else { return state(path) };
-        let entries = entries.into_iter().collect();
+        let entries: BTreeMap<OsString, bool> = entries.into_iter().collect();
         let is_there = |module: &&str| {
             let (name, then) = match module.strip_suffix('/') {
                 Some(name) => (name, Found::Source),

@@ -62,21 +62,22 @@ fn programs(text: &str) -> Vec<Program<'_>> {
         }
         let Some(program) = programs.last_mut() else { continue };
         let (sign, rest) = line.split_once(' ').unwrap_or((line, ""));
-        let jobs = rest.split_once(": ").filter(|(jobs, _)| matches!(*jobs, "a" | "b" | "ab"));
-        let was_file = std::mem::replace(&mut is_file, false);
+        let edit = rest.split_once(": ").filter(|(jobs, _)| sign == ">" && matches!(*jobs, "a" | "b" | "ab"));
+        let was_file = std::mem::replace(&mut is_file, sign == "--");
         match sign {
+            "--" => program.files.push((rest, String::new())),
             "?" => program.needs.extend(rest.split(' ')),
             "$" => program.command = rest,
             "%" => program.script = Some(rest),
             "+" => program.setup.push(rest),
-            ">" if jobs.is_some() => program.edits.extend(jobs),
             "=" => program.idle.push(rest),
-            "--" => program.files.push((rest, String::new())),
-            _ if was_file => writeln!(program.files.last_mut().unwrap().1, "{line}").unwrap(),
-            _ => assert_eq!(line, ""),
+            ">" if edit.is_some() => program.edits.extend(edit),
+            _ if was_file => {
+                is_file = true;
+                writeln!(program.files.last_mut().unwrap().1, "{line}").unwrap();
+            }
+            _ => assert_eq!(line, "", "{}", program.name),
         }
-        is_file = sign == "--" || (was_file && !matches!(sign, "?" | "$" | "%" | "+" | "="));
-        is_file &= !(sign == ">" && jobs.is_some());
     }
     programs
 }
@@ -214,10 +215,12 @@ impl<'a> World<'a> {
         let ended = self.sandbox.sweep(&["query", "recipe.yaml", "--select", "label,v", "--format", "csv"]);
         assert_eq!(ended.code, Some(0), "{}", ended.stderr);
         let values: BTreeMap<&str, &str> = ended.stdout.lines().filter_map(|line| line.split_once(',')).collect();
-        let next = Mutex::new(jobs.iter());
+        let open = Mutex::new(jobs.iter());
+        // The lock is free again while a program runs.
+        let next = || open.lock().unwrap().next();
         let wrong = Mutex::new(Vec::new());
         let work = || {
-            while let Some((program, step, x)) = { next.lock().unwrap().next() } {
+            while let Some((program, step, x)) = next() {
                 let label = format!("{step}/x={x}");
                 let (value, by_hand) = (values.get(label.as_str()).copied(), self.by_hand(*program, x));
                 let number = |text: &str| text.trim().parse::<f64>().ok();
