@@ -59,7 +59,6 @@ struct Access {
     creates: bool,
     truncates: bool,
     exclusive: bool,
-    folder: bool,
     follows: bool,
     only_path: bool,
 }
@@ -76,7 +75,6 @@ impl Access {
             creates: has(libc::O_CREAT),
             truncates: has(libc::O_TRUNC),
             exclusive,
-            folder: has(libc::O_DIRECTORY),
             follows: !has(libc::O_NOFOLLOW) && !exclusive,
             only_path: has(libc::O_PATH),
         }
