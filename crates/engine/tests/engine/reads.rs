@@ -144,8 +144,8 @@ impl<'a> World<'a> {
     fn prepare(&self) {
         self.sandbox.write("pyproject.toml", "");
         let mut recipe = "steps:\n".to_owned();
-        let variables: String =
-            self.variables.iter().map(|(name, path)| format!(", {name}: '{}'", path.display())).collect();
+        let variables = self.variables.iter().map(|(name, path)| format!(", {name}: '{}'", path.display()));
+        let variables = variables.collect::<Vec<_>>().concat();
         for (program, steps) in self.programs.iter().zip(&self.steps) {
             let name = program.name;
             for (file, text) in &program.files {
