@@ -2,7 +2,7 @@
 # Installs what the tests need beyond cargo and a C compiler: Vulkan in software, which stands in for a GPU; LaTeX, which the
 # tables are set with; Chromium, in which the pages are tested; Slurm, Grid Engine and OpenSSH's server, of which
 # scripts/slurm-test.sh, scripts/gridengine-test.sh and scripts/sshd-test.sh start clusters on loopback; Open MPI; a server that
-# speaks S3, for the remote stores; and mdbook, which makes the site of the documentation.
+# speaks S3, for the remote stores; languages of programs that jobs run; and mdbook, which makes the site of the documentation.
 # The packages need apt and the right to install; where either is missing it says so, and so do the tests that cannot run.
 set -euo pipefail
 
@@ -27,6 +27,10 @@ if ! command -v chromium chromium-browser google-chrome google-chrome-stable >/d
     && ! grep -qs '^ID=ubuntu' /etc/os-release; then
     packages+=(chromium fonts-dejavu-core)
 fi
+# Languages of programs whose reads are observed, whichever package they are from.
+for language in Rscript=r-base-core node=nodejs javac=default-jdk-headless tclsh=tcl lua5.4=lua5.4 jq=jq sqlite3=sqlite3 bc=bc; do
+    command -v "${language%=*}" >/dev/null || packages+=("${language#*=}")
+done
 missing=()
 for package in "${packages[@]}"; do
     dpkg-query --show --showformat='${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing+=("$package")

@@ -12,6 +12,7 @@
 mod filter;
 #[expect(unsafe_code, reason = "system calls that no safe crate has")]
 mod kernel;
+mod process;
 mod seen;
 mod supervisor;
 #[expect(unsafe_code, reason = "mounts between `fork` and `exec`")]

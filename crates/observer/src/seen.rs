@@ -17,6 +17,8 @@ pub const PASSED_OVER: [&str; 4] = [".git", ".hg", ".svn", "__pycache__"];
 const ENVIRONMENT: [&str; 2] = ["pyvenv.cfg", "conda-meta"];
 /// Most paths that are remembered.
 const MOST_PATHS: usize = 200_000;
+/// Most names that are remembered one by one below a folder that does not exist.
+const MOST_SOUGHT: usize = 100;
 /// The largest file whose digest is taken before the program changes it, in bytes.
 const LARGEST: u64 = 256 << 20;
 
@@ -139,6 +141,8 @@ pub(crate) struct Collector {
     before: BTreeMap<PathBuf, Before>,
     /// Folders of the project, with whether they are environments.
     environments: HashMap<PathBuf, bool>,
+    /// Folders that do not exist, with the number of names that were looked for below each.
+    sought: HashMap<PathBuf, usize>,
     /// Processes that have not told that they have started, with the folders that each has opened since it was executed.
     starting: HashMap<u32, Vec<PathBuf>>,
 }
@@ -164,7 +168,7 @@ impl Stamp {
 impl Before {
     fn of(path: &Path) -> Self {
         match super::walk::look(path) {
-            State::Absent | State::Incomplete => Self::Absent,
+            State::Absent | State::Incomplete(_) => Self::Absent,
             State::File(metadata) => Self::File(Stamp::of(&metadata)),
             State::Folder => Self::Folder,
             State::Link(target) => Self::Link(target),
@@ -180,6 +184,7 @@ impl Collector {
             seen: Seen::default(),
             before: BTreeMap::new(),
             environments: HashMap::new(),
+            sought: HashMap::new(),
             starting: HashMap::new(),
         }
     }
@@ -226,7 +231,10 @@ impl Collector {
     }
 
     /// True if the program itself has made what is there: the path, or a folder on the way to it.
-    fn is_own(&self, path: &Path) -> bool {
+    pub(crate) fn is_own(&self, path: &Path) -> bool {
+        if self.before.is_empty() {
+            return false;
+        }
         let mut folders = path.ancestors().skip(1).take_while(|folder| folder.starts_with(&self.options.project));
         self.before.contains_key(path) || folders.any(|folder| self.before.get(folder) == Some(&Before::Absent))
     }
@@ -262,6 +270,16 @@ impl Collector {
         let known = self.seen.files.contains_key(path) || self.seen.facts.contains_key(path);
         if !known && !self.is_own(path) && !self.is_full() {
             self.seen.facts.insert(path.to_owned(), fact);
+        }
+    }
+
+    /// A path is looked for below a folder that does not exist. The folder may appear without it.
+    pub(crate) fn sought(&mut self, folder: &Path, path: &Path) {
+        let count = self.sought.entry(folder.to_owned()).or_default();
+        *count += usize::from(!self.seen.facts.contains_key(path));
+        let path = if *count > MOST_SOUGHT { folder } else { path };
+        if self.interest(path) == Interest::All {
+            self.fact(path, Fact::Absent);
         }
     }
 

@@ -17,6 +17,7 @@ use libc::{POLLIN, pollfd, seccomp_notif};
 use super::{
     filter::{self, About, Blind, Call, Effect},
     kernel::{self, Arrival},
+    process,
     seen::{Collector, Fact, Interest, Options, Seen},
     walk::{Place, State, Walker},
 };
@@ -27,29 +28,10 @@ const SITES: [&str; 2] = ["/site-packages/", "/dist-packages/"];
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Interval at which the loop looks at the time, in milliseconds.
 const INTERVAL: i32 = 500;
-/// Commands of Git that tell the state of the project, which a program logs and does not compute with.
-const TELLING: [&str; 16] = [
-    "branch",
-    "cat-file",
-    "config",
-    "describe",
-    "diff",
-    "diff-files",
-    "diff-index",
-    "log",
-    "ls-files",
-    "remote",
-    "rev-list",
-    "rev-parse",
-    "show",
-    "status",
-    "symbolic-ref",
-    "update-index",
-];
-/// Most words of a command that are looked at.
-const MOST_WORDS: usize = 16;
 /// `openat2` resolves the path as if the folder were the root.
 const RESOLVE_IN_ROOT: u64 = 0x10;
+/// Most scripts that are interpreters of each other, as in the kernel.
+const MOST_INTERPRETERS: usize = 5;
 /// Bits of a program's mode that change its user or group.
 const PRIVILEGES: u32 = 0o6000;
 
@@ -77,7 +59,6 @@ struct Access {
     creates: bool,
     truncates: bool,
     exclusive: bool,
-    folder: bool,
     follows: bool,
     only_path: bool,
 }
@@ -94,7 +75,6 @@ impl Access {
             creates: has(libc::O_CREAT),
             truncates: has(libc::O_TRUNC),
             exclusive,
-            folder: has(libc::O_DIRECTORY),
             follows: !has(libc::O_NOFOLLOW) && !exclusive,
             only_path: has(libc::O_PATH),
         }
@@ -162,7 +142,7 @@ impl Supervisor {
     fn note(&mut self, report: &seccomp_notif, listener: &OwnedFd) -> Option<()> {
         let arguments = &report.data.args;
         let path = |folder: Option<usize>, path: usize| {
-            self::path(report, folder.map(|folder| arguments[folder]), arguments[path])
+            process::path(report, folder.map(|folder| arguments[folder]), arguments[path])
         };
         let call = filter::understand(&report.data);
         if matches!(call, Call::Open { .. } | Call::OpenHow | Call::Stat { .. } | Call::List)
@@ -193,9 +173,9 @@ impl Supervisor {
                 let follows = !has(flags.map(|flags| arguments[flags]), libc::AT_SYMLINK_NOFOLLOW);
                 if let Some(path) = path(folder, at)? {
                     self.collector.executed(report.pid);
-                    self.exec(&path, follows);
+                    self.exec(report.pid, &path, follows);
                     self.tellers.remove(&report.pid);
-                    if path.file_name() == Some(OsStr::new("git")) && tells(report.pid, arguments[at + 1]) {
+                    if path.file_name() == Some(OsStr::new("git")) && process::tells(report.pid, arguments[at + 1]) {
                         self.tellers.insert(report.pid);
                     }
                 }
@@ -203,11 +183,11 @@ impl Supervisor {
             Call::Stat { folder, path: at, flags, follows, about } => {
                 let follows = follows && !has(flags.map(|flags| arguments[flags]), libc::AT_SYMLINK_NOFOLLOW);
                 if let Some(path) = path(folder, at)? {
-                    self.stat(&path, follows, about);
+                    self.stat(report.pid, &path, follows, about);
                 }
             }
             Call::List => {
-                if let Some(folder) = descriptor(report.pid, arguments[0])
+                if let Some(folder) = process::descriptor(report.pid, arguments[0])
                     && self.collector.interest(&folder) == Interest::All
                     && kernel::is_waiting(listener, report.id)
                 {
@@ -216,14 +196,14 @@ impl Supervisor {
             }
             Call::Write { folder, path: at, effect } => {
                 if let Some(path) = path(folder, at)? {
-                    self.write(&path, effect);
+                    self.write(report.pid, &path, effect);
                 }
             }
             Call::Two { folders, paths, moves } => {
                 let (from, to) = folders.map_or((None, None), |(from, to)| (Some(from), Some(to)));
                 if let (Some(from), Some(to)) = (path(from, paths.0)?, path(to, paths.1)?) {
-                    self.take(&from, moves);
-                    self.write(&to, Effect::Removes);
+                    self.take(report.pid, &from, moves);
+                    self.write(report.pid, &to, Effect::Removes);
                 }
             }
             Call::Blind(blind) => {
@@ -249,11 +229,13 @@ impl Supervisor {
     }
 
     /// The end of a path, unless there is nothing to note there. Notes the links on the way.
-    fn place(&mut self, path: &Path, follows: bool) -> Option<(Place, Interest)> {
+    fn place(&mut self, process: u32, path: &Path, follows: bool) -> Option<(Place, Interest)> {
         if self.mounts.iter().any(|mount| path.starts_with(mount)) {
             return None;
         }
-        let place = self.walker.walk(path, follows);
+        let collector = &self.collector;
+        let look = |at: &Path| process::look(process, at, collector.is_own(at));
+        let place = self.walker.walk(path, follows, &look);
         let mut interest = self.collector.interest(&place.path);
         for (link, target) in &place.links {
             if self.collector.interest(link) == Interest::All {
@@ -271,13 +253,17 @@ impl Supervisor {
         if !access.writes && self.passed.contains(&key) {
             return;
         }
-        let Some((Place { path: real, state, .. }, interest)) = self.place(path, access.follows) else { return };
+        let Some((place, interest)) = self.place(process, path, access.follows) else { return };
+        let is_fleeting = place.is_fleeting();
+        let Place { path: real, state, .. } = place;
         if matches!(state, State::File(_)) && access.reads && !access.only_path {
             self.package(path);
         }
         if interest == Interest::Nothing {
             if !access.writes {
-                self.passed.insert(key);
+                if !is_fleeting {
+                    self.passed.insert(key);
+                }
             } else if matches!(state, State::Absent) {
                 self.forget(path, false);
             }
@@ -285,13 +271,15 @@ impl Supervisor {
         }
         let is_read = interest == Interest::All;
         match &state {
-            State::File(_) if access.only_path && is_read => self.collector.fact(&real, Fact::File),
+            // Its size can be asked for, and it can be executed, without another path.
+            State::File(metadata) if access.only_path && is_read => self.collector.read(&real, metadata, false),
             State::File(metadata) if access.reads && !access.truncates && is_read => {
                 self.collector.read(&real, metadata, true);
             }
             State::Folder if is_read => {
                 self.collector.fact(&real, Fact::Folder);
-                if access.folder {
+                // `O_DIRECTORY` is a safeguard: a folder can be listed without it.
+                if !access.only_path {
                     self.collector.opened(process, &real);
                 }
             }
@@ -299,7 +287,7 @@ impl Supervisor {
             State::Absent if is_read && access.reads && !access.truncates && !access.exclusive => {
                 self.collector.fact(&real, Fact::Absent);
             }
-            State::Incomplete if is_read => self.collector.fact(&real, Fact::Absent),
+            State::Incomplete(wanted) if is_read => self.collector.sought(&real, wanted),
             State::Link(target) if is_read && !access.exclusive => {
                 self.collector.fact(&real, Fact::Link(target.clone()));
             }
@@ -312,28 +300,41 @@ impl Supervisor {
         }
     }
 
-    fn exec(&mut self, path: &Path, follows: bool) {
-        let Some((Place { path: real, state, .. }, interest)) = self.place(path, follows) else { return };
-        if let State::File(metadata) = &state {
-            if metadata.permissions().mode() & PRIVILEGES != 0 {
-                self.collector.seen.privileged.insert(real.clone());
+    /// A program is started. The kernel itself opens the interpreter of a script, and reports no call.
+    fn exec(&mut self, process: u32, path: &Path, follows: bool) {
+        let mut next = Some(path.to_owned());
+        for _ in 0..=MOST_INTERPRETERS {
+            let Some(path) = next.take() else { return };
+            let Some((Place { path: real, state, .. }, interest)) = self.place(process, &path, follows) else { return };
+            match &state {
+                State::File(metadata) => {
+                    if metadata.permissions().mode() & PRIVILEGES != 0 {
+                        self.collector.seen.privileged.insert(real.clone());
+                    }
+                    if interest == Interest::All {
+                        self.collector.read(&real, metadata, true);
+                    }
+                    next = process::interpreter(process, &real);
+                }
+                State::Absent if interest == Interest::All => self.collector.fact(&real, Fact::Absent),
+                State::Incomplete(wanted) if interest == Interest::All => self.collector.sought(&real, wanted),
+                _ => {}
             }
-            if interest == Interest::All {
-                self.collector.read(&real, metadata, true);
-            }
-        } else if matches!(state, State::Absent | State::Incomplete) && interest == Interest::All {
-            self.collector.fact(&real, Fact::Absent);
         }
     }
 
-    fn stat(&mut self, path: &Path, follows: bool, about: About) {
+    fn stat(&mut self, process: u32, path: &Path, follows: bool, about: About) {
         let key = (path.to_owned(), follows);
         if self.passed.contains(&key) {
             return;
         }
-        let Some((Place { path: real, state, .. }, interest)) = self.place(path, follows) else { return };
+        let Some((place, interest)) = self.place(process, path, follows) else { return };
+        let is_fleeting = place.is_fleeting();
+        let Place { path: real, state, .. } = place;
         if interest == Interest::Nothing {
-            self.passed.insert(key);
+            if !is_fleeting {
+                self.passed.insert(key);
+            }
             return;
         }
         if interest != Interest::All {
@@ -343,15 +344,16 @@ impl Supervisor {
             State::File(metadata) if about == About::All => self.collector.read(&real, &metadata, false),
             State::File(_) => self.collector.fact(&real, Fact::File),
             State::Folder => self.collector.fact(&real, Fact::Folder),
-            State::Absent | State::Incomplete => self.collector.fact(&real, Fact::Absent),
+            State::Absent => self.collector.fact(&real, Fact::Absent),
+            State::Incomplete(wanted) => self.collector.sought(&real, &wanted),
             State::Link(target) => self.collector.fact(&real, Fact::Link(target)),
             State::Other => {}
         }
     }
 
     /// The content of a path becomes that of another one.
-    fn take(&mut self, path: &Path, moves: bool) {
-        let Some((Place { path: real, state, .. }, interest)) = self.place(path, false) else { return };
+    fn take(&mut self, process: u32, path: &Path, moves: bool) {
+        let Some((Place { path: real, state, .. }, interest)) = self.place(process, path, false) else { return };
         if interest == Interest::All
             && let State::File(metadata) = &state
         {
@@ -367,13 +369,14 @@ impl Supervisor {
     }
 
     /// A path is created, changed or removed.
-    fn write(&mut self, path: &Path, effect: Effect) {
-        let Some((Place { path: real, state, .. }, interest)) = self.place(path, effect == Effect::Changes) else {
+    fn write(&mut self, process: u32, path: &Path, effect: Effect) {
+        let Some((Place { path: real, state, .. }, interest)) = self.place(process, path, effect == Effect::Changes)
+        else {
             return;
         };
         self.forget(path, effect == Effect::Creates || matches!(state, State::Folder | State::Link(_)));
         self.walker.forget(&real);
-        if interest != Interest::Nothing && !matches!(state, State::Incomplete) {
+        if interest != Interest::Nothing && !matches!(state, State::Incomplete(_)) {
             self.collector.write(&real);
         }
     }
@@ -412,77 +415,6 @@ impl Supervisor {
     }
 }
 
-/// True if the words of a command of Git are those of one that tells.
-fn tells(process: u32, words: u64) -> bool {
-    let mut is_value = false;
-    for index in 1..MOST_WORDS {
-        let mut address = [0; 8];
-        let at = words.saturating_add(8 * index as u64);
-        if kernel::memory(process, at, &mut address).ok() != Some(address.len()) {
-            return false;
-        }
-        let Ok(Some(word)) = kernel::path(process, u64::from_le_bytes(address)) else { return false };
-        match word.as_slice() {
-            _ if is_value => is_value = false,
-            b"-C" | b"-c" | b"--git-dir" | b"--work-tree" => is_value = true,
-            b"--version" => return true,
-            [b'-', ..] => {}
-            command => return TELLING.iter().any(|telling| telling.as_bytes() == command),
-        }
-    }
-    false
-}
-
 fn has(flags: Option<u64>, flag: i32) -> bool {
     flags.is_some_and(|flags| flags & u64::from(flag.cast_unsigned()) != 0)
-}
-
-/// The absolute path that a call means; the inner `None` for none, the outer if the memory cannot be read.
-#[expect(clippy::option_option, reason = "one is the caller's path, the other that it cannot be known")]
-fn path(report: &seccomp_notif, folder: Option<u64>, address: u64) -> Option<Option<PathBuf>> {
-    let process = report.pid;
-    let Some(text) = kernel::path(process, address).ok()?.filter(|text| !text.is_empty()) else { return Some(None) };
-    let path = PathBuf::from(OsString::from_vec(text));
-    if path.is_absolute() {
-        return Some(Some(of_process(process, path)));
-    }
-    // Only the lower half is the number.
-    #[expect(clippy::cast_possible_truncation, reason = "a descriptor has 32 bits")]
-    let number = folder.map_or(libc::AT_FDCWD, |folder| (folder as u32).cast_signed());
-    let folder = if number == libc::AT_FDCWD {
-        fs::read_link(format!("/proc/{process}/cwd")).ok()
-    } else {
-        fs::read_link(format!("/proc/{process}/fd/{number}")).ok()
-    };
-    Some(folder.filter(|folder| folder.is_absolute()).map(|folder| folder.join(path)))
-}
-
-/// Paths that mean another file in each process, as they are for this process.
-fn of_process(process: u32, path: PathBuf) -> PathBuf {
-    for (prefix, there) in [
-        ("/proc/self", ""),
-        ("/proc/thread-self", ""),
-        ("/dev/fd", "fd"),
-        ("/dev/stdin", "fd/0"),
-        ("/dev/stdout", "fd/1"),
-    ] {
-        if let Ok(inner) = path.strip_prefix(prefix) {
-            let mut own = PathBuf::from(format!("/proc/{process}"));
-            for part in [Path::new(there), inner] {
-                if !part.as_os_str().is_empty() {
-                    own.push(part);
-                }
-            }
-            return own;
-        }
-    }
-    path
-}
-
-/// The folder that a descriptor is open for.
-fn descriptor(process: u32, number: u64) -> Option<PathBuf> {
-    #[expect(clippy::cast_possible_truncation, reason = "a descriptor has 32 bits")]
-    let number = number as u32;
-    let folder = fs::read_link(OsStr::new(&format!("/proc/{process}/fd/{number}"))).ok()?;
-    folder.is_absolute().then_some(folder)
 }

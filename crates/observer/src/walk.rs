@@ -10,6 +10,8 @@ use std::{
 
 /// Most links on one way, as in the kernel.
 const MOST_LINKS: usize = 40;
+/// The folder of processes, with links to what each has open.
+const PROCESSES: &str = "/proc";
 
 /// The end of a way.
 #[derive(Debug)]
@@ -21,12 +23,19 @@ pub(crate) struct Place {
     pub(crate) links: Vec<(PathBuf, PathBuf)>,
 }
 
+impl Place {
+    /// True if the same path may lead elsewhere although no file was changed.
+    pub(crate) fn is_fleeting(&self) -> bool {
+        self.links.iter().any(|(link, _)| link.starts_with(PROCESSES))
+    }
+}
+
 /// The state of a path.
 #[derive(Debug)]
 pub(crate) enum State {
     Absent,
-    /// It and a name that the program wants in it do not exist: only the first is a fact.
-    Incomplete,
+    /// Neither it nor this path below it, which the program wants, exists.
+    Incomplete(PathBuf),
     File(Metadata),
     Folder,
     /// A link that was not to be followed.
@@ -56,8 +65,9 @@ impl Walker {
         }
     }
 
-    /// Follows an absolute path to its end. `follows` is false if a link at the end is the end.
-    pub(crate) fn walk(&mut self, path: &Path, follows: bool) -> Place {
+    /// Follows an absolute path to its end. `follows` is false if a link at the end is the end; `look` gives the state of a
+    /// path that is not remembered.
+    pub(crate) fn walk(&mut self, path: &Path, follows: bool, look: &dyn Fn(&Path) -> State) -> Place {
         let mut open: VecDeque<OsString> = names(path).collect();
         let wants_folder = path.as_os_str().as_encoded_bytes().ends_with(b"/");
         let mut at = PathBuf::from("/");
@@ -77,13 +87,19 @@ impl Walker {
                         Step::Folder
                     }
                     State::Link(target) => {
-                        // The last name is looked at each time: it may be made anew.
-                        if !is_last {
+                        // The last name is looked at each time: it may be made anew. So are the links of processes, which lead
+                        // elsewhere with each folder that a process enters and each file that it opens.
+                        if !is_last && !at.starts_with(PROCESSES) {
                             self.known.insert(at.clone(), Step::Link(target.clone()));
                         }
                         Step::Link(target)
                     }
-                    State::Absent if !is_last => return Place { path: at, state: State::Incomplete, links },
+                    State::Absent if !is_last => {
+                        // Behind `..` the rest of the path is not a place below this one.
+                        let is_below = open.iter().all(|name| name != "..");
+                        let wanted = if is_below { at.join(open.into_iter().collect::<PathBuf>()) } else { at.clone() };
+                        return Place { path: at, state: State::Incomplete(wanted), links };
+                    }
                     state => return Place { path: at, state, links },
                 },
             };

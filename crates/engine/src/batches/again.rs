@@ -417,7 +417,7 @@ fn valid(
     let base = from.identity.base_key().ok()?;
     match manifests.observation(base, from.key) {
         Some((manifest, set)) => {
-            let is_same = manifests.is_unchanged(&code.project, &manifest.set, digests);
+            let is_same = manifests.is_unchanged(code, &manifest.set, digests);
             is_same.then_some(Some((manifest.tool, set)))
         }
         // It was not observed, so that its key has all that is known.

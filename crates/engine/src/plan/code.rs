@@ -47,9 +47,13 @@ pub struct Manifests {
     /// Sets that were read; `None` for those that cannot be.
     known: HashMap<String, Option<Arc<ReadSet>>>,
     /// The present state of sets and of unions of sets, below a project's folder.
-    states: HashMap<(PathBuf, Vec<String>), Arc<Code>>,
+    states: HashMap<(PathBuf, String, Vec<String>), Arc<Code>>,
+    /// The projects and places of the first jobs with these base keys of which nothing is known yet.
+    first: HashMap<Key, (PathBuf, String)>,
     /// Packages installed in a folder.
     installed: HashMap<String, BTreeMap<String, String>>,
+    /// The places of folders and scripts in projects, by the projects and their paths.
+    places: HashMap<(PathBuf, String), String>,
     /// Folders of projects, by the folders of recipes.
     projects: HashMap<PathBuf, PathBuf>,
 }
@@ -59,6 +63,8 @@ pub struct Manifests {
 pub struct Code {
     /// Folder of the project.
     pub project: PathBuf,
+    /// The place of the program in it: the folder that it runs in, or its scripts. Relative paths lead from there.
+    pub(crate) place: String,
     /// Files that earlier runs read.
     pub files: Vec<CodeFile>,
     /// Packages that earlier runs imported: name, folder and version.
@@ -88,8 +94,14 @@ pub struct CodeFile {
 
 impl Code {
     /// Code of which only the project is known.
-    pub(crate) fn of_project(project: PathBuf) -> Self {
-        Self { project, ..Self::default() }
+    pub(crate) fn of_project(project: PathBuf, place: String) -> Self {
+        Self { project, place, ..Self::default() }
+    }
+
+    /// True if a job whose key has the code `planned` has this one, if `now` is its digest: of a program that has not run at its
+    /// place, the key may have the place.
+    pub(crate) fn is_planned(&self, now: Option<&String>, planned: Option<&String>) -> bool {
+        now == planned || (now.is_none() && planned == Some(&of_place(&self.project, &self.place)))
     }
 
     /// The same, marked as not that of the job's key.
@@ -109,6 +121,13 @@ pub(crate) fn project_of(folder: &Path) -> PathBuf {
     let real = fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
     let marked = real.ancestors().find(|folder| MARKS.iter().any(|mark| folder.join(mark).exists()));
     marked.unwrap_or(&real).to_owned()
+}
+
+/// The code of a program that has not run at its place, where the same program has run, or is about to run, at another one.
+fn of_place(project: &Path, place: &str) -> String {
+    let name = project.file_name().map(|name| path_text(Path::new(name))).unwrap_or_default();
+    let fact = fact::of_place(if place.is_empty() { &name } else { place });
+    code_digest(std::iter::empty(), std::iter::empty(), fact.iter().map(|(path, fact)| (path.as_str(), fact.as_str())))
 }
 
 impl Manifests {
@@ -198,6 +217,34 @@ impl Manifests {
         self.projects.entry(folder.to_owned()).or_insert_with(|| project_of(folder)).clone()
     }
 
+    /// The place of a program in its project: the folder that it runs in, and its scripts; nothing for the project's own folder.
+    fn place(&mut self, values: &Values, project: &Path) -> String {
+        let inputs = values.get("inputs").map_or(&[][..], |inputs| match inputs {
+            Value::List(items) => items,
+            _ => &[],
+        });
+        let is_script = |path: &&str| {
+            let end = Path::new(path).extension();
+            end.is_some_and(|end| lint::EXTENSIONS.iter().any(|known| end == *known))
+        };
+        let scripts = inputs.iter().filter_map(Value::as_text).filter(is_script);
+        let folder = values.get("project").and_then(Value::as_text);
+        let mut places = Vec::new();
+        for path in folder.into_iter().chain(scripts) {
+            let known = self.places.entry((project.to_owned(), path.to_owned()));
+            places.push(
+                known
+                    .or_insert_with(|| {
+                        let real = fs::canonicalize(path).unwrap_or_default();
+                        real.strip_prefix(project).map(path_text).unwrap_or_default()
+                    })
+                    .clone(),
+            );
+        }
+        places.retain(|place| !place.is_empty());
+        places.join(" ")
+    }
+
     /// Adds the code that a job was observed to read to its identity; answers its key, and its code unless nothing is
     /// observed. `folder` has the recipe. The project is that of the folder in which the program runs, else of the recipe.
     pub(super) fn keyed(
@@ -212,9 +259,10 @@ impl Manifests {
         if identity.task != lint::COMMAND || tracks == Some(Tracks::Declared) {
             return Ok((base, None));
         }
-        let place = values.get("project").and_then(Value::as_text).map(Path::new);
-        let project = self.project(place.unwrap_or(folder));
-        let (digest, code) = self.resolve(base, project, digests);
+        let own = values.get("project").and_then(Value::as_text).map(Path::new);
+        let project = self.project(own.unwrap_or(folder));
+        let place = self.place(values, &project);
+        let (digest, code) = self.resolve(base, project, place, digests);
         identity.code = digest;
         let key = if identity.code.is_some() { identity.key()? } else { base };
         Ok((key, Some(code)))
@@ -225,29 +273,40 @@ impl Manifests {
         &mut self,
         base: Key,
         project: PathBuf,
+        place: String,
         digests: &mut Digests,
     ) -> (Option<String>, Arc<Code>) {
         if let Some(sent) = &self.hosted {
-            let code = Code { hosted: true, files: sent.clone(), ..Code::of_project(project) };
+            let code = Code { hosted: true, files: sent.clone(), ..Code::of_project(project, place) };
             return (self.locked.get(&base).cloned(), Arc::new(code));
         }
         if let Some(code) = self.locked.get(&base) {
-            return (Some(code.clone()), Arc::new(Code::of_project(project)));
+            return (Some(code.clone()), Arc::new(Code::of_project(project, place)));
         }
-        let Some(manifests) = self.by_base.get(&base) else { return (None, Arc::new(Code::of_project(project))) };
+        let known: Vec<(Key, Option<String>, String)> = self.by_base.get(&base).map_or_else(Vec::new, |manifests| {
+            manifests.iter().map(|known| (known.record, known.code.clone(), known.set.clone())).collect()
+        });
+        let is_known = !known.is_empty();
+        let here: Vec<_> = known.into_iter().filter(|(_, _, set)| self.is_at(set, &place)).collect();
+        if here.is_empty() {
+            // Copies of a program have the same base key, but beside each copy other files may be.
+            let first = self.first.entry(base).or_insert_with(|| (project.clone(), place.clone()));
+            let is_first = !is_known && *first == (project.clone(), place.clone());
+            let code = (!is_first).then(|| of_place(&project, &place));
+            return (code, Arc::new(Code::of_project(project, place)));
+        }
         let mut seen = HashSet::new();
         // A job that has run again has read what its latest run has.
-        let latest = manifests.iter().rev().filter(|manifest| seen.insert(manifest.record));
-        let latest: Vec<(Option<String>, String)> =
-            latest.map(|manifest| (manifest.code.clone(), manifest.set.clone())).collect();
-        let all: BTreeSet<String> = manifests.iter().map(|manifest| manifest.set.clone()).collect();
+        let latest = here.iter().rev().filter(|(record, ..)| seen.insert(*record));
+        let latest: Vec<(Option<String>, String)> = latest.map(|(_, code, set)| (code.clone(), set.clone())).collect();
+        let all: BTreeSet<String> = here.into_iter().map(|(_, _, set)| set).collect();
         for (code, set) in &latest {
-            let state = self.state(&project, vec![set.clone()], digests);
+            let state = self.state(&project, &place, vec![set.clone()], digests);
             if state.unchanged {
                 return (code.clone(), state);
             }
         }
-        let union = self.state(&project, all.into_iter().collect(), digests);
+        let union = self.state(&project, &place, all.into_iter().collect(), digests);
         let mut code = union.digest.clone();
         // A record may be filed under the key of files that its program did not read: made on another machine, or by a
         // program that changed them. It is passed over, for as many such records as there are.
@@ -274,9 +333,14 @@ impl Manifests {
             || facts.any(|now| set.facts.get(&now.path).is_some_and(|then| fact::is_other(then, &now.digest)))
     }
 
-    /// True if the files and packages of a set are as they were.
-    pub(crate) fn is_unchanged(&mut self, project: &Path, set: &str, digests: &mut Digests) -> bool {
-        self.state(project, vec![set.to_owned()], digests).unchanged
+    /// True if the files and packages of a set are as they were, for a job with this code.
+    pub(crate) fn is_unchanged(&mut self, code: &Code, set: &str, digests: &mut Digests) -> bool {
+        self.state(&code.project, &code.place, vec![set.to_owned()], digests).unchanged
+    }
+
+    /// True unless a set is of a program that ran at another place.
+    fn is_at(&mut self, set: &str, place: &str) -> bool {
+        self.set(set).is_none_or(|set| set.facts.get(fact::PLACE).is_none_or(|then| *then == fact::at(place)))
     }
 
     fn set(&mut self, id: &str) -> Option<Arc<ReadSet>> {
@@ -290,12 +354,12 @@ impl Manifests {
     }
 
     /// The present state of what some sets have.
-    fn state(&mut self, project: &Path, sets: Vec<String>, digests: &mut Digests) -> Arc<Code> {
-        let place = (project.to_owned(), sets);
-        if let Some(state) = self.states.get(&place) {
+    fn state(&mut self, project: &Path, place: &str, sets: Vec<String>, digests: &mut Digests) -> Arc<Code> {
+        let known = (project.to_owned(), place.to_owned(), sets);
+        if let Some(state) = self.states.get(&known) {
             return Arc::clone(state);
         }
-        let (project, sets) = &place;
+        let (project, place, sets) = &known;
         let mut unchanged = true;
         let (mut files, mut packages) = (BTreeMap::new(), BTreeMap::new());
         let mut facts: BTreeMap<(String, String), String> = BTreeMap::new();
@@ -318,8 +382,10 @@ impl Manifests {
                 now.1.clone_from(&file.by);
             }
             for (path, then) in &set.facts {
-                let known = facts.get(&(path.clone(), then.clone()));
-                let now = known.cloned().unwrap_or_else(|| self.fact_now(project, path, then, digests));
+                let now = facts.get(&(path.clone(), then.clone())).cloned();
+                let now = now.unwrap_or_else(|| {
+                    if path == fact::PLACE { fact::at(place) } else { self.fact_now(project, path, then, digests) }
+                });
                 unchanged &= now == *then || self.is_own_fact(&set.own, project, path, &now, digests);
                 facts.insert((path.clone(), then.clone()), now);
             }
@@ -340,6 +406,7 @@ impl Manifests {
         let packages = packages.into_iter().map(|((name, folder), version)| (name, folder, version)).collect();
         let code = Arc::new(Code {
             project: project.clone(),
+            place: place.clone(),
             files,
             packages,
             facts,
@@ -348,7 +415,7 @@ impl Manifests {
             stale: false,
             hosted: false,
         });
-        self.states.insert(place, Arc::clone(&code));
+        self.states.insert(known, Arc::clone(&code));
         code
     }
 
@@ -406,124 +473,4 @@ pub(crate) fn state_now(digests: &mut Digests, path: &Path) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use sweep_job::Tool;
-
-    use super::*;
-    use crate::record::ReadFile;
-
-    /// A project with manifests.
-    struct World {
-        folder: tempfile::TempDir,
-        lines: String,
-    }
-
-    fn key(digit: char) -> Key {
-        digit.to_string().repeat(64).parse().unwrap()
-    }
-
-    impl World {
-        fn new() -> Self {
-            Self { folder: tempfile::tempdir().unwrap(), lines: String::new() }
-        }
-
-        fn write(&self, name: &str, text: &str) {
-            fs::write(self.folder.path().join(name), text).unwrap();
-        }
-
-        fn resolve(&self) -> (Option<String>, Arc<Code>) {
-            let list = self.folder.path().join("list");
-            fs::write(&list, &self.lines).unwrap();
-            let mut manifests = Manifests::open(&list, self.folder.path().join("sets"));
-            manifests.resolve(key('b'), self.folder.path().to_owned(), &mut Digests::default())
-        }
-
-        /// A run that reads these files, as they are now.
-        fn run(&mut self, record: char, code: Option<String>, names: &[&str]) {
-            let file = |name: &&str| {
-                let path = self.folder.path().join(name);
-                let digest = Digests::default().of(&path).unwrap();
-                ((*name).to_owned(), ReadFile { digest, by: None })
-            };
-            let set = ReadSet::new(names.iter().map(file).collect(), BTreeMap::new());
-            self.keep(record, code, &set);
-        }
-
-        fn keep(&mut self, record: char, code: Option<String>, set: &ReadSet) {
-            let path = set_file(&self.folder.path().join("sets"), &set.id()).unwrap();
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, serde_json::to_vec(set).unwrap()).unwrap();
-            let manifest = Manifest {
-                base: key('b'),
-                record: key(record),
-                code,
-                set: set.id(),
-                tool: Tool::Audit,
-                own: Own::default(),
-            };
-            self.lines += &(serde_json::to_string(&manifest).unwrap() + "\n");
-        }
-    }
-
-    #[test]
-    fn what_has_a_valid_record_has_its_code() {
-        let mut world = World::new();
-        world.write("a.py", "1");
-        assert_eq!(world.resolve().0, None, "nothing is known");
-        world.run('1', None, &["a.py"]);
-        assert_eq!(world.resolve().0, None, "the first record is valid");
-        world.write("a.py", "2");
-        let second = world.resolve().0;
-        assert!(second.is_some());
-        world.run('2', second.clone(), &["a.py"]);
-        assert_eq!(world.resolve().0, second, "so is the second");
-        world.write("a.py", "1");
-        assert_eq!(world.resolve().0, None, "and the first again");
-        world.lines += "{\"torn";
-        assert_eq!(world.resolve().0, None);
-    }
-
-    #[test]
-    fn packages_of_a_host_are_not_compared_with_those_of_this_machine() {
-        let with = |folder: &str| {
-            let package = sweep_job::Package { version: "2".into(), folder: folder.into() };
-            ReadSet::new(BTreeMap::new(), [("numpy".to_owned(), package)].into())
-        };
-        let mut world = World::new();
-        world.keep('1', None, &with("host:/home/me/venv"));
-        assert_eq!(world.resolve().0, None, "the record stays valid");
-        let mut world = World::new();
-        world.keep('1', None, &with("/home/me/venv"));
-        assert!(world.resolve().0.is_some(), "it was made here, and the package is gone");
-    }
-
-    /// `train.py` reads `extra.py` in its second version only. If the key had the files of the latest run only, the return
-    /// to this version would give the key of the record with the old content of `extra.py`.
-    #[test]
-    fn a_file_that_only_some_versions_read_is_not_forgotten() {
-        let mut world = World::new();
-        world.write("train.py", "1");
-        world.write("extra.py", "old");
-        world.run('1', None, &["train.py"]);
-        world.write("train.py", "2");
-        let second = world.resolve().0;
-        world.run('2', second.clone(), &["train.py", "extra.py"]);
-        world.write("train.py", "3");
-        let third = world.resolve().0;
-        world.run('3', third.clone(), &["train.py"]);
-        world.write("train.py", "2");
-        assert_eq!(world.resolve().0, second);
-        world.write("extra.py", "new");
-        let fourth = world.resolve().0;
-        assert!(fourth != second && fourth != third && fourth.is_some());
-    }
-
-    #[test]
-    fn a_lost_set_is_no_set_without_files() {
-        let mut world = World::new();
-        world.write("a.py", "1");
-        world.run('1', None, &["a.py"]);
-        fs::remove_dir_all(world.folder.path().join("sets")).unwrap();
-        assert!(world.resolve().0.is_some());
-    }
-}
+mod tests;

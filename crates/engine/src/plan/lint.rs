@@ -11,7 +11,11 @@ use sweep_job::{
     tasks::{Pattern, Texts},
 };
 
-pub(super) use self::{absent::absent, scripts::scripts, unread::unread};
+pub(super) use self::{
+    absent::absent,
+    scripts::{EXTENSIONS, scripts},
+    unread::unread,
+};
 use super::Label;
 use crate::format::is_secret;
 use crate::recipe::{Collector, Names, Problem, Recipe, Scope, Span, Spanned, Statement, Step, TableKind, Template};

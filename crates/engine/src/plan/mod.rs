@@ -475,8 +475,9 @@ impl Plan {
         let mut manifests = std::mem::take(&mut digests.manifests);
         for job in &mut self.jobs {
             let Some(code) = &job.code else { continue };
-            let (digest, now) = manifests.resolve(job.identity.base_key()?, code.project.clone(), digests);
-            let stale = digest != job.identity.code;
+            let base = job.identity.base_key()?;
+            let (digest, now) = manifests.resolve(base, code.project.clone(), code.place.clone(), digests);
+            let stale = !now.is_planned(digest.as_ref(), job.identity.code.as_ref());
             job.code = Some(if stale { Arc::new(now.as_stale()) } else { now });
         }
         Ok(())
@@ -487,14 +488,15 @@ impl Plan {
     pub(crate) fn has_other_code(&self, id: JobId, manifests: &mut Manifests, digests: &mut Digests) -> bool {
         let Job { identity, code: Some(code), .. } = self.job(id) else { return false };
         let Ok(base) = identity.base_key() else { return true };
-        !code.hosted && manifests.resolve(base, code.project.clone(), digests).0 != identity.code
+        let (digest, now) = manifests.resolve(base, code.project.clone(), code.place.clone(), digests);
+        !code.hosted && !now.is_planned(digest.as_ref(), identity.code.as_ref())
     }
 
     /// A file or package that differs from what the job of a record read.
     pub(crate) fn changed_file(&self, id: JobId, manifests: &mut Manifests, digests: &mut Digests) -> Option<String> {
         let Job { identity, code: Some(code), key, .. } = self.job(id) else { return None };
         let base = identity.base_key().ok()?;
-        let now = manifests.resolve(base, code.project.clone(), digests).1;
+        let now = manifests.resolve(base, code.project.clone(), code.place.clone(), digests).1;
         let set = manifests.set_of(base, *key)?;
         let mut files = now.files.iter();
         let file = files.find(|now| set.files.get(&now.path).is_some_and(|then| then.digest != now.digest));

@@ -44,6 +44,9 @@ pub struct SerializedJob {
     /// Folder of the project whose files the program is observed to read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub project: Option<PathBuf>,
+    /// The place of the program in it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub place: String,
     /// Names of metrics and curves that its recipes use.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub used: BTreeSet<String>,
@@ -71,7 +74,8 @@ impl Plan {
     /// A job as another process gets it. `number` gives the lists that it shares with other jobs their numbers.
     pub fn serialize_job(&self, id: JobId, number: impl FnMut(ListId) -> usize) -> SerializedJob {
         let Job { key, identity, values, resources, policy, turn, label, seeds, code, used, .. } = self.job(id).clone();
-        let project = code.map(|code| code.project.clone());
+        let (project, place) = code.map(|code| (code.project.clone(), code.place.clone())).unzip();
+        let place = place.unwrap_or_default();
         let (lists, own) = self.written_needs(id);
         let needs = Needed::from(own.iter().map(|need| self.job(*need).key).collect::<Vec<Key>>());
         let identity = Identity { needs, ..identity };
@@ -92,6 +96,7 @@ impl Plan {
             lists,
             seeds,
             project,
+            place,
             used,
         }
     }
@@ -111,7 +116,7 @@ impl Plan {
         }
         for serialized in serialized {
             let SerializedJob { key, label, identity, values, resources, policy, turn, .. } = serialized;
-            let SerializedJob { needs, lists, seeds, project, used, .. } = serialized;
+            let SerializedJob { needs, lists, seeds, project, place, used, .. } = serialized;
             let task = Task::info(&identity.task)
                 .filter(|task| task.revision_of(&values, identity.backend) == identity.revision);
             let task = task.ok_or_else(|| DeserializeError::Task(identity.task.to_string()))?;
@@ -122,7 +127,7 @@ impl Plan {
             };
             let own = (!needs.is_empty()).then(|| graph.list(needs.into_iter().map(JobId::new).collect()));
             graph.push(lists.into_iter().map(|(list, _)| list).chain(own));
-            let code = project.map(|project| Arc::new(Code::of_project(project)));
+            let code = project.map(|project| Arc::new(Code::of_project(project, place)));
             let used = Arc::new(used);
             jobs.push(Job { key, identity, task, values, resources, policy, turn, label, seeds, code, used });
         }

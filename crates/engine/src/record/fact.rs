@@ -1,14 +1,17 @@
 //! Properties of paths that programs asked for, as text: what a path was, and what it is now.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     ffi::{OsStr, OsString},
     io,
+    ops::Bound,
     os::unix::ffi::OsStrExt as _,
     path::{Path, PathBuf},
+    sync::LazyLock,
 };
 
 use fs_err as fs;
+use sweep_job::Ignore;
 
 use super::{ABSENT, path_text};
 
@@ -20,22 +23,35 @@ pub(crate) const FOLDER: &str = "folder";
 const OTHER: &str = "other";
 /// Before the target of a link.
 const LINK: &str = "link:";
-/// Before the digest of the names in a folder.
+/// Before the digest of the names in a folder, which of them are folders being known.
+const ENTRIES: &str = "entries:";
+/// The same in records of earlier versions, without the kinds.
 const NAMES: &str = "names:";
-/// Before the modules that Python looked for in a folder and did not find.
+/// Before the modules that Python looked for in a folder and did not find; see [`Found`].
 const WITHOUT: &str = "without:";
 /// Before the modules that are there now although Python did not find them.
 const WITH: &str = "with:";
 
-/// Names that no program means: version control, Python's cache, and what editors and desktops leave.
-const PASSED_OVER: [&str; 8] = [".git", ".hg", ".svn", "__pycache__", ".DS_Store", ".idea", ".vscode", "4913"];
+/// The path of the fact that has the place of a program in its project. No file has such a path.
+pub(crate) const PLACE: &str = "//place";
+/// Before that place.
+const AT: &str = "place:";
+
+/// What an editor makes to see if it may write to a folder.
+const PROBE: &str = "4913";
+/// First and last bytes of the names that may be ignored; of all others, the patterns are not asked.
+const FIRST: &[u8] = b".#~_Tds4";
+const LAST: &[u8] = b"~pox";
 
 /// True unless a name in a folder belongs to version control, a cache, an editor or a desktop.
 fn counts(name: &OsStr) -> bool {
+    static IGNORED: LazyLock<Ignore> = LazyLock::new(|| Ignore::new(&[]).unwrap_or_default());
     let bytes = name.as_bytes();
-    let is_swap = bytes.starts_with(b".") && [&b".swp"[..], b".swo", b".swx"].iter().any(|end| bytes.ends_with(end));
-    let is_backup = bytes.ends_with(b"~") || bytes.starts_with(b".#") || bytes.starts_with(b"#");
-    !is_swap && !is_backup && !PASSED_OVER.iter().any(|passed| name == *passed)
+    let is_plain = bytes.first().is_none_or(|first| !FIRST.contains(first));
+    if is_plain && bytes.last().is_none_or(|last| !LAST.contains(last)) {
+        return true;
+    }
+    name != PROBE && !bytes.starts_with(b"#") && !IGNORED.is_ignored(&name.to_string_lossy(), true)
 }
 
 /// The property of a link.
@@ -43,51 +59,114 @@ pub(crate) fn of_link(target: &Path) -> String {
     format!("{LINK}{}", path_text(target))
 }
 
-/// The property of a folder that was listed with these names.
-pub(crate) fn of_names<'a>(names: impl Iterator<Item = &'a OsStr>) -> String {
-    let names: BTreeSet<&OsStr> = names.filter(|name| counts(name)).collect();
-    let mut hasher = blake3::Hasher::new();
-    for name in names {
-        hasher.update(name.as_bytes()).update(&[0]);
-    }
-    format!("{NAMES}{}", hasher.finalize().to_hex())
+/// The fact that says where in its project a program is; none if it is in the project's own folder.
+pub(crate) fn of_place(place: &str) -> Option<(String, String)> {
+    (!place.is_empty()).then(|| (PLACE.to_owned(), at(place)))
 }
 
-/// The property of a folder in which Python did not find these modules.
-pub(crate) fn of_modules<'a>(modules: impl Iterator<Item = &'a str>) -> String {
-    let modules: BTreeSet<&str> = modules.collect();
-    format!("{WITHOUT}{}", modules.into_iter().collect::<Vec<_>>().join(" "))
+/// The property of a program that is at a place.
+pub(crate) fn at(place: &str) -> String {
+    format!("{AT}{place}")
+}
+
+/// The property of a folder that was listed with these names.
+pub(crate) fn of_entries<'a>(folder: &Path, names: impl Iterator<Item = &'a OsStr>) -> String {
+    let kinds: BTreeMap<OsString, bool> = entries(folder).unwrap_or_default().into_iter().collect();
+    listing(names.map(|name| (name, kinds.get(name).copied().unwrap_or(false))), ENTRIES)
+}
+
+/// The property of names, each of which is that of a folder or not, in the form of a prefix.
+fn listing<'a>(entries: impl Iterator<Item = (&'a OsStr, bool)>, form: &str) -> String {
+    let entries: BTreeMap<&OsStr, bool> = entries.filter(|(name, _)| counts(name)).collect();
+    let mut hasher = blake3::Hasher::new();
+    for (name, is_folder) in entries {
+        let kind: &[u8] = if is_folder && form == ENTRIES { b"/" } else { b"" };
+        hasher.update(name.as_bytes()).update(kind).update(&[0]);
+    }
+    format!("{form}{}", hasher.finalize().to_hex())
+}
+
+/// What Python finds in a folder for the name of a module. A later one comes before an earlier one. After a module in a
+/// property, the character says what of it was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Found {
+    Nothing,
+    /// A folder without `__init__.py`, which counts only if there is nothing else on the whole path: `.`.
+    Portion,
+    /// A file of source: `/`.
+    Source,
+    /// A package or a library.
+    First,
+}
+
+impl Found {
+    /// What there is for a module among the entries of a folder.
+    fn of(folder: &Path, entries: &BTreeMap<OsString, bool>, module: &str) -> Self {
+        let has = |end: &str| entries.contains_key(OsStr::new(&format!("{module}{end}")));
+        let is_folder = entries.get(OsStr::new(module)).is_some_and(|_| folder.join(module).is_dir());
+        let starts = format!("{module}.");
+        let after = entries
+            .range::<OsStr, _>((Bound::Included(OsStr::new(&starts)), Bound::Unbounded))
+            .map(|(name, _)| name.as_bytes());
+        let mut own = after.take_while(|name| name.starts_with(starts.as_bytes()));
+        if own.any(|name| name.ends_with(b".so")) || (is_folder && folder.join(module).join("__init__.py").exists()) {
+            Self::First
+        } else if has(".py") || has(".pyc") {
+            Self::Source
+        } else if is_folder {
+            Self::Portion
+        } else {
+            Self::Nothing
+        }
+    }
+}
+
+/// The property of a folder in which Python looked for these modules: what is not there and would come before what is.
+pub(crate) fn of_modules(folder: &Path, modules: BTreeSet<&str>) -> String {
+    let entries: BTreeMap<OsString, bool> = entries(folder).unwrap_or_default().into_iter().collect();
+    let missing = modules.into_iter().filter_map(|module| match Found::of(folder, &entries, module) {
+        Found::Nothing => Some(module.to_owned()),
+        Found::Portion => Some(format!("{module}.")),
+        Found::Source => Some(format!("{module}/")),
+        Found::First => None,
+    });
+    format!("{WITHOUT}{}", missing.collect::<Vec<_>>().join(" "))
 }
 
 /// True for the property of a folder that was listed.
 pub(crate) fn is_names(fact: &str) -> bool {
-    fact.starts_with(NAMES)
+    fact.starts_with(ENTRIES) || fact.starts_with(NAMES)
 }
 
 /// True for a property that a project's copy on another machine need not have: of names that are not in the copy.
 pub(crate) fn is_local(fact: &str) -> bool {
-    fact == ABSENT || fact.starts_with(NAMES) || fact.starts_with(WITHOUT)
+    fact == ABSENT || is_names(fact) || fact.starts_with(WITHOUT)
 }
 
 /// The same property of a path now. `is_made` says which paths in a folder jobs have made.
 pub(crate) fn now(fact: &str, path: &Path, is_made: &mut dyn FnMut(&Path) -> bool) -> String {
-    if fact.starts_with(NAMES) {
-        let Ok(names) = names(path) else { return state(path) };
+    if is_names(fact) {
+        let Ok(entries) = entries(path) else { return state(path) };
+        let form = if fact.starts_with(ENTRIES) { ENTRIES } else { NAMES };
+        let all = || entries.iter().map(|(name, is_folder)| (name.as_os_str(), *is_folder));
         // A job may list what another one has made that has not ended yet.
-        let all = of_names(names.iter().map(OsString::as_os_str));
-        if all == fact {
-            return all;
+        let whole = listing(all(), form);
+        if whole == fact {
+            return whole;
         }
-        return of_names(
-            names.iter().map(OsString::as_os_str).filter(|name| !counts(name) || !is_made(&path.join(name))),
-        );
+        return listing(all().filter(|(name, _)| !counts(name) || !is_made(&path.join(name))), form);
     }
     if let Some(modules) = fact.strip_prefix(WITHOUT) {
-        let Ok(names) = names(path) else { return state(path) };
-        let wanted: BTreeSet<&str> = modules.split(' ').filter(|module| !module.is_empty()).collect();
-        let found: BTreeSet<&str> =
-            names.iter().filter_map(|name| module(name)).filter(|name| wanted.contains(name)).collect();
-        let found: Vec<&str> = found.into_iter().filter(|name| is_importable(path, name)).collect();
+        let Ok(entries) = entries(path) else { return state(path) };
+        let entries: BTreeMap<OsString, bool> = entries.into_iter().collect();
+        let is_there = |module: &&str| {
+            let (name, then) = match module.strip_suffix('/') {
+                Some(name) => (name, Found::Source),
+                None => module.strip_suffix('.').map_or((*module, Found::Nothing), |name| (name, Found::Portion)),
+            };
+            Found::of(path, &entries, name) > then
+        };
+        let found: Vec<&str> = modules.split(' ').filter(|module| !module.is_empty()).filter(is_there).collect();
         return if found.is_empty() { fact.to_owned() } else { format!("{WITH}{}", found.join(" ")) };
     }
     state(path)
@@ -95,7 +174,7 @@ pub(crate) fn now(fact: &str, path: &Path, is_made: &mut dyn FnMut(&Path) -> boo
 
 /// True if a property of a path is another one now, and not only another kind of property.
 pub(crate) fn is_other(then: &str, now: &str) -> bool {
-    let is_of_names = |fact: &str| fact.starts_with(NAMES);
+    let is_of_names = |fact: &str| (fact.starts_with(NAMES), fact.starts_with(ENTRIES));
     let is_of_modules = |fact: &str| fact.starts_with(WITHOUT) || fact.starts_with(WITH);
     then != now && is_of_names(then) == is_of_names(now) && is_of_modules(then) == is_of_modules(now)
 }
@@ -115,34 +194,13 @@ pub(crate) fn state(path: &Path) -> String {
     }
 }
 
-/// The names of the modules that a folder has.
-pub(crate) fn modules(folder: &Path) -> BTreeSet<String> {
-    let names = names(folder).unwrap_or_default();
-    names.iter().filter_map(|name| module(name)).map(str::to_owned).collect()
-}
-
-/// The module that a file or a folder of this name would be.
-fn module(name: &OsStr) -> Option<&str> {
-    name.to_str()?.split('.').next()
-}
-
-/// True if Python would import a module from a folder: a file of source or machine code, or a folder.
-fn is_importable(folder: &Path, module: &str) -> bool {
-    let has = |end: &str| folder.join(format!("{module}{end}")).exists();
-    let own = || names(folder).unwrap_or_default();
-    let starts = format!("{module}.");
-    folder.join(module).is_dir()
-        || has(".py")
-        || has(".pyc")
-        || own().iter().filter_map(|name| name.to_str()).any(|name| name.starts_with(&starts) && is_library(name))
-}
-
-fn is_library(name: &str) -> bool {
-    Path::new(name).extension().is_some_and(|end| end == "so")
-}
-
-fn names(folder: &Path) -> io::Result<Vec<OsString>> {
-    fs::read_dir(folder)?.map(|entry| Ok(entry?.file_name())).collect()
+/// The names in a folder, each with whether it is that of a folder.
+fn entries(folder: &Path) -> io::Result<Vec<(OsString, bool)>> {
+    let entry = |entry: io::Result<fs::DirEntry>| {
+        let entry = entry?;
+        Ok((entry.file_name(), entry.file_type().is_ok_and(|kind| kind.is_dir())))
+    };
+    fs::read_dir(folder)?.map(entry).collect()
 }
 
 /// A change of a property for people: of what, from what, to what. Digests follow `content`.
@@ -150,15 +208,17 @@ pub(crate) fn change(path: &str, old: &str, new: &str, content: &str) -> (String
     let place = if path.is_empty() { "the project's folder" } else { path };
     let shown = |fact: &str| match fact.split_once(':') {
         Some(("link", target)) => target.to_owned(),
-        Some(("names", digest)) => format!("{content}{}", digest.chars().take(12).collect::<String>()),
-        Some(("with", modules)) => modules.to_owned(),
+        Some(("names" | "entries", digest)) => format!("{content}{}", digest.chars().take(12).collect::<String>()),
+        Some(("with", modules)) => modules.replace(['/', '.'], ""),
+        Some(("place", place)) => place.to_owned(),
         _ if fact == ABSENT || fact.starts_with(WITHOUT) => ABSENT.to_owned(),
         _ if old == ABSENT => "there".to_owned(),
         _ => fact.to_owned(),
     };
     let what = match old.split_once(':') {
-        Some(("names", _)) => format!("names in {place}"),
+        Some(("names" | "entries", _)) => format!("names in {place}"),
         Some(("without", _)) => format!("modules in {place}"),
+        Some(("place", _)) => "the place of the program".to_owned(),
         _ => place.to_owned(),
     };
     (what, shown(old), shown(new))
@@ -179,9 +239,12 @@ mod tests {
         let path = folder.path();
         let nobody = &mut |_: &Path| false;
         fs::write(path.join("a.txt"), "1").unwrap();
-        let names = of_names([OsStr::new("a.txt"), OsStr::new(".a.txt.swp"), OsStr::new("__pycache__")].into_iter());
+        let listed = [OsStr::new("a.txt"), OsStr::new(".a.txt.swp"), OsStr::new("__pycache__")];
+        let names = of_entries(path, listed.into_iter());
+        let earlier = listing(listed.into_iter().map(|name| (name, false)), NAMES);
+        assert_eq!(now(&earlier, path, nobody), earlier, "as a record of an earlier version has it");
         assert_eq!(now(&names, path, nobody), names, "an editor's file does not count");
-        let modules = of_modules(["numpy", "utils"].into_iter());
+        let modules = of_modules(path, BTreeSet::from(["numpy", "utils"]));
         assert_eq!(now(&modules, path, nobody), modules);
         assert_eq!(now(ABSENT, &path.join("utils.py"), nobody), ABSENT);
         fs::write(path.join(".hidden"), "").unwrap();
@@ -194,6 +257,18 @@ mod tests {
         assert_eq!(now(&modules, path, nobody), "with:utils");
         assert_eq!(now(ABSENT, &path.join("utils.py"), nobody), FILE);
         assert_eq!(now(ABSENT, &path.join("a.txt/x"), nobody), ABSENT, "a file is no folder");
+        // What comes before a module that is there already.
+        fs::write(path.join("data.json"), "").unwrap();
+        let modules = of_modules(path, BTreeSet::from(["data", "utils"]));
+        assert_eq!(modules, "without:data utils/", "`data.json` is no module");
+        fs::create_dir(path.join("utils")).unwrap();
+        assert_eq!(now(&modules, path, nobody), modules, "a folder alone does not come before a file");
+        fs::write(path.join("utils/__init__.py"), "").unwrap();
+        assert_eq!(now(&modules, path, nobody), "with:utils/");
+        let names = of_entries(path, [OsStr::new("data.json")].into_iter());
+        fs::remove_file(path.join("data.json")).unwrap();
+        fs::create_dir(path.join("data.json")).unwrap();
+        assert_ne!(of_entries(path, [OsStr::new("data.json")].into_iter()), names, "a folder is no file");
         fs::os::unix::fs::symlink("v1", path.join("current")).unwrap();
         assert_eq!(state(&path.join("current")), of_link(Path::new("v1")));
     }

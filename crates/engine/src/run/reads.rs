@@ -242,7 +242,7 @@ impl Reads {
             let path = code.path(folder);
             let names: Vec<PathBuf> = names.iter().map(|name| path.join(text_path(name))).collect();
             let names = names.iter().filter(|path| !digests.is_made_in(&code.project, path));
-            facts.insert(folder.clone(), fact::of_names(names.filter_map(|path| path.file_name())));
+            facts.insert(folder.clone(), fact::of_entries(&path, names.filter_map(|path| path.file_name())));
         }
         if code.hosted {
             facts.retain(|_, fact| !fact::is_local(fact));
@@ -253,6 +253,9 @@ impl Reads {
             if planned.get(name.as_str()).is_some_and(|planned| digest_now(digests, &path) != *planned) {
                 return Err(Changed::Rewritten { path });
             }
+        }
+        if !(files.is_empty() && facts.is_empty()) {
+            facts.extend(fact::of_place(&code.place));
         }
         let made: BTreeSet<String> = observed.made.iter().map(place).collect();
         let own = own(code, &files, &facts, &written, made, digests);

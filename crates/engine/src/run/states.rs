@@ -113,7 +113,7 @@ impl Stateful {
             (Some(code), Some(set)) => {
                 let digests = &mut digests.lock().unwrap_or_else(PoisonError::into_inner);
                 digests.forget();
-                store.manifests().is_unchanged(&code.project, set, digests)
+                store.manifests().is_unchanged(code, set, digests)
             }
             _ => false,
         }

@@ -67,6 +67,7 @@ mod pulls;
 mod query;
 #[cfg(feature = "remote")]
 mod ray;
+mod reads;
 #[cfg(feature = "remote")]
 mod remote;
 mod reports;

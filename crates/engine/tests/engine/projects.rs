@@ -4,7 +4,7 @@ use fs_err as fs;
 
 use crate::{
     sandbox::Sandbox,
-    tracking::{open, run},
+    tracking::{is_observed, open, run},
 };
 
 /// True if this machine gives programs private views; says so where it does not.
@@ -192,5 +192,49 @@ fn a_program_whose_command_line_names_files_runs_where_they_are() {
         let ended = sandbox.sweep(&["plan", "recipe.yaml"]);
         assert_eq!(ended.code, Some(3), "{}", ended.stderr);
         assert!(ended.stderr.contains("`a` runs `go.sh`, which is not in the job's folder"), "{}", ended.stderr);
+    }
+}
+
+/// A copy of a program, with other files beside it, is another program.
+#[test]
+fn copies_of_a_program_have_their_own_results() {
+    if !has_views() || !is_observed() {
+        return;
+    }
+    for mark in ["pyproject.toml", "unrelated"] {
+        let sandbox = Sandbox::with(
+            "
+steps:
+  one: { uses: command, with: { project: one, argv: [python3, train.py] } }
+  two: { uses: command, with: { project: two, argv: [python3, train.py] } }
+  first: { uses: command, with: { argv: [python3, train.py], inputs: [one/train.py] } }
+  second: { uses: command, with: { argv: [python3, train.py], inputs: [two/train.py] } }
+",
+        );
+        sandbox.write(mark, "");
+        for (folder, value) in [("one", 1), ("two", 2)] {
+            sandbox.write(&format!("{folder}/train.py"), "import model\nprint('x=%d' % model.value)\n");
+            sandbox.write(&format!("{folder}/model.py"), &format!("value = {value}\n"));
+        }
+        let values = || {
+            let ended = sandbox.sweep(&["query", "recipe.yaml", "--select", "label,x", "--format", "csv"]);
+            let mut lines: Vec<String> = ended.stdout.lines().skip(1).map(str::to_owned).collect();
+            lines.sort();
+            lines
+        };
+        run(&sandbox);
+        assert_eq!(values(), ["first,1", "one,1", "second,2", "two,2"], "{mark}");
+        assert_eq!(open(&sandbox), Vec::<String>::new(), "{mark}");
+        sandbox.write("two/model.py", "value = 30\n");
+        assert_eq!(open(&sandbox), ["second", "two"], "{mark}");
+        run(&sandbox);
+        assert_eq!(values(), ["first,1", "one,1", "second,30", "two,30"], "{mark}");
+        sandbox.write("one/model.py", "value = 40\n");
+        assert_eq!(open(&sandbox), ["first", "one"], "{mark}");
+        run(&sandbox);
+        sandbox.write("two/model.py", "value = 2\n");
+        sandbox.write("one/model.py", "value = 1\n");
+        assert_eq!(open(&sandbox), Vec::<String>::new(), "{mark}: the first records are valid again");
+        assert_eq!(sandbox.sweep(&["cache", "verify"]).code, Some(0));
     }
 }

@@ -14,7 +14,7 @@ use crate::{
 const INTERPRETERS: &[&str] =
     &["Rscript", "bash", "dash", "julia", "lua", "node", "perl", "pypy", "python", "ruby", "sh", "zsh"];
 /// Extensions of the names of scripts.
-pub(super) const EXTENSIONS: &[&str] = &["R", "jl", "js", "lua", "pl", "py", "rb", "sh"];
+pub(in crate::plan) const EXTENSIONS: &[&str] = &["R", "jl", "js", "lua", "pl", "py", "rb", "sh"];
 
 /// The script of a step, at one of its points.
 struct Check<'a> {

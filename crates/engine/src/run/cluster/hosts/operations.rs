@@ -198,12 +198,12 @@ fn is_planned(shared: &Shared, spec: &SerializedJob, project: &Project) -> Resul
     let (Some(folder), Some(code)) = (&spec.project, &spec.identity.code) else { return Ok(()) };
     let base = spec.identity.base_key().map_err(|error| error.to_string())?;
     let mut digests = Digests::open(shared.store.digests());
-    let (now, planned) = shared.store.manifests().resolve(base, folder.clone(), &mut digests);
+    let (now, planned) = shared.store.manifests().resolve(base, folder.clone(), spec.place.clone(), &mut digests);
     let is_sent = |file: &CodeFile| {
         let sent = project.file(&text_path(&file.path));
         sent.is_none_or(|sent| sent == file.digest)
     };
-    if now.as_ref() != Some(code) || !planned.files.iter().all(is_sent) {
+    if !planned.is_planned(now.as_ref(), Some(code)) || !planned.files.iter().all(is_sent) {
         return Err("the code of the project changed after the job was planned; run again".to_owned());
     }
     Ok(())

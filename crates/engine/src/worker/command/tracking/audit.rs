@@ -46,8 +46,23 @@ pub(super) struct Seen {
     pub(super) importers: BTreeMap<PathBuf, PathBuf>,
     /// Numbers of times that the import system listed folders.
     pub(super) listed: BTreeMap<PathBuf, usize>,
-    /// Modules that were looked for.
+    /// Folders of Python's path.
+    pub(super) on_path: BTreeSet<PathBuf>,
+    /// Modules that were looked for on Python's path.
     pub(super) wanted: BTreeSet<String>,
+    /// Modules that were looked for in folders of packages.
+    pub(super) wanted_in: BTreeMap<PathBuf, BTreeSet<String>>,
+}
+
+impl Seen {
+    /// The modules that were looked for in a folder.
+    pub(super) fn wanted_in(&self, folder: &Path) -> BTreeSet<&str> {
+        let inner = self.wanted_in.get(folder);
+        // One that is neither comes from an importer that is not known.
+        let is_on_path = inner.is_none() || self.on_path.contains(folder);
+        let outer = self.wanted.iter().filter(|_| is_on_path);
+        outer.chain(inner.into_iter().flatten()).map(String::as_str).collect()
+    }
 }
 
 impl Noted {
@@ -153,10 +168,14 @@ fn parse(text: &[u8]) -> Seen {
                     *seen.listed.entry(folder).or_default() += 1;
                 }
             }
-            [b"wants", module] => {
-                // What is no word cannot be told from others in a list.
-                let is_word = !module.iter().any(u8::is_ascii_whitespace);
-                seen.wanted.extend(str::from_utf8(module).ok().filter(|_| is_word).map(str::to_owned));
+            [b"path", folder] => {
+                seen.on_path.extend(fs::canonicalize(PathBuf::from(unescaped(folder))));
+            }
+            [b"wants", module] => seen.wanted.extend(word(module)),
+            [b"wants", module, folder] => {
+                if let Ok(folder) = fs::canonicalize(PathBuf::from(unescaped(folder))) {
+                    seen.wanted_in.entry(folder).or_default().extend(word(module));
+                }
             }
             [b"package", folder, module] => {
                 if let Ok(module) = str::from_utf8(module) {
@@ -167,6 +186,12 @@ fn parse(text: &[u8]) -> Seen {
         }
     }
     seen
+}
+
+/// The name of a module. One that is no word cannot be told from others in a list.
+fn word(module: &[u8]) -> Option<String> {
+    let is_word = !module.iter().any(|byte| byte.is_ascii_whitespace() || b"./".contains(byte));
+    str::from_utf8(module).ok().filter(|_| is_word).map(str::to_owned)
 }
 
 /// The packages that modules belong to, with their versions. Modules without a package are left out.

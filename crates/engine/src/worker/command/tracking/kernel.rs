@@ -88,9 +88,7 @@ pub(super) fn facts(
         if of_folder.opens > by_imports {
             listed.insert(folder.clone(), names.iter().map(PathBuf::from).collect());
         } else {
-            let there = fact::modules(folder);
-            let missing = python.wanted.iter().map(String::as_str).filter(|module| !there.contains(*module));
-            facts.insert(folder.clone(), fact::of_modules(missing));
+            facts.insert(folder.clone(), fact::of_modules(folder, python.wanted_in(folder)));
         }
     }
     for (path, property) in &seen.facts {

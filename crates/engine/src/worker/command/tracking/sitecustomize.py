@@ -11,12 +11,14 @@ than all of this:
     package  folder  module
 
 Where the kernel reports the files (SWEEP_READS_AID), only what it does not know: the importers of modules, folders that the
-import system lists, and names of modules that are looked for:
+import system lists, and names of modules that are looked for, on Python's path or in the folders of a package:
 
     begin  process
     by     path  importer
     lists  folder
+    path   folder
     wants  module
+    wants  module  folder
 
 Nothing here may fail or change what the program does: every error is ignored, and the module that has the name
 `sitecustomize` without this one is imported in its place.
@@ -153,6 +155,43 @@ def _observe():
         path = fspath(path)
         return os.fsdecode(path) if isinstance(path, bytes) else path
 
+    # Modules that list the folders of Python's path for the versions of installed packages.
+    listers = ("<frozen importlib", os.path.join(library, "importlib", "metadata", ""))
+    copies = ("/importlib_metadata/__init__.py", "/pkg_resources/__init__.py")
+
+    def is_lister(name):
+        return name.startswith(listers) or name.endswith(copies)
+
+    def wants(name, folders):
+        """Records that a module is looked for: on the path, or in these folders of its package."""
+        if folders is None:
+            for folder in sys.path:
+                if ("path", folder) not in seen and type(folder) is str:
+                    seen.add(("path", folder))
+                    say(b"path", escaped(absolute(folder or ".")))
+            if ("wants", name) not in seen:
+                seen.add(("wants", name))
+                say(b"wants", escaped(name))
+            return
+        name = name.rpartition(".")[2]
+        for folder in folders:
+            if ("wants", name, folder) in seen or folder.startswith(library):
+                continue
+            seen.add(("wants", name, folder))
+            if "/site-packages/" not in folder and "/dist-packages/" not in folder:
+                say(b"wants", escaped(name), escaped(absolute(folder)))
+
+    class Listener:
+        """Hears of every module that is looked for, also by `importlib.util.find_spec`, and finds none."""
+
+        @staticmethod
+        def find_spec(name, path=None, target=None):
+            try:
+                wants(name, path)
+            except Exception:
+                pass
+            return None
+
     # Events of changes to folders, with the number of paths that each has first.
     changes = {"os.rename": 2, "os.remove": 1, "os.mkdir": 1, "os.rmdir": 1, "os.truncate": 1, "os.link": 2, "os.symlink": 1}
 
@@ -181,17 +220,12 @@ def _observe():
                 pass
         elif event == "os.listdir":
             try:
-                if aids and getframe(1).f_code.co_filename.startswith("<frozen importlib"):
+                if aids and is_lister(getframe(1).f_code.co_filename):
                     say(b"lists", escaped(absolute(text(arguments[0]) or ".")))
             except Exception:
                 pass
         elif event == "import":
             try:
-                if aids:
-                    module = arguments[0].split(".", 1)[0]
-                    if ("wants", module) not in seen:
-                        seen.add(("wants", module))
-                        say(b"wants", escaped(module))
                 # Only of an extension module the file is known here.
                 path = text(arguments[1])
                 if path:
@@ -243,6 +277,7 @@ def _observe():
     modules()
     sys.addaudithook(hook)
     if aids:
+        sys.meta_path.insert(0, Listener)
         # The import system has listed folders, some of them twice if they changed: this path, which is not there, tells the
         # kernel's observer that they were no reads of the program.
         try:
