@@ -1,6 +1,8 @@
 //! Files in input folders that are no content: those of version control, of editors and of caches, and those that a recipe
 //! names, with patterns as in `.gitignore`.
 
+use std::path::Path;
+
 use regex::{Regex, RegexBuilder};
 
 /// Patterns that hold in every input folder.
@@ -60,6 +62,20 @@ impl Ignore {
     pub fn new(patterns: &[String]) -> Result<Self, String> {
         let patterns = IGNORED.iter().copied().chain(patterns.iter().map(String::as_str));
         patterns.map(Rule::new).collect::<Result<_, _>>().map(Self)
+    }
+
+    /// These patterns alone. The error is a phrase with the pattern.
+    pub fn only(patterns: &[String]) -> Result<Self, String> {
+        patterns.iter().map(|pattern| Rule::new(pattern)).collect::<Result<_, _>>().map(Self)
+    }
+
+    /// True if a path below `folder`, or a folder on the way to it, is ignored.
+    pub fn covers(&self, folder: &Path, path: &Path) -> bool {
+        let inner = if self.0.is_empty() { None } else { path.strip_prefix(folder).ok() };
+        inner.is_some_and(|inner| {
+            let mut parts = inner.ancestors().filter(|part| !part.as_os_str().is_empty()).enumerate();
+            parts.any(|(above, part)| self.is_ignored(&part.to_string_lossy(), above > 0 || path.is_dir()))
+        })
     }
 
     /// True if a file or folder at this path from the input folder is no content. What is below a folder that is ignored is not

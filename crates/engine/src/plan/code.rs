@@ -14,7 +14,10 @@ use std::{
 };
 
 use fs_err as fs;
-use sweep_job::{ParamType as _, Value, Values, tasks::Tracks};
+use sweep_job::{
+    Ignore, ParamType as _, Value, Values,
+    tasks::{Tracks, ignored},
+};
 
 use super::{Digests, lint};
 use crate::{
@@ -47,7 +50,7 @@ pub struct Manifests {
     /// Sets that were read; `None` for those that cannot be.
     known: HashMap<String, Option<Arc<ReadSet>>>,
     /// The present state of sets and of unions of sets, below a project's folder.
-    states: HashMap<(PathBuf, String, Vec<String>), Arc<Code>>,
+    states: HashMap<(PathBuf, Site, Vec<String>), Arc<Code>>,
     /// The projects and places of the first jobs with these base keys of which nothing is known yet.
     first: HashMap<Key, (PathBuf, String)>,
     /// Packages installed in a folder.
@@ -63,8 +66,8 @@ pub struct Manifests {
 pub struct Code {
     /// Folder of the project.
     pub project: PathBuf,
-    /// The place of the program in it: the folder that it runs in, or its scripts. Relative paths lead from there.
-    pub(crate) place: String,
+    /// The place of the program in it, and the files that do not count there.
+    pub(crate) site: Site,
     /// Files that earlier runs read.
     pub files: Vec<CodeFile>,
     /// Packages that earlier runs imported: name, folder and version.
@@ -81,6 +84,15 @@ pub struct Code {
     pub(crate) hosted: bool,
 }
 
+/// The place of a program in its project.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Site {
+    /// The folder that it runs in, or its scripts. Relative paths lead from there.
+    pub(crate) place: String,
+    /// Patterns of files that it may read without being out of date when they change.
+    pub(crate) ignore: Vec<String>,
+}
+
 /// A file of a job's code.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CodeFile {
@@ -94,14 +106,14 @@ pub struct CodeFile {
 
 impl Code {
     /// Code of which only the project is known.
-    pub(crate) fn of_project(project: PathBuf, place: String) -> Self {
-        Self { project, place, ..Self::default() }
+    pub(crate) fn of_project(project: PathBuf, site: Site) -> Self {
+        Self { project, site, ..Self::default() }
     }
 
     /// True if a job whose key has the code `planned` has this one, if `now` is its digest: of a program that has not run at its
     /// place, the key may have the place.
     pub(crate) fn is_planned(&self, now: Option<&String>, planned: Option<&String>) -> bool {
-        now == planned || (now.is_none() && planned == Some(&of_place(&self.project, &self.place)))
+        now == planned || (now.is_none() && planned == Some(&of_place(&self.project, &self.site.place)))
     }
 
     /// The same, marked as not that of the job's key.
@@ -261,8 +273,8 @@ impl Manifests {
         }
         let own = values.get("project").and_then(Value::as_text).map(Path::new);
         let project = self.project(own.unwrap_or(folder));
-        let place = self.place(values, &project);
-        let (digest, code) = self.resolve(base, project, place, digests);
+        let site = Site { place: self.place(values, &project), ignore: ignored(values) };
+        let (digest, code) = self.resolve(base, project, site, digests);
         identity.code = digest;
         let key = if identity.code.is_some() { identity.key()? } else { base };
         Ok((key, Some(code)))
@@ -273,27 +285,27 @@ impl Manifests {
         &mut self,
         base: Key,
         project: PathBuf,
-        place: String,
+        site: Site,
         digests: &mut Digests,
     ) -> (Option<String>, Arc<Code>) {
         if let Some(sent) = &self.hosted {
-            let code = Code { hosted: true, files: sent.clone(), ..Code::of_project(project, place) };
+            let code = Code { hosted: true, files: sent.clone(), ..Code::of_project(project, site) };
             return (self.locked.get(&base).cloned(), Arc::new(code));
         }
         if let Some(code) = self.locked.get(&base) {
-            return (Some(code.clone()), Arc::new(Code::of_project(project, place)));
+            return (Some(code.clone()), Arc::new(Code::of_project(project, site)));
         }
         let known: Vec<(Key, Option<String>, String)> = self.by_base.get(&base).map_or_else(Vec::new, |manifests| {
             manifests.iter().map(|known| (known.record, known.code.clone(), known.set.clone())).collect()
         });
         let is_known = !known.is_empty();
-        let here: Vec<_> = known.into_iter().filter(|(_, _, set)| self.is_at(set, &place)).collect();
+        let here: Vec<_> = known.into_iter().filter(|(_, _, set)| self.is_at(set, &site.place)).collect();
         if here.is_empty() {
             // Copies of a program have the same base key, but beside each copy other files may be.
-            let first = self.first.entry(base).or_insert_with(|| (project.clone(), place.clone()));
-            let is_first = !is_known && *first == (project.clone(), place.clone());
-            let code = (!is_first).then(|| of_place(&project, &place));
-            return (code, Arc::new(Code::of_project(project, place)));
+            let first = self.first.entry(base).or_insert_with(|| (project.clone(), site.place.clone()));
+            let is_first = !is_known && *first == (project.clone(), site.place.clone());
+            let code = (!is_first).then(|| of_place(&project, &site.place));
+            return (code, Arc::new(Code::of_project(project, site)));
         }
         let mut seen = HashSet::new();
         // A job that has run again has read what its latest run has.
@@ -301,12 +313,12 @@ impl Manifests {
         let latest: Vec<(Option<String>, String)> = latest.map(|(_, code, set)| (code.clone(), set.clone())).collect();
         let all: BTreeSet<String> = here.into_iter().map(|(_, _, set)| set).collect();
         for (code, set) in &latest {
-            let state = self.state(&project, &place, vec![set.clone()], digests);
+            let state = self.state(&project, &site, vec![set.clone()], digests);
             if state.unchanged {
                 return (code.clone(), state);
             }
         }
-        let union = self.state(&project, &place, all.into_iter().collect(), digests);
+        let union = self.state(&project, &site, all.into_iter().collect(), digests);
         let mut code = union.digest.clone();
         // A record may be filed under the key of files that its program did not read: made on another machine, or by a
         // program that changed them. It is passed over, for as many such records as there are.
@@ -335,7 +347,7 @@ impl Manifests {
 
     /// True if the files and packages of a set are as they were, for a job with this code.
     pub(crate) fn is_unchanged(&mut self, code: &Code, set: &str, digests: &mut Digests) -> bool {
-        self.state(&code.project, &code.place, vec![set.to_owned()], digests).unchanged
+        self.state(&code.project, &code.site, vec![set.to_owned()], digests).unchanged
     }
 
     /// True unless a set is of a program that ran at another place.
@@ -354,12 +366,15 @@ impl Manifests {
     }
 
     /// The present state of what some sets have.
-    fn state(&mut self, project: &Path, place: &str, sets: Vec<String>, digests: &mut Digests) -> Arc<Code> {
-        let known = (project.to_owned(), place.to_owned(), sets);
+    fn state(&mut self, project: &Path, site: &Site, sets: Vec<String>, digests: &mut Digests) -> Arc<Code> {
+        let known = (project.to_owned(), site.clone(), sets);
         if let Some(state) = self.states.get(&known) {
             return Arc::clone(state);
         }
-        let (project, place, sets) = &known;
+        let (project, site, sets) = &known;
+        // Patterns that are none are mistakes of the recipe, and have been reported.
+        let ignore = Ignore::only(&site.ignore).unwrap_or_default();
+        let is_ignored = |path: &Path| ignore.covers(project, path);
         let mut unchanged = true;
         let (mut files, mut packages) = (BTreeMap::new(), BTreeMap::new());
         let mut facts: BTreeMap<(String, String), String> = BTreeMap::new();
@@ -370,7 +385,7 @@ impl Manifests {
                 files.insert(format!("set {id}"), (ABSENT.to_owned(), None));
                 continue;
             };
-            for (path, file) in &set.files {
+            for (path, file) in set.files.iter().filter(|(path, _)| !is_ignored(&project.join(text_path(path)))) {
                 if path.starts_with(FILE_ELSEWHERE) {
                     files.entry(path.clone()).or_insert_with(|| (file.digest.clone(), None));
                     continue;
@@ -381,10 +396,14 @@ impl Manifests {
                 unchanged &= now.0 == file.digest || self.is_own(&set.own, path, &now.0);
                 now.1.clone_from(&file.by);
             }
-            for (path, then) in &set.facts {
+            for (path, then) in set.facts.iter().filter(|(path, _)| !is_ignored(&project.join(text_path(path)))) {
                 let now = facts.get(&(path.clone(), then.clone())).cloned();
                 let now = now.unwrap_or_else(|| {
-                    if path == fact::PLACE { fact::at(place) } else { self.fact_now(project, path, then, digests) }
+                    if path == fact::PLACE {
+                        fact::at(&site.place)
+                    } else {
+                        self.fact_now(project, path, then, &is_ignored, digests)
+                    }
                 });
                 unchanged &= now == *then || self.is_own_fact(&set.own, project, path, &now, digests);
                 facts.insert((path.clone(), then.clone()), now);
@@ -406,7 +425,7 @@ impl Manifests {
         let packages = packages.into_iter().map(|((name, folder), version)| (name, folder, version)).collect();
         let code = Arc::new(Code {
             project: project.clone(),
-            place: place.clone(),
+            site: site.clone(),
             files,
             packages,
             facts,
@@ -435,10 +454,19 @@ impl Manifests {
     }
 
     /// The property that a path has now; of names in a folder, those that jobs have made do not count.
-    fn fact_now(&self, project: &Path, path: &str, then: &str, digests: &mut Digests) -> String {
+    fn fact_now(
+        &self,
+        project: &Path,
+        path: &str,
+        then: &str,
+        is_ignored: &dyn Fn(&Path) -> bool,
+        digests: &mut Digests,
+    ) -> String {
         let results = self.sets.ancestors().nth(3).map(fact::real);
         fact::now(then, &project.join(text_path(path)), &mut |entry| {
-            results.as_deref().is_some_and(|results| results == entry) || self.is_made(project, entry, digests)
+            results.as_deref().is_some_and(|results| results == entry)
+                || is_ignored(entry)
+                || self.is_made(project, entry, digests)
         })
     }
 

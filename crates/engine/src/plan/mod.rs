@@ -58,7 +58,7 @@ pub use self::{
     turns::Turn,
 };
 pub(crate) use self::{
-    code::{digest_now, project_of, set_file, state_now},
+    code::{Site, digest_now, project_of, set_file, state_now},
     digest::{Tree, content_digest, digest_of, hidden, normal},
     effects::{Layout, LayoutError},
     made::Made,
@@ -476,7 +476,7 @@ impl Plan {
         for job in &mut self.jobs {
             let Some(code) = &job.code else { continue };
             let base = job.identity.base_key()?;
-            let (digest, now) = manifests.resolve(base, code.project.clone(), code.place.clone(), digests);
+            let (digest, now) = manifests.resolve(base, code.project.clone(), code.site.clone(), digests);
             let stale = !now.is_planned(digest.as_ref(), job.identity.code.as_ref());
             job.code = Some(if stale { Arc::new(now.as_stale()) } else { now });
         }
@@ -488,7 +488,7 @@ impl Plan {
     pub(crate) fn has_other_code(&self, id: JobId, manifests: &mut Manifests, digests: &mut Digests) -> bool {
         let Job { identity, code: Some(code), .. } = self.job(id) else { return false };
         let Ok(base) = identity.base_key() else { return true };
-        let (digest, now) = manifests.resolve(base, code.project.clone(), code.place.clone(), digests);
+        let (digest, now) = manifests.resolve(base, code.project.clone(), code.site.clone(), digests);
         !code.hosted && !now.is_planned(digest.as_ref(), identity.code.as_ref())
     }
 
@@ -496,7 +496,7 @@ impl Plan {
     pub(crate) fn changed_file(&self, id: JobId, manifests: &mut Manifests, digests: &mut Digests) -> Option<String> {
         let Job { identity, code: Some(code), key, .. } = self.job(id) else { return None };
         let base = identity.base_key().ok()?;
-        let now = manifests.resolve(base, code.project.clone(), code.place.clone(), digests).1;
+        let now = manifests.resolve(base, code.project.clone(), code.site.clone(), digests).1;
         let set = manifests.set_of(base, *key)?;
         let mut files = now.files.iter();
         let file = files.find(|now| set.files.get(&now.path).is_some_and(|then| then.digest != now.digest));

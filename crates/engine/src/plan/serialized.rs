@@ -7,9 +7,9 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize};
-use sweep_job::{Task, Values};
+use sweep_job::{Task, Values, tasks::ignored};
 
-use super::{Code, Job, JobId, Label, ListId, Plan, Turn, lint::COMMAND, needs::Needs, states};
+use super::{Code, Job, JobId, Label, ListId, Plan, Site, Turn, lint::COMMAND, needs::Needs, states};
 use crate::recipe::{Executor, Policy, Resources, Sources};
 use crate::record::{Identity, Key, Needed, SeedPlan};
 
@@ -74,7 +74,7 @@ impl Plan {
     /// A job as another process gets it. `number` gives the lists that it shares with other jobs their numbers.
     pub fn serialize_job(&self, id: JobId, number: impl FnMut(ListId) -> usize) -> SerializedJob {
         let Job { key, identity, values, resources, policy, turn, label, seeds, code, used, .. } = self.job(id).clone();
-        let (project, place) = code.map(|code| (code.project.clone(), code.place.clone())).unzip();
+        let (project, place) = code.map(|code| (code.project.clone(), code.site.place.clone())).unzip();
         let place = place.unwrap_or_default();
         let (lists, own) = self.written_needs(id);
         let needs = Needed::from(own.iter().map(|need| self.job(*need).key).collect::<Vec<Key>>());
@@ -127,7 +127,8 @@ impl Plan {
             };
             let own = (!needs.is_empty()).then(|| graph.list(needs.into_iter().map(JobId::new).collect()));
             graph.push(lists.into_iter().map(|(list, _)| list).chain(own));
-            let code = project.map(|project| Arc::new(Code::of_project(project, place)));
+            let code =
+                project.map(|project| Arc::new(Code::of_project(project, Site { place, ignore: ignored(&values) })));
             let used = Arc::new(used);
             jobs.push(Job { key, identity, task, values, resources, policy, turn, label, seeds, code, used });
         }

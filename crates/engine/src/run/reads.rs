@@ -255,7 +255,7 @@ impl Reads {
             }
         }
         if !(files.is_empty() && facts.is_empty()) {
-            facts.extend(fact::of_place(&code.place));
+            facts.extend(fact::of_place(&code.site.place));
         }
         let made: BTreeSet<String> = observed.made.iter().map(place).collect();
         let own = own(code, &files, &facts, &written, made, digests);

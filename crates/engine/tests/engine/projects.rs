@@ -238,3 +238,33 @@ steps:
         assert_eq!(sandbox.sweep(&["cache", "verify"]).code, Some(0));
     }
 }
+
+/// Files whose content does not matter are named in `ignore`, also after the run that read them.
+#[test]
+fn ignored_files_of_a_project_do_not_count() {
+    if !has_views() || !is_observed() {
+        return;
+    }
+    let recipe = |with: &str| format!("steps: {{ a: {{ uses: command, with: {{ argv: [sh, go.sh]{with} }} }} }}");
+    let sandbox = Sandbox::with(&recipe(""));
+    sandbox.write("go.sh", "cat docs/*.md data/* > /dev/null; echo x=1\n");
+    sandbox.write("docs/README.md", "1");
+    sandbox.write("data/a", "1");
+    run(&sandbox);
+    sandbox.write("docs/README.md", "2");
+    assert_eq!(open(&sandbox), ["a"]);
+    sandbox.write("recipe.yaml", &recipe(", ignore: [docs/]"));
+    sandbox.assert_all_cached(&["recipe.yaml"]);
+    sandbox.write("docs/MORE.md", "1");
+    sandbox.assert_all_cached(&["recipe.yaml"]);
+    sandbox.write("data/a", "2");
+    assert_eq!(open(&sandbox), ["a"]);
+    run(&sandbox);
+    // A name that appears in a folder that counts.
+    sandbox.write("recipe.yaml", &recipe(", ignore: [docs/, '*.tmp']"));
+    sandbox.assert_all_cached(&["recipe.yaml"]);
+    sandbox.write("data/b.tmp", "1");
+    sandbox.assert_all_cached(&["recipe.yaml"]);
+    sandbox.write("data/b", "1");
+    assert_eq!(open(&sandbox), ["a"]);
+}

@@ -194,6 +194,10 @@ fn a_configuration_without_a_default_is_that_of_the_project() {
     let ended = sandbox.sweep(&["new", "main.py"]);
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     let recipe = sandbox.read("main.yaml");
-    assert!(recipe.contains("config: configs/default.py  # one of configs/default.py, configs/big.py"), "{recipe}");
+    assert!(
+        recipe.contains("# one of configs/default.py, configs/big.py;")
+            && recipe.contains("config: configs/default.py\n"),
+        "{recipe}"
+    );
     assert!(recipe.contains("config.learning_rate: ${{ matrix.config_learning_rate }}"), "{recipe}");
 }

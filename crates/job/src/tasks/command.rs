@@ -65,7 +65,8 @@ params! {
         inputs: Vec<Input> = Vec::new();
         /// Files in the folders of `inputs` that are not part of the key, as patterns of `.gitignore`: `*.cache` is a name at
         /// any depth, `/cache` a path from the input folder, `!NAME` counts again. Files of version control, of editors and of
-        /// caches are always ignored; see [ignored files](programs.md#ignored-files).
+        /// caches are always ignored; see [ignored files](programs.md#ignored-files). Files of the project that the program was
+        /// observed to read do not count either, by their paths from the project's folder.
         ignore: Vec<String> = Vec::new(), cosmetic true;
         /// Copies inputs that are folders into the job's folder, instead of linking them, so that the program can write to
         /// them. Ignored files are not copied.

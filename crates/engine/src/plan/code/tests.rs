@@ -28,7 +28,7 @@ impl World {
         let list = self.folder.path().join("list");
         fs::write(&list, &self.lines).unwrap();
         let mut manifests = Manifests::open(&list, self.folder.path().join("sets"));
-        manifests.resolve(key('b'), self.folder.path().to_owned(), String::new(), &mut Digests::default())
+        manifests.resolve(key('b'), self.folder.path().to_owned(), Site::default(), &mut Digests::default())
     }
 
     /// A run that reads these files, as they are now.

@@ -15,7 +15,7 @@ use std::{
 
 use fs_err as fs;
 use sweep_job::{
-    Failure, FailureKind, FileStamp, Job, Observed, ObservedFile, Report, Tool,
+    Failure, FailureKind, FileStamp, Ignore, Job, Observed, ObservedFile, Report, Tool,
     tasks::{Command, Tracks},
 };
 use sweep_observer::{Hook, Options, Seen};
@@ -240,18 +240,25 @@ impl<'a> Tracking<'a> {
     /// The report on what was found.
     fn observed(&self, found: Found, report: &mut dyn Report) -> Result<Observed, Failure> {
         let texts = |paths: BTreeSet<PathBuf>| paths.iter().map(|path| path_text(path)).collect();
-        let Found { tool, files, facts, listed, modules, written, made, rewritten } = found;
+        let Found { tool, mut files, facts, listed, modules, written, made, rewritten } = found;
+        // Patterns that are none are mistakes of the recipe, and have been reported.
+        let ignore = Ignore::only(&self.command.ignore).unwrap_or_default();
+        let counts = |path: &Path| !ignore.covers(&self.project, path);
+        files.retain(|path, _| counts(path));
         let files = self.files(files, &written, report);
         let place = |path: &Path| path_text(self.place(path));
         let mut facts: BTreeMap<String, String> = facts
             .into_iter()
-            .filter(|(path, _)| !self.is_input(path))
+            .filter(|(path, _)| !self.is_input(path) && counts(path))
             .map(|(path, fact)| (place(&path), fact))
             .collect();
         let listed: BTreeMap<String, BTreeSet<String>> = listed
             .into_iter()
-            .filter(|(path, _)| !self.is_input(path))
-            .map(|(path, names)| (place(&path), names.iter().map(|name| path_text(name)).collect()))
+            .filter(|(path, _)| !self.is_input(path) && counts(path))
+            .map(|(path, names)| {
+                let names = names.iter().filter(|name| counts(&path.join(name)));
+                (place(&path), names.map(|name| path_text(name)).collect())
+            })
             .collect();
         if self.is_strict() && !(files.is_empty() && listed.is_empty()) {
             return Err(undeclared(&files, &listed));

@@ -8,6 +8,8 @@ use std::{
     time::Duration,
 };
 
+use sweep_job::tasks::ignored;
+
 use super::{
     NOT_STARTED,
     agent::Input,
@@ -21,7 +23,7 @@ use crate::{
         self, Connection, HostError, HostEvent, Hosted, Probe, Project, StartJob, Started, Stop, Submitter, Target,
         declared_env,
     },
-    plan::{CodeFile, Digests, SerializedJob, project_of},
+    plan::{CodeFile, Digests, SerializedJob, Site, project_of},
     recipe::{ResourceCount, executor::ssh::SshHost},
     record::{FILE_ELSEWHERE, Key, ReadSet, text_path},
     run::{RunFolder, cluster::CancelScope, job_specs, slots::Lease},
@@ -198,7 +200,8 @@ fn is_planned(shared: &Shared, spec: &SerializedJob, project: &Project) -> Resul
     let (Some(folder), Some(code)) = (&spec.project, &spec.identity.code) else { return Ok(()) };
     let base = spec.identity.base_key().map_err(|error| error.to_string())?;
     let mut digests = Digests::open(shared.store.digests());
-    let (now, planned) = shared.store.manifests().resolve(base, folder.clone(), spec.place.clone(), &mut digests);
+    let site = Site { place: spec.place.clone(), ignore: ignored(&spec.values) };
+    let (now, planned) = shared.store.manifests().resolve(base, folder.clone(), site, &mut digests);
     let is_sent = |file: &CodeFile| {
         let sent = project.file(&text_path(&file.path));
         sent.is_none_or(|sent| sent == file.digest)
