@@ -144,7 +144,7 @@ impl Shape for Counted {
             let message =
                 format!("`{key}` must be an integer from {least} to {most}, or a part of one {one} in thousandths");
             let help = format!("write `{key}: 1`, or `{key}: 0.25` for a quarter of a {one}");
-            lower.problem(node.span, message, &format!("not a number of {several}"), help);
+            lower.problem(node.span, message, format!("not a number of {several}"), help);
         }
         count
     }
