@@ -115,8 +115,8 @@ const NO_AXES: [&str; 49] = [
 ];
 
 /// Names of parameters with choices that say what is done, or with what, and values that do.
-const DEEDS: [&str; 11] =
-    ["mode", "split", "stage", "phase", "action", "command", "task", "format", "level", "backend", "subset"];
+const DEEDS: [&str; 10] =
+    ["split", "stage", "phase", "action", "command", "task", "format", "level", "backend", "subset"];
 const DONE: [&str; 7] = ["train", "eval", "test", "predict", "val", "debug", "info"];
 
 /// How the values of a parameter are made.
@@ -321,7 +321,9 @@ mod tests {
             let one = parameter(name, choices[0], &choices.map(Json::from));
             axes(&[one]).first().map(|axis| axis.name.clone())
         };
-        assert_eq!(names("mode", ["fast", "slow"]), None);
+        assert_eq!(names("mode", ["train", "test"]), None);
+        assert_eq!(names("mode", ["plain", "extra"]).as_deref(), Some("mode"));
+        assert_eq!(names("stage", ["one", "two"]), None);
         assert_eq!(names("what", ["Train", "eval"]), None);
         assert_eq!(names("name", ["a", "b"]), None);
         assert_eq!(names("optim.name", ["adam", "sgd"]).as_deref(), Some("optim_name"));
