@@ -42,7 +42,8 @@ fn a_program_takes_one_core_and_plan_and_run_say_so() {
 #[test]
 fn a_part_of_a_core_is_enough_for_a_program_that_waits() {
     let sandbox = Sandbox::new();
-    let (folder, jobs) = (sandbox.path(".").display().to_string(), 3 * cores());
+    let outside = tempfile::tempdir().unwrap();
+    let (folder, jobs) = (outside.path().display(), 3 * cores());
     // Each waits for all others.
     sandbox.write(
         "recipe.yaml",
@@ -70,7 +71,8 @@ fn programs_run_beside_each_other() {
     }
     // Each waits for the other.
     let sandbox = Sandbox::new();
-    let folder = sandbox.path(".").display().to_string();
+    let outside = tempfile::tempdir().unwrap();
+    let folder = outside.path().display();
     sandbox.write(
         "recipe.yaml",
         &format!(
