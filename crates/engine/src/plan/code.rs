@@ -398,12 +398,10 @@ impl Manifests {
             }
             for (path, then) in set.facts.iter().filter(|(path, _)| !is_ignored(&project.join(text_path(path)))) {
                 let now = facts.get(&(path.clone(), then.clone())).cloned();
-                let now = now.unwrap_or_else(|| {
-                    if path == fact::PLACE {
-                        fact::at(&site.place)
-                    } else {
-                        self.fact_now(project, path, then, &is_ignored, digests)
-                    }
+                let now = now.unwrap_or_else(|| match path.as_str() {
+                    fact::PLACE => fact::at(&site.place),
+                    fact::IGNORE => fact::patterns_now(then, &site.ignore),
+                    _ => self.fact_now(project, path, then, &is_ignored, digests),
                 });
                 unchanged &= now == *then || self.is_own_fact(&set.own, project, path, &now, digests);
                 facts.insert((path.clone(), then.clone()), now);

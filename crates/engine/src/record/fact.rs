@@ -37,6 +37,11 @@ pub(crate) const PLACE: &str = "//place";
 /// Before that place.
 const AT: &str = "place:";
 
+/// The path of the fact that has the patterns of names that were left out of listings. No file has such a path.
+pub(crate) const IGNORE: &str = "//ignore";
+/// Before those patterns, each in a line of its own.
+const PATTERNS: &str = "ignored:";
+
 /// What an editor makes to see if it may write to a folder.
 const PROBE: &str = "4913";
 /// First and last bytes of the names that may be ignored; of all others, the patterns are not asked.
@@ -67,6 +72,18 @@ pub(crate) fn of_place(place: &str) -> Option<(String, String)> {
 /// The property of a program that is at a place.
 pub(crate) fn at(place: &str) -> String {
     format!("{AT}{place}")
+}
+
+/// The property of listings without the names that match patterns.
+pub(crate) fn of_patterns(patterns: &[String]) -> String {
+    format!("{PATTERNS}{}", patterns.join("\n"))
+}
+
+/// The same property for a job with these patterns now: names that do not match any more would be missing in the listings.
+pub(crate) fn patterns_now(fact: &str, patterns: &[String]) -> String {
+    let then = fact.strip_prefix(PATTERNS).unwrap_or_default();
+    let holds = then.lines().all(|pattern| patterns.iter().any(|own| own == pattern));
+    if holds { fact.to_owned() } else { of_patterns(patterns) }
 }
 
 /// The property of a folder that was listed with these names.
@@ -219,6 +236,7 @@ pub(crate) fn change(path: &str, old: &str, new: &str, content: &str) -> (String
         Some(("names" | "entries", _)) => format!("names in {place}"),
         Some(("without", _)) => format!("modules in {place}"),
         Some(("place", _)) => "the place of the program".to_owned(),
+        Some(("ignored", _)) => "ignored names".to_owned(),
         _ => place.to_owned(),
     };
     (what, shown(old), shown(new))

@@ -11,7 +11,7 @@ use std::{
 };
 
 use fs_err as fs;
-use sweep_job::{Failure, FailureKind, FileStamp, Observed, ObservedFile};
+use sweep_job::{Failure, FailureKind, FileStamp, Ignore, Observed, ObservedFile};
 
 pub(crate) use self::own::Check;
 use crate::{
@@ -222,10 +222,17 @@ impl Reads {
         digests.forget();
         let place = |text: &String| path_text(text_path(text).strip_prefix(&code.project).unwrap_or(&text_path(text)));
         let written: BTreeSet<String> = observed.written.iter().map(place).collect();
+        let ignore = Ignore::only(&code.site.ignore).unwrap_or_default();
         let mut files = BTreeMap::new();
         for (name, file) in observed.files {
             let (path, planned) = (code.path(&name), planned.get(name.as_str()).copied());
-            let digest = self::digest(code, &name, &file, planned, written.contains(&name), digests)?;
+            let digest = match self::digest(code, &name, &file, planned, written.contains(&name), digests) {
+                // It does not count; should the recipe let it count again, this content is no known one.
+                Err(Changed::Input { .. } | Changed::Unreadable { .. }) if ignore.covers(&code.project, &path) => {
+                    UNKNOWN.to_owned()
+                }
+                digest => digest?,
+            };
             let mut is_elsewhere = code.hosted && Path::new(&name).is_absolute();
             if code.hosted && has_planned && !is_elsewhere && planned.is_none() {
                 // What an earlier job has made, as a download of data, is not here.

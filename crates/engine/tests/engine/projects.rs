@@ -267,4 +267,16 @@ fn ignored_files_of_a_project_do_not_count() {
     sandbox.assert_all_cached(&["recipe.yaml"]);
     sandbox.write("data/b", "1");
     assert_eq!(open(&sandbox), ["a"]);
+    // Names that were left out of a listing and count again.
+    run(&sandbox);
+    sandbox.write("recipe.yaml", &recipe(", ignore: ['*.tmp']"));
+    assert_eq!(open(&sandbox), ["a"]);
+    // A file that counts again is known as it was read.
+    sandbox.write("go.sh", "cat docs/README.md > /dev/null; echo x=1\n");
+    sandbox.write("recipe.yaml", &recipe(", ignore: [README.md]"));
+    run(&sandbox);
+    sandbox.write("recipe.yaml", &recipe(""));
+    sandbox.assert_all_cached(&["recipe.yaml"]);
+    sandbox.write("docs/README.md", "3");
+    assert_eq!(open(&sandbox), ["a"]);
 }

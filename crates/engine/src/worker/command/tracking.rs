@@ -25,7 +25,7 @@ use super::{launcher::Launcher, results_of};
 use crate::{
     format::count,
     plan::content_digest,
-    record::{path_text, text_path},
+    record::{fact, path_text, text_path},
 };
 
 /// Most files that a manifest has; of more, only those with code.
@@ -240,28 +240,38 @@ impl<'a> Tracking<'a> {
     /// The report on what was found.
     fn observed(&self, found: Found, report: &mut dyn Report) -> Result<Observed, Failure> {
         let texts = |paths: BTreeSet<PathBuf>| paths.iter().map(|path| path_text(path)).collect();
-        let Found { tool, mut files, facts, listed, modules, written, made, rewritten } = found;
+        let Found { tool, files, facts, listed, modules, written, made, rewritten } = found;
         // Patterns that are none are mistakes of the recipe, and have been reported.
         let ignore = Ignore::only(&self.command.ignore).unwrap_or_default();
         let counts = |path: &Path| !ignore.covers(&self.project, path);
-        files.retain(|path, _| counts(path));
+        let mut is_cut = false;
         let files = self.files(files, &written, report);
         let place = |path: &Path| path_text(self.place(path));
         let mut facts: BTreeMap<String, String> = facts
             .into_iter()
-            .filter(|(path, _)| !self.is_input(path) && counts(path))
+            .filter(|(path, _)| !self.is_input(path))
             .map(|(path, fact)| (place(&path), fact))
             .collect();
         let listed: BTreeMap<String, BTreeSet<String>> = listed
             .into_iter()
-            .filter(|(path, _)| !self.is_input(path) && counts(path))
+            .filter(|(path, _)| !self.is_input(path))
             .map(|(path, names)| {
-                let names = names.iter().filter(|name| counts(&path.join(name)));
-                (place(&path), names.map(|name| path_text(name)).collect())
+                let counted = names.iter().filter(|name| counts(&path.join(name)));
+                let counted: BTreeSet<String> = counted.map(|name| path_text(name)).collect();
+                is_cut |= counted.len() < names.len();
+                (place(&path), counted)
             })
             .collect();
-        if self.is_strict() && !(files.is_empty() && listed.is_empty()) {
-            return Err(undeclared(&files, &listed));
+        if is_cut {
+            facts.insert(fact::IGNORE.to_owned(), fact::of_patterns(&self.command.ignore));
+        }
+        if self.is_strict() {
+            let is_other = |path: &&String| counts(&self.project.join(text_path(path)));
+            let files: Vec<&String> = files.keys().filter(is_other).collect();
+            let listed: Vec<&String> = listed.keys().filter(is_other).collect();
+            if !(files.is_empty() && listed.is_empty()) {
+                return Err(undeclared(&files, &listed));
+            }
         }
         if facts.len() > MOST_FACTS {
             report.note(&format!(
@@ -377,14 +387,14 @@ fn unusable(error: &io::Error) -> Failure {
     Failure { kind: FailureKind::Io, message }
 }
 
-fn undeclared(files: &BTreeMap<String, ObservedFile>, listed: &BTreeMap<String, BTreeSet<String>>) -> Failure {
-    let named = |paths: Vec<&String>| {
+fn undeclared(files: &[&String], listed: &[&String]) -> Failure {
+    let named = |paths: &[&String]| {
         let shown: Vec<String> = paths.iter().take(LISTED).map(|path| shown(path)).collect();
         let more = if paths.len() > LISTED { format!(" and {} more", paths.len() - LISTED) } else { String::new() };
         shown.join(", ") + &more
     };
-    let read = format!("read files that are not declared: {}", named(files.keys().collect()));
-    let looked = format!("listed folders that are not declared: {}", named(listed.keys().collect()));
+    let read = format!("read files that are not declared: {}", named(files));
+    let looked = format!("listed folders that are not declared: {}", named(listed));
     let what = match (files.is_empty(), listed.is_empty()) {
         (false, true) => read,
         (true, _) => looked,
