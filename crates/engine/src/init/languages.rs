@@ -316,18 +316,23 @@ pub(super) fn regex(text: &str) -> Regex {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use serde_json::json;
 
     use super::*;
 
     /// Names, styles, options and defaults.
-    fn shown(found: &Found) -> Vec<(String, Style, String, Json)> {
+    pub(in crate::init) fn shown(found: &Found) -> Vec<(String, Style, String, Json)> {
         let one = |one: &Parameter| (one.name.clone(), one.style, one.option.clone(), one.default.clone());
         found.parameters.iter().map(one).collect()
     }
 
-    fn entry(name: &str, style: Style, option: &str, default: impl Into<Json>) -> (String, Style, String, Json) {
+    pub(in crate::init) fn entry(
+        name: &str,
+        style: Style,
+        option: &str,
+        default: impl Into<Json>,
+    ) -> (String, Style, String, Json) {
         (name.to_owned(), style, option.to_owned(), default.into())
     }
 

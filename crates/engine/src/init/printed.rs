@@ -7,6 +7,7 @@ use std::{
 
 use regex::{Captures, Regex};
 
+use super::languages::regex;
 use crate::stats::Better;
 
 /// A number that a program printed.
@@ -53,7 +54,7 @@ pub fn printed(output: &str, params: &BTreeSet<&str>) -> Vec<Printed> {
 /// The name of a number, and the words that it is made of.
 type Named<'t> = Option<(String, Vec<&'t str>)>;
 
-/// The numbers in lines, the last line first, that `name` names.
+/// The numbers that `name` names, in the order of their first lines. `lines` begins with the last one.
 fn collect<'t>(lines: &[&'t str], name: &dyn Fn(&'t str, &Captures<'t>) -> Named<'t>) -> Vec<Printed> {
     let mut found: Vec<Printed> = Vec::new();
     let mut places: BTreeMap<String, usize> = BTreeMap::new();
@@ -115,11 +116,6 @@ fn pattern(line: &str, end: usize, words: Vec<&str>, name: &str) -> String {
         }
         None => format!(r"(?:^|[^A-Za-z_\s])\s*{number}"),
     }
-}
-
-#[expect(clippy::unwrap_used, reason = "a constant, which the tests compile")]
-fn regex(text: &str) -> Regex {
-    Regex::new(text).unwrap()
 }
 
 #[cfg(test)]

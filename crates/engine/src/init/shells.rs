@@ -142,17 +142,10 @@ fn of_letters(letters: &str, names: &BTreeMap<char, String>, default: impl Fn(&s
 mod tests {
     use serde_json::json;
 
-    use super::*;
-
-    /// Names, styles, options and defaults.
-    fn shown(found: &Found) -> Vec<(String, Style, String, Json)> {
-        let one = |one: &Parameter| (one.name.clone(), one.style, one.option.clone(), one.default.clone());
-        found.parameters.iter().map(one).collect()
-    }
-
-    fn entry(name: &str, style: Style, option: &str, default: impl Into<Json>) -> (String, Style, String, Json) {
-        (name.to_owned(), style, option.to_owned(), default.into())
-    }
+    use super::{
+        super::languages::tests::{entry, shown},
+        *,
+    };
 
     #[test]
     fn letters_places_and_variables_of_shells() {

@@ -1,4 +1,4 @@
-//! What is started: the file of a script, a module of a package, or a program that `pyproject.toml` names.
+//! The target of a command: the file of a script, a module of a package, or a program that `pyproject.toml` names.
 
 use std::{
     io::Write as _,

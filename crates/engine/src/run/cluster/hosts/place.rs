@@ -270,7 +270,7 @@ fn fitting(places: &[Place], wants: &Wants) -> Vec<(PlaceId, Demand)> {
 }
 
 /// A reason for waiting that does not pass by itself.
-pub(super) const NOWHERE: &str = "no host has so many GPUs";
+pub(super) const NOWHERE: &str = "no host has enough GPUs";
 
 /// Reason why a job that could start is on no place.
 pub(super) fn why(places: &[Place], wants: &Wants) -> String {
