@@ -1,7 +1,11 @@
 //! Files in input folders that are no content: those of version control, of editors and of caches, and those that a recipe
 //! names, with patterns as in `.gitignore`.
 
-use std::path::Path;
+use std::{
+    collections::HashMap,
+    path::Path,
+    sync::{Arc, LazyLock, Mutex, PoisonError},
+};
 
 use regex::{Regex, RegexBuilder};
 
@@ -42,10 +46,12 @@ pub const IGNORED: &[&str] = &[
 
 /// Largest size of a compiled pattern, in bytes.
 const LARGEST_PATTERN: usize = 1 << 20;
+/// Number of compiled lists of patterns that are kept for the next job with the same list.
+const MAX_COMPILED: usize = 64;
 
 /// Patterns of files that are no content, the later of which count more.
 #[derive(Debug, Clone, Default)]
-pub struct Ignore(Vec<Rule>);
+pub struct Ignore(Arc<[Rule]>);
 
 #[derive(Debug, Clone)]
 struct Rule {
@@ -60,13 +66,28 @@ struct Rule {
 impl Ignore {
     /// The patterns that hold everywhere, and these. The error is a phrase with the pattern.
     pub fn new(patterns: &[String]) -> Result<Self, String> {
-        let patterns = IGNORED.iter().copied().chain(patterns.iter().map(String::as_str));
-        patterns.map(Rule::new).collect::<Result<_, _>>().map(Self)
+        Self::compiled(IGNORED.iter().copied().chain(patterns.iter().map(String::as_str)).collect())
     }
 
     /// These patterns alone. The error is a phrase with the pattern.
     pub fn only(patterns: &[String]) -> Result<Self, String> {
-        patterns.iter().map(|pattern| Rule::new(pattern)).collect::<Result<_, _>>().map(Self)
+        Self::compiled(patterns.iter().map(String::as_str).collect())
+    }
+
+    /// Compiles a list of patterns once: a plan asks for the list of each job, and the jobs of a step have the same.
+    fn compiled(patterns: Vec<&str>) -> Result<Self, String> {
+        static COMPILED: LazyLock<Mutex<HashMap<String, Ignore>>> = LazyLock::new(Mutex::default);
+        let list = patterns.join("\0");
+        let mut compiled = COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = compiled.get(&list) {
+            return Ok(known.clone());
+        }
+        let ignore = Self(patterns.into_iter().map(Rule::new).collect::<Result<_, _>>()?);
+        if compiled.len() == MAX_COMPILED {
+            compiled.clear();
+        }
+        compiled.insert(list, ignore.clone());
+        Ok(ignore)
     }
 
     /// True if a path below `folder`, or a folder on the way to it, is ignored.
