@@ -26,6 +26,7 @@ fn main() -> io::Result<()> {
             inputs: Vec::new(),
             skipped: Vec::new(),
             own: Vec::new(),
+            layer: sweep_observer::Layer::default(),
             started: None,
             digest: |path: &Path| std::fs::read(path).map(|content| content.len().to_string()),
         };

@@ -12,6 +12,7 @@
 mod filter;
 #[expect(unsafe_code, reason = "system calls that no safe crate has")]
 mod kernel;
+mod layer;
 mod process;
 mod seen;
 mod supervisor;
@@ -31,6 +32,7 @@ use std::{
 
 pub use self::{
     filter::Blind,
+    layer::Layer,
     seen::{Fact, File, Listed, Options, PASSED_OVER, Seen, Stamp},
     supervisor::Supervisor,
     view::View,

@@ -11,7 +11,7 @@ use std::{
 use libc::seccomp_notif;
 
 use super::{
-    kernel,
+    Layer, kernel,
     walk::{self, State},
 };
 
@@ -112,8 +112,8 @@ pub(crate) fn descriptor(process: u32, number: u64) -> Option<PathBuf> {
 
 /// The state of a path. What the program has changed is looked at as its process sees it: in a view of its own it may have
 /// made folders and links that are nowhere else.
-pub(crate) fn look(process: u32, path: &Path, is_own: bool) -> State {
-    let here = walk::look(path);
+pub(crate) fn look(process: u32, path: &Path, layer: &Layer, is_own: bool) -> State {
+    let here = walk::look(&layer.at(path));
     if !is_own {
         return here;
     }

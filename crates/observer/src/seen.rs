@@ -3,13 +3,13 @@
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     ffi::OsString,
-    fs::{self, Metadata},
+    fs::Metadata,
     io,
     os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
 };
 
-use super::{filter::Blind, walk::State};
+use super::{Layer, filter::Blind, walk::State};
 
 /// Names of folders that belong to version control, and of Python's cache, whose sources count instead.
 pub const PASSED_OVER: [&str; 4] = [".git", ".hg", ".svn", "__pycache__"];
@@ -33,6 +33,8 @@ pub struct Options {
     pub skipped: Vec<PathBuf>,
     /// Folders in which writes do not count either.
     pub own: Vec<PathBuf>,
+    /// Files that the programs see in place of those of the project.
+    pub layer: Layer,
     /// A path that an interpreter opens once it has started: folders that its process listed since it was executed are no
     /// reads of the program.
     pub started: Option<PathBuf>,
@@ -189,6 +191,10 @@ impl Collector {
         }
     }
 
+    pub(crate) fn layer(&self) -> &Layer {
+        &self.options.layer
+    }
+
     /// The part that a path without links has.
     pub(crate) fn interest(&mut self, path: &Path) -> Interest {
         let is_below = |folders: &[PathBuf]| folders.iter().any(|folder| path.starts_with(folder));
@@ -320,8 +326,8 @@ impl Collector {
         if self.is_own(folder) || self.seen.listed.get(folder).is_some_and(|listed| listed.names.is_some()) {
             return;
         }
-        let Ok(entries) = fs::read_dir(folder) else { return };
-        let names = entries.filter_map(|entry| Some(entry.ok()?.file_name()));
+        let Ok(entries) = self.options.layer.entries(folder) else { return };
+        let names = entries.into_keys();
         let counts = |name: &OsString| {
             let path = folder.join(name);
             self.before.get(&path) != Some(&Before::Absent) && !self.options.skipped.contains(&path)
@@ -335,7 +341,7 @@ impl Collector {
         if self.before.contains_key(path) || self.is_full() {
             return;
         }
-        let before = Before::of(path);
+        let before = Before::of(&self.options.layer.at(path));
         if let (Before::File(stamp), Some(known)) = (&before, self.seen.files.get_mut(path)) {
             known.is_changed |= !known.stamp.has_content_of(*stamp);
             self.keep_digest(path);
@@ -345,7 +351,8 @@ impl Collector {
 
     fn keep_digest(&mut self, path: &Path) {
         let Some(known) = self.seen.files.get_mut(path).filter(|known| known.digest.is_none()) else { return };
-        known.digest = if known.stamp.size <= LARGEST { (self.options.digest)(path).ok() } else { None };
+        known.digest =
+            if known.stamp.size <= LARGEST { (self.options.digest)(&self.options.layer.at(path)).ok() } else { None };
         if known.digest.is_none() {
             self.seen.lost.insert(path.to_owned());
         }
@@ -355,7 +362,7 @@ impl Collector {
     pub(crate) fn finish(mut self) -> Seen {
         // A call may have failed, and a temporary file is gone.
         for (path, before) in self.before {
-            let is_same = match (&before, Before::of(&path)) {
+            let is_same = match (&before, Before::of(&self.options.layer.at(&path))) {
                 (Before::File(before), Before::File(now)) => before.has_content_of(now),
                 (Before::Other, Before::Other) => false,
                 (before, now) => *before == now,

@@ -234,7 +234,7 @@ impl Supervisor {
             return None;
         }
         let collector = &self.collector;
-        let look = |at: &Path| process::look(process, at, collector.is_own(at));
+        let look = |at: &Path| process::look(process, at, collector.layer(), collector.is_own(at));
         let place = self.walker.walk(path, follows, &look);
         let mut interest = self.collector.interest(&place.path);
         for (link, target) in &place.links {

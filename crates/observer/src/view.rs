@@ -5,7 +5,7 @@
 
 use std::{
     ffi::{CStr, CString, OsString},
-    fs::DirBuilder,
+    fs::{self, DirBuilder, File, FileTimes},
     io,
     os::{
         fd::RawFd,
@@ -15,6 +15,8 @@ use std::{
     process::{Command, Stdio},
     ptr,
 };
+
+use super::layer::{Change, Layer};
 
 /// A private view of a folder.
 #[derive(Debug, Clone)]
@@ -34,18 +36,20 @@ pub struct View {
 impl View {
     /// A view of `folder`, an absolute path without links. Writes go to the folder `upper` in `place`, which is made.
     ///
-    /// Programs start in the folder `working`. The folder `shared` below `folder` is not covered: writes to it reach it.
+    /// Programs start in the folder `working`. The folder `shared` below `folder` is not covered: writes to it reach it. The
+    /// files of `layer` stand in place of those of `folder`.
     ///
     /// # Errors
     ///
-    /// If `place` cannot be made, or if a path has a NUL character.
-    pub fn new(folder: &Path, working: &Path, shared: Option<&Path>, place: &Path) -> io::Result<Self> {
+    /// If `place` cannot be made, if a file of the layer cannot be copied, or if a path has a NUL character.
+    pub fn new(folder: &Path, working: &Path, shared: Option<&Path>, place: &Path, layer: &Layer) -> io::Result<Self> {
         let (upper, work) = (place.join("upper"), place.join("work"));
         let mut builder = DirBuilder::new();
         builder.recursive(true).mode(0o755);
         // The working folder is where relative paths of the program lead, so what it writes is looked for there.
         builder.create(upper.join(working.strip_prefix(folder).unwrap_or(Path::new(""))))?;
         builder.create(&work)?;
+        lay(layer, &upper)?;
         let mut options = OsString::from("lowerdir=");
         options.push(escaped(folder));
         options.push(",upperdir=");
@@ -73,6 +77,28 @@ impl View {
         &self.upper
     }
 
+    /// Removes the files of the layer that no program has changed from what was written.
+    ///
+    /// # Errors
+    ///
+    /// A file cannot be removed.
+    pub fn take_away(&self, layer: &Layer) -> io::Result<()> {
+        for (path, _, file) in layer.changes().filter(|(_, change, _)| *change == Change::Present) {
+            let copy = self.upper.join(path);
+            if is_copy(&file, &copy) {
+                fs::remove_file(&copy)?;
+                // Folders with other files in them stay.
+                let folders = copy.ancestors().skip(1).take_while(|folder| *folder != self.upper);
+                for folder in folders {
+                    if fs::remove_dir(folder).is_err() {
+                        break;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Makes `command` start its program in the view.
     pub fn apply(&self, command: &mut Command) {
         let view = self.clone();
@@ -92,7 +118,7 @@ impl View {
         DirBuilder::new().recursive(true).create(&folder)?;
         let folder = folder.canonicalize()?;
         let mut command = Command::new("true");
-        Self::new(&folder, &folder, None, place)?.apply(&mut command);
+        Self::new(&folder, &folder, None, place, &Layer::default())?.apply(&mut command);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let refused = |error: io::Error| match error.raw_os_error() {
             // The limit of user namespaces is an exhausted space to the kernel.
@@ -127,6 +153,42 @@ impl View {
         // SAFETY: the path ends with NUL and lives as long as the call.
         done(unsafe { libc::chdir(self.working.as_ptr()) })
     }
+}
+
+/// Copies the files of a layer to the folder for writes, where they cover those of the project: an overlay accepts no folder
+/// inside another of its folders as a layer, and results are often inside the project.
+fn lay(layer: &Layer, upper: &Path) -> io::Result<()> {
+    for (path, change, file) in layer.changes() {
+        let copy = upper.join(path);
+        if let Some(folder) = copy.parent() {
+            DirBuilder::new().recursive(true).mode(0o755).create(folder)?;
+        }
+        match change {
+            Change::Gone => {
+                let path = text(&copy)?;
+                // SAFETY: the path ends with NUL and lives as long as the call. This device is the mark of an overlay for a
+                // path that does not exist; it needs no privilege.
+                done(unsafe { libc::mknod(path.as_ptr(), libc::S_IFCHR | 0o600, 0) })?;
+            }
+            Change::Present if file.is_symlink() => std::os::unix::fs::symlink(fs::read_link(&file)?, &copy)?,
+            Change::Present => {
+                fs::copy(&file, &copy)?;
+                let times = FileTimes::new().set_modified(fs::metadata(&file)?.modified()?);
+                // Of a copy that its owner may not write, too.
+                File::open(&copy)?.set_times(times)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// True if a copy of a layer's file is as it was made.
+fn is_copy(file: &Path, copy: &Path) -> bool {
+    let (Ok(then), Ok(now)) = (fs::symlink_metadata(file), fs::symlink_metadata(copy)) else { return false };
+    if then.is_symlink() {
+        return fs::read_link(file).ok() == fs::read_link(copy).ok();
+    }
+    now.is_file() && (then.len(), then.modified().ok()) == (now.len(), now.modified().ok())
 }
 
 /// A path as an option of an overlay.
@@ -203,8 +265,6 @@ fn write(path: &CStr, content: &[u8]) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use super::*;
 
     fn shell(view: &View, script: &str) -> String {
@@ -230,7 +290,7 @@ mod tests {
         fs::create_dir_all(&results).unwrap();
         fs::write(project.join("data"), "old\n").unwrap();
         fs::write(sources.join("gone"), "").unwrap();
-        let view = View::new(&project, &sources, Some(&results), &results.join("view")).unwrap();
+        let view = View::new(&project, &sources, Some(&results), &results.join("view"), &Layer::default()).unwrap();
         let script = "pwd; cat ../data; echo new >> ../data; cat ../data; rm gone; echo x > made; mkdir -p ../runs/1; \
                       echo kept > ../results/kept; ls";
         let expected = format!("{}\nold\nold\nnew\nmade\n", sources.display());
@@ -241,8 +301,41 @@ mod tests {
         assert_eq!(fs::read_to_string(view.written().join("src/made")).unwrap(), "x\n");
         assert!(view.written().join("runs/1").is_dir());
         // Two views do not see each other's writes.
-        let other = View::new(&project, &sources, Some(&results), &results.join("other")).unwrap();
+        let other = View::new(&project, &sources, Some(&results), &results.join("other"), &Layer::default()).unwrap();
         assert_eq!(shell(&other, "cat ../data; ls"), "old\ngone\n");
+    }
+
+    #[test]
+    fn a_program_sees_the_files_of_a_layer_and_what_it_wrote_is_told_from_them() {
+        let place = tempfile::tempdir().unwrap();
+        if let Err(error) = View::check(&place.path().join("check")) {
+            println!("no views on this machine: {error}");
+            return;
+        }
+        let project = place.path().canonicalize().unwrap().join("project");
+        let (sources, results) = (project.join("src"), project.join("results"));
+        for folder in [&sources, &project.join("old"), &results] {
+            fs::create_dir_all(folder).unwrap();
+        }
+        for (path, text) in [("src/model", "base\n"), ("src/gone", ""), ("old/a", ""), ("data", "d\n")] {
+            fs::write(project.join(path), text).unwrap();
+        }
+        let folder = results.join("layer");
+        let files = Layer::write(&folder, [Path::new("src/gone"), Path::new("old")].into_iter()).unwrap();
+        fs::create_dir_all(files.join("src/new")).unwrap();
+        fs::write(files.join("src/model"), "variant\n").unwrap();
+        fs::write(files.join("src/new/part"), "part\n").unwrap();
+        std::os::unix::fs::symlink("model", files.join("src/link")).unwrap();
+        let layer = Layer::open(&project, &folder).unwrap();
+        let view = View::new(&project, &sources, Some(&results), &results.join("view"), &layer).unwrap();
+        let script = "cat model link new/part ../data; ls; ls ..; echo mine >> new/part; echo out > out";
+        assert_eq!(shell(&view, script), "variant\nvariant\npart\nd\nlink\nmodel\nnew\ndata\nresults\nsrc\n");
+        assert_eq!(fs::read_to_string(files.join("src/new/part")).unwrap(), "part\n", "the layer is as it was");
+        assert_eq!(fs::read_to_string(sources.join("model")).unwrap(), "base\n");
+        view.take_away(&layer).unwrap();
+        let written = view.written().join("src");
+        assert_eq!(fs::read_to_string(written.join("new/part")).unwrap(), "part\nmine\n");
+        assert!(written.join("out").exists() && !written.join("model").exists() && !written.join("link").exists());
     }
 
     #[test]

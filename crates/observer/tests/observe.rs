@@ -18,6 +18,7 @@ fn seen(folder: &Path, script: &str) -> Seen {
         inputs: vec![folder.join("inputs")],
         skipped: vec![folder.join("project/results")],
         own: vec![folder.join("project/results/own")],
+        layer: sweep_observer::Layer::default(),
         started: Some(folder.join("inputs/started")),
         digest: |path| fs::read_to_string(path),
     };

@@ -23,7 +23,7 @@ pub(crate) mod system;
 pub(crate) mod threads;
 
 pub(crate) use self::{
-    ask::{Answer, ask},
+    ask::{Answer, Children, Limits, ask, converse},
     git::git,
     program::program,
 };

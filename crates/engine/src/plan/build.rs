@@ -19,6 +19,7 @@ use super::{
 };
 use crate::recipe::{Collector, Names, Need, Problem, Recipe, Step, Template};
 use crate::record::{Identity, Key, KeyList, SeedPlan};
+use crate::variant::Variants;
 
 /// The jobs of all recipes.
 #[derive(Default)]
@@ -36,6 +37,7 @@ pub(super) struct Jobs {
     by_key: HashMap<Key, JobId>,
     pub(super) digests: Digests,
     pub(super) manifests: Manifests,
+    pub(super) variants: Variants,
 }
 
 impl Jobs {

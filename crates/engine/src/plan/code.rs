@@ -18,8 +18,9 @@ use sweep_job::{
     Ignore, ParamType as _, Value, Values,
     tasks::{Tracks, ignored},
 };
+use sweep_observer::Layer;
 
-use super::{Digests, lint};
+use super::{Digests, lint, values::CODE};
 use crate::{
     host::packages,
     record::{
@@ -59,6 +60,8 @@ pub struct Manifests {
     places: HashMap<(PathBuf, String), String>,
     /// Folders of projects, by the folders of recipes.
     projects: HashMap<PathBuf, PathBuf>,
+    /// Layers, by the projects and the layers' folders.
+    layers: HashMap<(PathBuf, String), Layer>,
 }
 
 /// The code of a job, as it was when the job was planned.
@@ -91,6 +94,33 @@ pub(crate) struct Site {
     pub(crate) place: String,
     /// Patterns of files that it may read without being out of date when they change.
     pub(crate) ignore: Vec<String>,
+    /// The files that it finds in place of those of the project.
+    pub(crate) layer: Layer,
+}
+
+/// The files that a job with these values finds in place of those of its project; none if they cannot be read, which its worker
+/// reports.
+fn layer_of(values: &Values, project: &Path) -> Layer {
+    let folder = values.get(CODE).and_then(Value::as_text);
+    folder.and_then(|folder| Layer::open(project, Path::new(folder)).ok()).unwrap_or_default()
+}
+
+impl Site {
+    /// The site of a job with these values, whose program is at a place of the project.
+    pub(crate) fn new(values: &Values, project: &Path, place: String) -> Self {
+        Self { place, ignore: ignored(values), layer: layer_of(values, project) }
+    }
+
+    /// The path of a file of the project, under the layer.
+    fn real(&self, project: &Path, text: &str) -> PathBuf {
+        self.layer.at(&project.join(text_path(text))).into_owned()
+    }
+
+    /// The key by which the code of a job with this base key is known where its files are not.
+    pub(crate) fn key(&self, base: Key) -> Key {
+        let Some(name) = self.layer.name() else { return base };
+        Key::of_json(&(base, path_text(Path::new(name)))).unwrap_or(base)
+    }
 }
 
 /// A file of a job's code.
@@ -112,8 +142,8 @@ impl Code {
 
     /// True if a job whose key has the code `planned` has this one, if `now` is its digest: of a program that has not run at its
     /// place, the key may have the place.
-    pub(crate) fn is_planned(&self, now: Option<&String>, planned: Option<&String>) -> bool {
-        now == planned || (now.is_none() && planned == Some(&of_place(&self.project, &self.site.place)))
+    fn is_planned(&self, now: Option<&String>, planned: Option<&String>) -> bool {
+        now == planned || (now.is_none() && planned == Some(&of_site(&self.project, &self.site)))
     }
 
     /// The same, marked as not that of the job's key.
@@ -121,9 +151,14 @@ impl Code {
         Self { stale: true, ..self.clone() }
     }
 
-    /// Path at which a file can be opened.
+    /// Path at which the program finds a file.
     pub(crate) fn path(&self, text: &str) -> PathBuf {
         self.project.join(text_path(text))
+    }
+
+    /// Path at which that file is.
+    pub(crate) fn real_path(&self, text: &str) -> PathBuf {
+        self.site.real(&self.project, text)
     }
 }
 
@@ -135,10 +170,15 @@ pub(crate) fn project_of(folder: &Path) -> PathBuf {
     marked.unwrap_or(&real).to_owned()
 }
 
-/// The code of a program that has not run at its place, where the same program has run, or is about to run, at another one.
-fn of_place(project: &Path, place: &str) -> String {
+/// The code of a program that has not run at its place, where the same program has run, or is about to run, at another one
+/// or with other files in place of those of the project.
+fn of_site(project: &Path, site: &Site) -> String {
     let name = project.file_name().map(|name| path_text(Path::new(name))).unwrap_or_default();
-    let fact = fact::of_place(if place.is_empty() { &name } else { place });
+    let place = if site.place.is_empty() { &name } else { &site.place };
+    let fact = match site.layer.name() {
+        Some(layer) => fact::of_place(&format!("{place} {}", path_text(Path::new(layer)))),
+        None => fact::of_place(place),
+    };
     code_digest(std::iter::empty(), std::iter::empty(), fact.iter().map(|(path, fact)| (path.as_str(), fact.as_str())))
 }
 
@@ -273,7 +313,10 @@ impl Manifests {
         }
         let own = values.get("project").and_then(Value::as_text).map(Path::new);
         let project = self.project(own.unwrap_or(folder));
-        let site = Site { place: self.place(values, &project), ignore: ignored(values) };
+        let place = self.place(values, &project);
+        let layer = values.get(CODE).and_then(Value::as_text).unwrap_or_default();
+        let layer = self.layers.entry((project.clone(), layer.to_owned())).or_insert_with(|| layer_of(values, &project));
+        let site = Site { place, ignore: ignored(values), layer: layer.clone() };
         let (digest, code) = self.resolve(base, project, site, digests);
         identity.code = digest;
         let key = if identity.code.is_some() { identity.key()? } else { base };
@@ -292,7 +335,7 @@ impl Manifests {
             let code = Code { hosted: true, files: sent.clone(), ..Code::of_project(project, site) };
             return (self.locked.get(&base).cloned(), Arc::new(code));
         }
-        if let Some(code) = self.locked.get(&base) {
+        if let Some(code) = self.locked.get(&site.key(base)) {
             return (Some(code.clone()), Arc::new(Code::of_project(project, site)));
         }
         let known: Vec<(Key, Option<String>, String)> = self.by_base.get(&base).map_or_else(Vec::new, |manifests| {
@@ -302,9 +345,11 @@ impl Manifests {
         let here: Vec<_> = known.into_iter().filter(|(_, _, set)| self.is_at(set, &site.place)).collect();
         if here.is_empty() {
             // Copies of a program have the same base key, but beside each copy other files may be.
-            let first = self.first.entry(base).or_insert_with(|| (project.clone(), site.place.clone()));
-            let is_first = !is_known && *first == (project.clone(), site.place.clone());
-            let code = (!is_first).then(|| of_place(&project, &site.place));
+            let is_first = !is_known && site.layer.name().is_none() && {
+                let own = (project.clone(), site.place.clone());
+                *self.first.entry(base).or_insert_with(|| own.clone()) == own
+            };
+            let code = (!is_first).then(|| of_site(&project, &site));
             return (code, Arc::new(Code::of_project(project, site)));
         }
         let mut seen = HashSet::new();
@@ -365,6 +410,33 @@ impl Manifests {
         set
     }
 
+    /// True if the code that a job was planned with, `planned`, is that of the job now; and its code now. Other runs of the
+    /// program, with other variants of its code, may have read the same files meanwhile, or others.
+    pub(crate) fn is_planned(
+        &mut self,
+        base: Key,
+        code: &Code,
+        planned: Option<&String>,
+        digests: &mut Digests,
+    ) -> (bool, Arc<Code>) {
+        let (digest, now) = self.resolve(base, code.project.clone(), code.site.clone(), digests);
+        if now.is_planned(digest.as_ref(), planned) {
+            return (true, now);
+        }
+        let known = self.by_base.get(&base).map_or(&[][..], Vec::as_slice);
+        let own: Vec<String> =
+            known.iter().filter(|run| run.code.as_ref() == planned).map(|run| run.set.clone()).collect();
+        let is_first = planned.is_none_or(|planned| *planned == of_site(&code.project, &code.site));
+        let is_current = match own.is_empty() {
+            // What it reads is not known before its first run.
+            true => is_first,
+            false => own.into_iter().any(|set| {
+                self.is_at(&set, &code.site.place) && self.is_unchanged(code, &set, digests)
+            }),
+        };
+        (is_current, now)
+    }
+
     /// The present state of what some sets have.
     fn state(&mut self, project: &Path, site: &Site, sets: Vec<String>, digests: &mut Digests) -> Arc<Code> {
         let known = (project.to_owned(), site.clone(), sets);
@@ -392,7 +464,7 @@ impl Manifests {
                 }
                 let now = files
                     .entry(path.clone())
-                    .or_insert_with(|| (digest_now(digests, &project.join(text_path(path))), None));
+                    .or_insert_with(|| (digest_now(digests, &site.real(project, path)), None));
                 unchanged &= now.0 == file.digest || self.is_own(&set.own, path, &now.0);
                 now.1.clone_from(&file.by);
             }
@@ -401,9 +473,9 @@ impl Manifests {
                 let now = now.unwrap_or_else(|| match path.as_str() {
                     fact::PLACE => fact::at(&site.place),
                     fact::IGNORE => fact::patterns_now(then, &site.ignore),
-                    _ => self.fact_now(project, path, then, &is_ignored, digests),
+                    _ => self.fact_now(project, &site.layer, (path, then), &is_ignored, digests),
                 });
-                unchanged &= now == *then || self.is_own_fact(&set.own, project, path, &now, digests);
+                unchanged &= now == *then || self.is_own_fact(&set.own, &site.real(project, path), path, &now, digests);
                 facts.insert((path.clone(), then.clone()), now);
             }
             for (name, package) in &set.packages {
@@ -443,11 +515,11 @@ impl Manifests {
 
     /// True if a path whose property is different is as the job left it. Where it looked for something in vain, any job may
     /// have made it.
-    fn is_own_fact(&self, own: &Own, project: &Path, path: &str, now: &str, digests: &mut Digests) -> bool {
+    fn is_own_fact(&self, own: &Own, real: &Path, path: &str, now: &str, digests: &mut Digests) -> bool {
         if fact::is_names(now) {
             return self.is_own(own, path, now);
         }
-        let state = state_now(digests, &project.join(text_path(path)));
+        let state = state_now(digests, real);
         own.left.get(path) == Some(&state) || self.is_left(path, &state)
     }
 
@@ -455,13 +527,13 @@ impl Manifests {
     fn fact_now(
         &self,
         project: &Path,
-        path: &str,
-        then: &str,
+        layer: &Layer,
+        (path, then): (&str, &str),
         is_ignored: &dyn Fn(&Path) -> bool,
         digests: &mut Digests,
     ) -> String {
         let results = self.sets.ancestors().nth(3).map(fact::real);
-        fact::now(then, &project.join(text_path(path)), &mut |entry| {
+        fact::now(then, &project.join(text_path(path)), layer, &mut |entry| {
             results.as_deref().is_some_and(|results| results == entry)
                 || is_ignored(entry)
                 || self.is_made(project, entry, digests)

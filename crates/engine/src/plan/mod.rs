@@ -476,9 +476,8 @@ impl Plan {
         for job in &mut self.jobs {
             let Some(code) = &job.code else { continue };
             let base = job.identity.base_key()?;
-            let (digest, now) = manifests.resolve(base, code.project.clone(), code.site.clone(), digests);
-            let stale = !now.is_planned(digest.as_ref(), job.identity.code.as_ref());
-            job.code = Some(if stale { Arc::new(now.as_stale()) } else { now });
+            let (is_planned, now) = manifests.is_planned(base, code, job.identity.code.as_ref(), digests);
+            job.code = Some(if is_planned { now } else { Arc::new(now.as_stale()) });
         }
         Ok(())
     }
@@ -488,8 +487,7 @@ impl Plan {
     pub(crate) fn has_other_code(&self, id: JobId, manifests: &mut Manifests, digests: &mut Digests) -> bool {
         let Job { identity, code: Some(code), .. } = self.job(id) else { return false };
         let Ok(base) = identity.base_key() else { return true };
-        let (digest, now) = manifests.resolve(base, code.project.clone(), code.site.clone(), digests);
-        !code.hosted && !now.is_planned(digest.as_ref(), identity.code.as_ref())
+        !code.hosted && !manifests.is_planned(base, code, identity.code.as_ref(), digests).0
     }
 
     /// A file or package that differs from what the job of a record read.
@@ -513,8 +511,12 @@ impl Plan {
 
     /// The code in the identities of jobs, by their base keys.
     pub(crate) fn code(&self) -> Result<BTreeMap<Key, String>, serde_json::Error> {
-        let with_code = self.jobs.iter().filter_map(|job| Some((&job.identity, job.identity.code.clone()?)));
-        with_code.map(|(identity, code)| Ok((identity.base_key()?, code))).collect()
+        let key = |job: &Job| {
+            let base = job.identity.base_key()?;
+            Ok(job.code.as_ref().map_or(base, |code| code.site.key(base)))
+        };
+        let with_code = self.jobs.iter().filter_map(|job| Some((key(job), job.identity.code.clone()?)));
+        with_code.map(|(key, code)| Ok((key?, code))).collect()
     }
 
     /// The artifacts that a job takes: the keys of the jobs that leave them, and their names.

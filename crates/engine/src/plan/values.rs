@@ -16,6 +16,8 @@ use crate::record::{self, Deferred, Product};
 
 /// The parameter for the folder that a program runs in.
 pub(super) const PROJECT: &str = "project";
+/// The parameter for the variant of its code.
+pub(super) const CODE: &str = "code";
 
 /// The parameters that a recipe sets for a job, in the order of the task, each with the place of its value.
 type Places = Vec<(&'static Param, Span)>;
@@ -96,6 +98,9 @@ impl Builder<'_> {
                 values.insert(PROJECT.to_owned(), Value::Text(folder.clone()));
             }
         }
+        if is_program && !self.vary(step, &mut values, &places) {
+            return None;
+        }
         if !ok {
             return None;
         }
@@ -114,6 +119,49 @@ impl Builder<'_> {
         }
         self.check_nodes(step, point, &values);
         Some(JobValues { values, keyed, inputs })
+    }
+
+    /// Replaces the value of `code` by the folder with the files of the variant, or by nothing for the project as it is; `false`
+    /// after a mistake, which has been reported.
+    fn vary(&mut self, step: &Step, values: &mut Values, places: &Places) -> bool {
+        let (Some(code), Some(Value::Text(folder))) = (values.get(CODE), values.get(PROJECT)) else { return true };
+        let span = places.iter().find(|(param, _)| param.name == CODE).map(|(_, span)| *span);
+        let Some(span) = span.filter(|_| *code != Value::Null) else { return true };
+        let sources = &self.recipe.sources;
+        if self.jobs.digests.is_locked() {
+            let message = "`code` cannot be resolved where the project is not";
+            let problem = Problem::new(sources, span, message, "not here").help("run the recipe in its project");
+            self.problems.push(span, problem);
+            return false;
+        }
+        let code = code.as_text().and_then(|name| step.variants.get(name)).unwrap_or(code);
+        let project = self.jobs.manifests.project(Path::new(folder));
+        let results = self.jobs.digests.results().unwrap_or(Path::new("results")).to_owned();
+        let layer = match self.jobs.variants.layer(code, &project, sources.folder(span.source), &results) {
+            Ok(layer) => layer,
+            Err(error) => {
+                let message = format!("`code` of step `{}`: {error}", step.name.value);
+                let problem = Problem::new(sources, span, message, "no variant of the project's code");
+                self.problems.push(span, problem.help(error.advice()));
+                return false;
+            }
+        };
+        // Declared inputs are in the key with the content that they have in the project.
+        let inputs = match values.get("inputs") {
+            Some(Value::List(inputs)) => inputs.as_slice(),
+            _ => &[],
+        };
+        let is_changed = |input: &&str| fs_err::canonicalize(input).is_ok_and(|path| layer.touches(&path));
+        if let Some(input) = inputs.iter().filter_map(Value::as_text).find(is_changed) {
+            let message = format!("`code` of step `{}` changes `{input}`, which is in `inputs`", step.name.value);
+            let problem = Problem::new(sources, span, message, "changes an input");
+            let help = "remove it from `inputs`: the files that the program reads are observed, and are part of the key";
+            self.problems.push(span, problem.help(help));
+            return false;
+        }
+        let text = layer.folder().map(|folder| Value::Text(folder.to_string_lossy().into_owned()));
+        values.insert(CODE.to_owned(), text.unwrap_or(Value::Null));
+        true
     }
 
     /// The recipe's folder, if a program without declared files runs there, because its command line names files in it.

@@ -18,11 +18,11 @@ mod source;
 mod template;
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
 };
 
-use sweep_job::TaskInfo;
+use sweep_job::{TaskInfo, Value};
 
 use crate::suggest::Domain;
 
@@ -123,6 +123,8 @@ pub struct Step {
     pub confirms: Option<usize>,
     /// The task's parameters, as far as the author gives them.
     pub with: Vec<(Spanned<String>, Template)>,
+    /// The values of the axis `code` that are maps, by the names that stand for them.
+    pub variants: BTreeMap<String, Value>,
     /// Resources of the machine that a job uses.
     pub resources: Resources,
     /// Policy for failures.

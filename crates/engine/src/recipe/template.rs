@@ -142,6 +142,16 @@ impl Template {
         Self { span, kind: TemplateKind::Literal(value) }
     }
 
+    /// The value of an axis.
+    pub(super) fn axis(name: &str, span: Span) -> Self {
+        Self { span, kind: TemplateKind::Whole(Reference { scope: Scope::Matrix, name: name.to_owned(), span }) }
+    }
+
+    /// A map of values.
+    pub(super) fn map(entries: Vec<(String, Self)>, span: Span) -> Self {
+        Self { span, kind: TemplateKind::Map(entries) }
+    }
+
     /// Every expression in it.
     pub fn references(&self) -> Vec<&Reference> {
         match &self.kind {

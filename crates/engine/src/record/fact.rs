@@ -12,6 +12,7 @@ use std::{
 
 use fs_err as fs;
 use sweep_job::Ignore;
+use sweep_observer::Layer;
 
 use super::{ABSENT, path_text};
 
@@ -86,9 +87,9 @@ pub(crate) fn patterns_now(fact: &str, patterns: &[String]) -> String {
     if holds { fact.to_owned() } else { of_patterns(patterns) }
 }
 
-/// The property of a folder that was listed with these names.
-pub(crate) fn of_entries<'a>(folder: &Path, names: impl Iterator<Item = &'a OsStr>) -> String {
-    let kinds: BTreeMap<OsString, bool> = entries(folder).unwrap_or_default().into_iter().collect();
+/// The property of a folder, under a layer, that was listed with these names.
+pub(crate) fn of_entries<'a>(folder: &Path, layer: &Layer, names: impl Iterator<Item = &'a OsStr>) -> String {
+    let kinds = layer.entries(folder).unwrap_or_default();
     listing(names.map(|name| (name, kinds.get(name).copied().unwrap_or(false))), ENTRIES)
 }
 
@@ -118,15 +119,15 @@ enum Found {
 
 impl Found {
     /// What there is for a module among the entries of a folder.
-    fn of(folder: &Path, entries: &BTreeMap<OsString, bool>, module: &str) -> Self {
+    fn of(folder: &Path, layer: &Layer, entries: &BTreeMap<OsString, bool>, module: &str) -> Self {
         let has = |end: &str| entries.contains_key(OsStr::new(&format!("{module}{end}")));
-        let is_folder = entries.get(OsStr::new(module)).is_some_and(|_| folder.join(module).is_dir());
+        let is_folder = entries.get(OsStr::new(module)).is_some_and(|_| layer.at(&folder.join(module)).is_dir());
         let starts = format!("{module}.");
         let after = entries
             .range::<OsStr, _>((Bound::Included(OsStr::new(&starts)), Bound::Unbounded))
             .map(|(name, _)| name.as_bytes());
         let mut own = after.take_while(|name| name.starts_with(starts.as_bytes()));
-        if own.any(|name| name.ends_with(b".so")) || (is_folder && folder.join(module).join("__init__.py").exists()) {
+        if own.any(|name| name.ends_with(b".so")) || (is_folder && layer.at(&folder.join(module).join("__init__.py")).exists()) {
             Self::First
         } else if has(".py") || has(".pyc") {
             Self::Source
@@ -139,9 +140,9 @@ impl Found {
 }
 
 /// The property of a folder in which Python looked for these modules: what is not there and would come before what is.
-pub(crate) fn of_modules(folder: &Path, modules: BTreeSet<&str>) -> String {
-    let entries: BTreeMap<OsString, bool> = entries(folder).unwrap_or_default().into_iter().collect();
-    let missing = modules.into_iter().filter_map(|module| match Found::of(folder, &entries, module) {
+pub(crate) fn of_modules(folder: &Path, layer: &Layer, modules: BTreeSet<&str>) -> String {
+    let entries = layer.entries(folder).unwrap_or_default();
+    let missing = modules.into_iter().filter_map(|module| match Found::of(folder, layer, &entries, module) {
         Found::Nothing => Some(module.to_owned()),
         Found::Portion => Some(format!("{module}.")),
         Found::Source => Some(format!("{module}/")),
@@ -160,10 +161,11 @@ pub(crate) fn is_local(fact: &str) -> bool {
     fact == ABSENT || is_names(fact) || fact.starts_with(WITHOUT)
 }
 
-/// The same property of a path now. `is_made` says which paths in a folder jobs have made.
-pub(crate) fn now(fact: &str, path: &Path, is_made: &mut dyn FnMut(&Path) -> bool) -> String {
+/// The same property of a path under a layer now. `is_made` says which paths in a folder jobs have made.
+pub(crate) fn now(fact: &str, path: &Path, layer: &Layer, is_made: &mut dyn FnMut(&Path) -> bool) -> String {
+    let state = |path: &Path| state(&layer.at(path));
     if is_names(fact) {
-        let Ok(entries) = entries(path) else { return state(path) };
+        let Ok(entries) = layer.entries(path) else { return state(path) };
         let form = if fact.starts_with(ENTRIES) { ENTRIES } else { NAMES };
         let all = || entries.iter().map(|(name, is_folder)| (name.as_os_str(), *is_folder));
         // A job may list what another one has made that has not ended yet.
@@ -174,14 +176,13 @@ pub(crate) fn now(fact: &str, path: &Path, is_made: &mut dyn FnMut(&Path) -> boo
         return listing(all().filter(|(name, _)| !counts(name) || !is_made(&path.join(name))), form);
     }
     if let Some(modules) = fact.strip_prefix(WITHOUT) {
-        let Ok(entries) = entries(path) else { return state(path) };
-        let entries: BTreeMap<OsString, bool> = entries.into_iter().collect();
+        let Ok(entries) = layer.entries(path) else { return state(path) };
         let is_there = |module: &&str| {
             let (name, then) = match module.strip_suffix('/') {
                 Some(name) => (name, Found::Source),
                 None => module.strip_suffix('.').map_or((*module, Found::Nothing), |name| (name, Found::Portion)),
             };
-            Found::of(path, &entries, name) > then
+            Found::of(path, layer, &entries, name) > then
         };
         let found: Vec<&str> = modules.split(' ').filter(|module| !module.is_empty()).filter(is_there).collect();
         return if found.is_empty() { fact.to_owned() } else { format!("{WITH}{}", found.join(" ")) };
@@ -209,15 +210,6 @@ pub(crate) fn state(path: &Path) -> String {
         }
         Ok(_) | Err(_) => OTHER.to_owned(),
     }
-}
-
-/// The names in a folder, each with whether it is that of a folder.
-fn entries(folder: &Path) -> io::Result<Vec<(OsString, bool)>> {
-    let entry = |entry: io::Result<fs::DirEntry>| {
-        let entry = entry?;
-        Ok((entry.file_name(), entry.file_type().is_ok_and(|kind| kind.is_dir())))
-    };
-    fs::read_dir(folder)?.map(entry).collect()
 }
 
 /// A change of a property for people: of what, from what, to what. Digests follow `content`.
@@ -258,35 +250,35 @@ mod tests {
         let nobody = &mut |_: &Path| false;
         fs::write(path.join("a.txt"), "1").unwrap();
         let listed = [OsStr::new("a.txt"), OsStr::new(".a.txt.swp"), OsStr::new("__pycache__")];
-        let names = of_entries(path, listed.into_iter());
+        let names = of_entries(path, &Layer::default(), listed.into_iter());
         let earlier = listing(listed.into_iter().map(|name| (name, false)), NAMES);
-        assert_eq!(now(&earlier, path, nobody), earlier, "as a record of an earlier version has it");
-        assert_eq!(now(&names, path, nobody), names, "an editor's file does not count");
-        let modules = of_modules(path, BTreeSet::from(["numpy", "utils"]));
-        assert_eq!(now(&modules, path, nobody), modules);
-        assert_eq!(now(ABSENT, &path.join("utils.py"), nobody), ABSENT);
+        assert_eq!(now(&earlier, path, &Layer::default(), nobody), earlier, "as a record of an earlier version has it");
+        assert_eq!(now(&names, path, &Layer::default(), nobody), names, "an editor's file does not count");
+        let modules = of_modules(path, &Layer::default(), BTreeSet::from(["numpy", "utils"]));
+        assert_eq!(now(&modules, path, &Layer::default(), nobody), modules);
+        assert_eq!(now(ABSENT, &path.join("utils.py"), &Layer::default(), nobody), ABSENT);
         fs::write(path.join(".hidden"), "").unwrap();
-        assert_eq!(now(WITHOUT, path, nobody), WITHOUT, "no module was looked for");
+        assert_eq!(now(WITHOUT, path, &Layer::default(), nobody), WITHOUT, "no module was looked for");
         fs::remove_file(path.join(".hidden")).unwrap();
 
         fs::write(path.join("utils.py"), "").unwrap();
-        assert_ne!(now(&names, path, nobody), names);
-        assert_eq!(now(&names, path, &mut |made: &Path| made.ends_with("utils.py")), names, "a job has made it");
-        assert_eq!(now(&modules, path, nobody), "with:utils");
-        assert_eq!(now(ABSENT, &path.join("utils.py"), nobody), FILE);
-        assert_eq!(now(ABSENT, &path.join("a.txt/x"), nobody), ABSENT, "a file is no folder");
+        assert_ne!(now(&names, path, &Layer::default(), nobody), names);
+        assert_eq!(now(&names, path, &Layer::default(), &mut |made: &Path| made.ends_with("utils.py")), names, "a job has made it");
+        assert_eq!(now(&modules, path, &Layer::default(), nobody), "with:utils");
+        assert_eq!(now(ABSENT, &path.join("utils.py"), &Layer::default(), nobody), FILE);
+        assert_eq!(now(ABSENT, &path.join("a.txt/x"), &Layer::default(), nobody), ABSENT, "a file is no folder");
         // What comes before a module that is there already.
         fs::write(path.join("data.json"), "").unwrap();
-        let modules = of_modules(path, BTreeSet::from(["data", "utils"]));
+        let modules = of_modules(path, &Layer::default(), BTreeSet::from(["data", "utils"]));
         assert_eq!(modules, "without:data utils/", "`data.json` is no module");
         fs::create_dir(path.join("utils")).unwrap();
-        assert_eq!(now(&modules, path, nobody), modules, "a folder alone does not come before a file");
+        assert_eq!(now(&modules, path, &Layer::default(), nobody), modules, "a folder alone does not come before a file");
         fs::write(path.join("utils/__init__.py"), "").unwrap();
-        assert_eq!(now(&modules, path, nobody), "with:utils/");
-        let names = of_entries(path, [OsStr::new("data.json")].into_iter());
+        assert_eq!(now(&modules, path, &Layer::default(), nobody), "with:utils/");
+        let names = of_entries(path, &Layer::default(), [OsStr::new("data.json")].into_iter());
         fs::remove_file(path.join("data.json")).unwrap();
         fs::create_dir(path.join("data.json")).unwrap();
-        assert_ne!(of_entries(path, [OsStr::new("data.json")].into_iter()), names, "a folder is no file");
+        assert_ne!(of_entries(path, &Layer::default(), [OsStr::new("data.json")].into_iter()), names, "a folder is no file");
         fs::os::unix::fs::symlink("v1", path.join("current")).unwrap();
         assert_eq!(state(&path.join("current")), of_link(Path::new("v1")));
     }

@@ -203,7 +203,7 @@ impl Reads {
         digests.forget();
         for file in &code.files {
             let path = code.path(&file.path);
-            let now = digest_now(digests, &path);
+            let now = digest_now(digests, &code.real_path(&file.path));
             if now != file.digest && !digests.is_rewritten(&file.path) {
                 return Err(Changed::Input { path, during: "" });
             }
@@ -249,7 +249,7 @@ impl Reads {
             let path = code.path(folder);
             let names: Vec<PathBuf> = names.iter().map(|name| path.join(text_path(name))).collect();
             let names = names.iter().filter(|path| !digests.is_made_in(&code.project, path));
-            facts.insert(folder.clone(), fact::of_entries(&path, names.filter_map(|path| path.file_name())));
+            facts.insert(folder.clone(), fact::of_entries(&path, &code.site.layer, names.filter_map(|path| path.file_name())));
         }
         if code.hosted {
             facts.retain(|_, fact| !fact::is_local(fact));
@@ -304,9 +304,10 @@ fn digest(
         };
     }
     let unreadable = |error: io::Error| Changed::Unreadable { path: path.clone(), reason: error.to_string() };
-    let digest = digests.of_file(&path).map_err(unreadable)?;
+    let real = code.real_path(name);
+    let digest = digests.of_file(&real).map_err(unreadable)?;
     // After the digest was computed, which takes time.
-    let is_as_read = FileStamp::of(&fs::metadata(&path).map_err(unreadable)?) == file.stamp;
+    let is_as_read = FileStamp::of(&fs::metadata(&real).map_err(unreadable)?) == file.stamp;
     if planned.map_or(is_as_read, |planned| planned == digest) {
         return Ok(digest);
     }
@@ -336,14 +337,14 @@ fn own(
             listed.insert(folder);
         }
         if is_listed || files.contains_key(name) || facts.contains_key(name) {
-            own.left.insert(name.clone(), state_now(digests, &code.path(name)));
+            own.left.insert(name.clone(), state_now(digests, &code.real_path(name)));
         }
     }
     own.made = made.into_iter().filter(|name| own.left.contains_key(name)).collect();
     digests.add_own(&own);
     for folder in listed {
         let path = code.path(&folder);
-        let now = fact::now(&facts[&folder], &path, &mut |entry| digests.is_made_in(&code.project, entry));
+        let now = fact::now(&facts[&folder], &path, &code.site.layer, &mut |entry| digests.is_made_in(&code.project, entry));
         own.left.insert(folder, now);
     }
     own

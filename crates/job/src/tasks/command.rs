@@ -60,6 +60,10 @@ params! {
         /// was observed to read decide whether a record is valid. Without it, the program runs in an empty folder with `inputs`;
         /// the default is the recipe's folder for a program without `inputs` whose command line names a file there.
         project: Option<Folder> = None;
+        /// A variant of the project's code, usually an axis: a revision (`HEAD`, a branch, a commit), a patch (`no-rope.patch`), a
+        /// list of patches, or a map with `rev`, `folder`, `files` and `patches`; `.` is the project as it is. The program finds the
+        /// files of the variant in the project, of which nothing is changed. See [variants of code](programs.md#variants-of-code).
+        code: Option<Value> = None, cosmetic true;
         /// Files and folders that the program reads, including its code. Their content is part of the key. Without `project`,
         /// each is linked into the job's folder under its file name (`../data/a.txt` becomes `a.txt`).
         inputs: Vec<Input> = Vec::new();
@@ -306,6 +310,20 @@ impl Command {
         };
         if self.project.is_some() && self.launch.is_some() {
             conflicts.push(both("launch", "list the program's files in `inputs`, and remove `project`"));
+        }
+        if self.code.is_some() && self.project.is_none() {
+            conflicts.push(Conflict {
+                params: vec!["code"],
+                message: "`code` needs the folder of the project that it changes".into(),
+                advice: "add `project: .`, and remove `inputs` that are files of the project".into(),
+            });
+        }
+        if self.code.is_some() && self.tracks == Some(Tracks::Declared) {
+            conflicts.push(Conflict {
+                params: vec!["tracks", "code"],
+                message: "`tracks: declared` and `code` are mutually exclusive".into(),
+                advice: "remove `tracks`: the files that the program reads tell its variants apart".into(),
+            });
         }
         if self.project.is_some() && self.depfile.is_some() {
             conflicts.push(both("depfile", "remove `depfile`: what a program reads in its project is observed"));

@@ -3,7 +3,7 @@
 use serde_json::{Value as Json, json};
 use sweep_job::Value;
 
-use super::{Lower, StepKeys, find};
+use super::{Lower, StepKeys, find, variants::CODE};
 use crate::recipe::{
     Ablation, Assignment, Axis, AxisValues, Condition, Design, Dimension, Draw, Factor, Matrix, Names, Progression,
     Random, Template, is_name,
@@ -83,13 +83,23 @@ mapping! {
         /// The design: the combinations of the factors that are run.
         design [required]: Word<Design> = Word(Design::WORDS),
         /// The value of each factor in the baseline.
-        baseline [required]: Custom = Custom { schema: || some(named("value")), accepts: "axis to value" },
+        baseline: Custom = Custom { schema: || some(named("value")), accepts: "axis to value" },
         /// The value or values that each factor is changed to.
-        factors [required]: Custom = Custom {
+        factors: Custom = Custom {
             schema: || some(named("value")),
             accepts: "axis to value, or to a list of values",
         },
+        /// Patches of the program's code, each of which is a factor with the values `false` and `true`.
+        ///
+        /// A pattern such as `ablations/*.patch`, or a list of paths and patterns. A factor has the name in the first line of its
+        /// patch, `# no-rope`, or that of the file. See [variants of code](programs.md#variants-of-code).
+        patches: Custom = Custom { schema: patches, accepts: "a path with `*`, or a list of paths" },
     }
+}
+
+/// The schema of patches.
+fn patches() -> Json {
+    json!({ "type": ["string", "array"], "minLength": 1, "minItems": 1, "items": { "type": "string", "minLength": 1 } })
 }
 
 /// The schema of a nonempty map.
@@ -202,7 +212,11 @@ impl Lower<'_> {
                     let message = format!("axis `{name}` has no values");
                     self.problem(node.span, message, "empty", "add a value, or remove the axis");
                 }
-                Some(AxisValues::List(items.iter().filter_map(|item| self.value(item, params)).collect()))
+                let value = |item: &Node| match item.kind {
+                    NodeKind::Map(_) if name == CODE => self.variant(item, params),
+                    _ => self.value(item, params),
+                };
+                Some(AxisValues::List(items.iter().filter_map(value).collect()))
             }
             NodeKind::Map(_) => self.progression(name, node, params),
             NodeKind::Scalar(Value::Text(text)) if text.contains("${{") => self.axis_of(text, node.span, needed),
@@ -344,11 +358,12 @@ impl Lower<'_> {
         let design = keys.design.value?;
         let baseline = keys.baseline.node().map(|node| self.entries(node, "`baseline`")).unwrap_or_default();
         let changes = keys.factors.node().map(|node| self.entries(node, "`factors`"));
-        if keys.factors.node().is_none_or(|node| matches!(&node.kind, NodeKind::Map(entries) if entries.is_empty())) {
-            let help = "add `factors:` with the values that the baseline's are changed to";
+        let is_empty = |node: &Node| matches!(&node.kind, NodeKind::Map(entries) if entries.is_empty());
+        if keys.factors.node().map_or(!keys.patches.is_there(), is_empty) {
+            let help = "add `factors:` with the values that the baseline's are changed to, or `patches:`";
             self.problem(node.span, "`ablate` has no factors", "nothing is changed", help);
         }
-        let mut factors = Vec::new();
+        let mut factors = keys.patches.node().map_or_else(Vec::new, |node| self.patch_factors(node));
         for entry in changes.unwrap_or_default() {
             self.check_name(&entry.key, "axis");
             let Some(base) = find(baseline, &entry.key.value) else {
@@ -367,7 +382,7 @@ impl Lower<'_> {
             }
         }
         for entry in baseline {
-            if !factors.iter().any(|factor| factor.axis.value == entry.key.value) {
+            if !factors.iter().any(|factor: &Factor| factor.axis.value == entry.key.value) {
                 let message = format!("`{}` is in `baseline`, but no factor changes it", entry.key.value);
                 self.problem(entry.key.span, message, "not a factor", "put it into `with`, or add it to `factors`");
             }

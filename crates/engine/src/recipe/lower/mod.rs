@@ -25,6 +25,7 @@ mod steps;
 mod suggest;
 mod sweep;
 mod tables;
+mod variants;
 
 use std::collections::HashSet;
 
@@ -119,11 +120,12 @@ pub(super) struct Lower<'a> {
     /// Keys for which a mapping has an unknown word, each with the place of the mapping, and names in values of a step that
     /// cannot be read, each with the place of the step's name.
     meant: HashSet<(Span, String)>,
+    variants: variants::Variants,
 }
 
 impl<'a> Lower<'a> {
     pub(super) fn new(sources: &'a mut Sources, problems: &'a mut Collector) -> Self {
-        Self { sources, problems, meant: HashSet::new() }
+        Self { sources, problems, meant: HashSet::new(), variants: variants::Variants::default() }
     }
 
     /// Reads `where`: axis to a value or to a list of values.

@@ -248,6 +248,7 @@ impl Lower<'_> {
                 self.meant.extend(words.into_iter().map(|word| (name.span, word)));
             }
         }
+        let variants = self.take_variants(&mut with);
         if self.is_missing(&entry.value, "uses", &keys.uses) {
             let help = "add `uses:` with a task, such as `command` for a program; `sweep tasks` lists all tasks";
             self.problem(name.span, format!("step `{}` uses no task", name.value), "what should it run?", help);
@@ -261,7 +262,7 @@ impl Lower<'_> {
             return None;
         };
         let mut step =
-            Step { name: name.clone(), task, needs, matrix, adaptive, search, confirms: None, with, resources, policy };
+            Step { name: name.clone(), task, needs, matrix, adaptive, search, confirms: None, with, variants, resources, policy };
         self.place_search(&mut step);
         self.check_step(&step, params, &needed);
         // A program in the words of another tool is reported as such; that the step lacks one is no further mistake.

@@ -9,8 +9,8 @@ use std::{
 };
 
 use fs_err as fs;
-use sweep_job::{Failure, FailureKind, Job, Report, tasks::Command};
-use sweep_observer::View;
+use sweep_job::{Failure, FailureKind, Job, Report, Value, tasks::Command};
+use sweep_observer::{Layer, View};
 
 use super::{disk, folder::Folder, kept};
 use crate::store::{TRACKING, remove_if_there};
@@ -29,6 +29,8 @@ pub(super) struct Place {
     written: PathBuf,
     /// The private view of the project.
     view: Option<View>,
+    /// The files that the program finds in place of those of the project.
+    layer: Layer,
     /// The folder of the view, which is removed with it.
     folder: PathBuf,
     in_project: bool,
@@ -44,7 +46,7 @@ impl Place {
         let folder = job.dir.parent().unwrap_or(&job.dir).join(TRACKING).join(VIEW);
         let Some(project) = &command.project else {
             let (working, written) = (job.dir.clone(), job.dir.clone());
-            return Ok(Self { working, written, view: None, folder, in_project: false });
+            return Ok(Self { working, written, view: None, layer: Layer::default(), folder, in_project: false });
         };
         let working = fs::canonicalize(&project.0).map_err(|error| Failure {
             kind: FailureKind::Input,
@@ -61,7 +63,17 @@ impl Place {
             let _ = remove_if_there(&place);
             refused
         };
+        let root = root(&working, job);
+        let layer = layer(command, &root)?;
         let view = match REFUSED.get_or_init(check) {
+            Some(reason) if layer.folder().is_some() => {
+                return Err(Failure {
+                    kind: FailureKind::Input,
+                    message: format!(
+                        "this machine has no private views of folders ({reason}), in which a program finds a variant of its code; run                          the job on a machine that allows user namespaces, or remove `code`"
+                    ),
+                });
+            }
             Some(reason) if !command.outputs.is_empty() || !kept::named(command).is_empty() => {
                 return Err(Failure {
                     kind: FailureKind::Input,
@@ -80,22 +92,26 @@ impl Place {
                 ));
                 None
             }
-            None => Some(Self::view(&working, job, &folder).map_err(disk("the view of the project cannot be made"))?),
+            None => Some(Self::view(&root, &working, job, &folder, &layer).map_err(disk("the view of the project cannot be made"))?),
         };
-        let root = root(&working, job);
         let written = match (&view, working.strip_prefix(&root)) {
             (Some(view), Ok(inner)) => view.written().join(inner),
             _ => working.clone(),
         };
-        Ok(Self { working, written, view, folder, in_project: true })
+        Ok(Self { working, written, view, layer, folder, in_project: true })
     }
 
-    fn view(working: &Path, job: &Job, folder: &Path) -> io::Result<View> {
+    fn view(root: &Path, working: &Path, job: &Job, folder: &Path, layer: &Layer) -> io::Result<View> {
         // Of an attempt that was killed.
         remove_if_there(folder)?;
         // The job's folder is `results/store/staging/KEY/files`.
         let store = job.dir.ancestors().nth(3).map(fs::canonicalize).transpose()?;
-        View::new(&root(working, job), working, store.as_deref(), folder)
+        View::new(root, working, store.as_deref(), folder, layer)
+    }
+
+    /// The files that the program finds in place of those of the project.
+    pub(super) fn layer(&self) -> &Layer {
+        &self.layer
     }
 
     /// The folder that the program starts in.
@@ -129,7 +145,8 @@ impl Place {
 
     /// The folder that has what the program has written, once it has ended.
     pub(super) fn finish(&self) -> io::Result<Folder> {
-        if self.view.is_some() {
+        if let Some(view) = &self.view {
+            view.take_away(&self.layer)?;
             unmark(&self.written)?;
         }
         Folder::open(&self.written)
@@ -154,6 +171,15 @@ impl Place {
 fn root(working: &Path, job: &Job) -> PathBuf {
     let project = job.project.as_deref().and_then(|project| fs::canonicalize(project).ok());
     project.filter(|project| working.starts_with(project)).unwrap_or_else(|| working.to_owned())
+}
+
+/// The variant of the code that a job's program finds.
+fn layer(command: &Command, project: &Path) -> Result<Layer, Failure> {
+    let Some(folder) = command.code.as_ref().and_then(Value::as_text) else { return Ok(Layer::default()) };
+    Layer::open(project, Path::new(folder)).map_err(|error| Failure {
+        kind: FailureKind::Input,
+        message: format!("the variant of the code in `{folder}` cannot be read: {error}; run again"),
+    })
 }
 
 /// Moves an output, unless it is part of one that was moved before.

@@ -18,7 +18,7 @@ use sweep_job::{
     Failure, FailureKind, FileStamp, Ignore, Job, Observed, ObservedFile, Report, Tool,
     tasks::{Command, Tracks},
 };
-use sweep_observer::{Hook, Options, Seen};
+use sweep_observer::{Hook, Layer, Options, Seen};
 
 use self::{audit::Audit, kernel::Kernel};
 use super::{launcher::Launcher, results_of};
@@ -39,6 +39,8 @@ const LISTED: usize = 10;
 pub(super) struct Tracking<'a> {
     command: &'a Command,
     project: PathBuf,
+    /// Files in place of those of the project.
+    layer: Layer,
     /// Folders whose files are not observed: results, and the job's own.
     skipped: Vec<PathBuf>,
     /// Inputs without links, in which the program's writes are observed.
@@ -83,9 +85,10 @@ impl<'a> Tracking<'a> {
         command: &'a Command,
         job: &Job,
         launcher: Option<&Launcher>,
+        layer: &Layer,
         programs: &mut [process::Command],
     ) -> Result<Option<Self>, Failure> {
-        let tracking = Self::begin(command, job, launcher).map_err(|error| Failure {
+        let tracking = Self::begin(command, job, launcher, layer).map_err(|error| Failure {
             kind: FailureKind::Io,
             message: format!("the files that the program reads cannot be observed: {error}"),
         })?;
@@ -100,7 +103,12 @@ impl<'a> Tracking<'a> {
         Ok(Some(tracking))
     }
 
-    fn begin(command: &'a Command, job: &Job, launcher: Option<&Launcher>) -> io::Result<Option<Self>> {
+    fn begin(
+        command: &'a Command,
+        job: &Job,
+        launcher: Option<&Launcher>,
+        layer: &Layer,
+    ) -> io::Result<Option<Self>> {
         let project = job.project.as_deref().filter(|_| command.tracks != Some(Tracks::Declared));
         // Another machine need not have it.
         let Some(project) = project.and_then(|project| fs::canonicalize(project).ok()) else { return Ok(None) };
@@ -122,13 +130,14 @@ impl<'a> Tracking<'a> {
                 inputs: inputs.iter().cloned().chain(store).collect(),
                 skipped: skipped.clone(),
                 own,
+                layer: layer.clone(),
                 started: Some(audit.started()),
                 digest: content_digest,
             })
         };
         let kernel =
             kernel.map(|kernel| if command.tracks == Some(Tracks::Strict) { kernel.required() } else { kernel });
-        Ok(Some(Self { command, project, skipped, inputs, audit, kernel, begun: SystemTime::now() }))
+        Ok(Some(Self { command, project, layer: layer.clone(), skipped, inputs, audit, kernel, begun: SystemTime::now() }))
     }
 
     /// The hook that puts a program under the kernel's observation.
@@ -190,7 +199,7 @@ impl<'a> Tracking<'a> {
             ));
         }
         let python = self.audit.read().map_err(|error| unusable(&error))?;
-        let (facts, listed) = kernel::facts(&seen, &python);
+        let (facts, listed) = kernel::facts(&seen, &python, &self.layer);
         let text = |module: &std::ffi::OsString| module.to_str().map(str::to_owned);
         let modules = seen.modules.iter().filter_map(|(folder, module)| Some((folder.clone(), text(module)?)));
         Ok(Found {
@@ -217,7 +226,8 @@ impl<'a> Tracking<'a> {
             };
             report.note(&format!("not observed: {others}, because {reason}; add them to `inputs`"));
         }
-        if seen.begun == 0 && is_alone {
+        // Python cannot tell the files of a layer from those of the project.
+        if is_alone && (seen.begun == 0 || self.layer.folder().is_some()) {
             return Ok(None);
         }
         // Files that were opened for writing, too, and have their content still, as `np.memmap` does by default.
@@ -330,7 +340,7 @@ impl<'a> Tracking<'a> {
                 continue;
             }
             let text = path_text(self.place(&path));
-            if !path.is_file() && !written.contains(&path) {
+            if !self.layer.at(&path).is_file() && !written.contains(&path) {
                 gone.push(text);
                 continue;
             }

@@ -8,7 +8,6 @@ use std::{
     time::Duration,
 };
 
-use sweep_job::tasks::ignored;
 
 use super::{
     NOT_STARTED,
@@ -23,7 +22,7 @@ use crate::{
         self, Connection, HostError, HostEvent, Hosted, Probe, Project, StartJob, Started, Stop, Submitter, Target,
         declared_env,
     },
-    plan::{CodeFile, Digests, SerializedJob, Site, project_of},
+    plan::{Code, CodeFile, Digests, SerializedJob, Site, project_of},
     recipe::{ResourceCount, executor::ssh::SshHost},
     record::{FILE_ELSEWHERE, Key, ReadSet, text_path},
     run::{RunFolder, cluster::CancelScope, job_specs, slots::Lease},
@@ -200,13 +199,14 @@ fn is_planned(shared: &Shared, spec: &SerializedJob, project: &Project) -> Resul
     let (Some(folder), Some(code)) = (&spec.project, &spec.identity.code) else { return Ok(()) };
     let base = spec.identity.base_key().map_err(|error| error.to_string())?;
     let mut digests = Digests::open(shared.store.digests());
-    let site = Site { place: spec.place.clone(), ignore: ignored(&spec.values) };
-    let (now, planned) = shared.store.manifests().resolve(base, folder.clone(), site, &mut digests);
+    let site = Site::new(&spec.values, folder, spec.place.clone());
+    let known = Code::of_project(folder.clone(), site);
+    let (is_planned, planned) = shared.store.manifests().is_planned(base, &known, Some(code), &mut digests);
     let is_sent = |file: &CodeFile| {
         let sent = project.file(&text_path(&file.path));
         sent.is_none_or(|sent| sent == file.digest)
     };
-    if !planned.is_planned(now.as_ref(), Some(code)) || !planned.files.iter().all(is_sent) {
+    if !is_planned || !planned.files.iter().all(is_sent) {
         return Err("the code of the project changed after the job was planned; run again".to_owned());
     }
     Ok(())

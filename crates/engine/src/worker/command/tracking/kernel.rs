@@ -7,7 +7,7 @@ use std::{
 };
 
 use sweep_job::{Failure, FailureKind, FileStamp};
-use sweep_observer::{Fact, File, Hook, Options, Seen};
+use sweep_observer::{Fact, File, Hook, Layer, Options, Seen};
 
 use super::{Noted, Read, audit};
 use crate::{
@@ -79,6 +79,7 @@ pub(super) fn files(seen: &BTreeMap<PathBuf, File>, python: &audit::Seen) -> BTr
 pub(super) fn facts(
     seen: &Seen,
     python: &audit::Seen,
+    layer: &Layer,
 ) -> (BTreeMap<PathBuf, String>, BTreeMap<PathBuf, BTreeSet<PathBuf>>) {
     let mut listed = BTreeMap::new();
     let mut facts = BTreeMap::new();
@@ -88,7 +89,7 @@ pub(super) fn facts(
         if of_folder.opens > by_imports {
             listed.insert(folder.clone(), names.iter().map(PathBuf::from).collect());
         } else {
-            facts.insert(folder.clone(), fact::of_modules(folder, python.wanted_in(folder)));
+            facts.insert(folder.clone(), fact::of_modules(folder, layer, python.wanted_in(folder)));
         }
     }
     for (path, property) in &seen.facts {

@@ -1,0 +1,224 @@
+//! Changes to a project's files before they are kept as a layer.
+
+use std::{
+    collections::BTreeMap,
+    io,
+    os::unix::{
+        ffi::OsStrExt as _,
+        fs::{PermissionsExt as _, symlink},
+    },
+    path::{Path, PathBuf},
+};
+
+use fs_err as fs;
+use sweep_observer::{Layer, PASSED_OVER};
+
+use super::VariantError;
+
+/// The file of a layer's folder with its differences from the project, for people.
+const DIFFERENCES: &str = "changes.patch";
+/// Largest file whose differences are written out, in bytes.
+const MAX_COMPARED: usize = 1 << 20;
+/// Permissions of a file, and of one that can be executed.
+const PERMISSIONS: [u32; 2] = [0o644, 0o755];
+
+/// The state of a path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Content {
+    File { bytes: Vec<u8>, is_executable: bool },
+    Link(PathBuf),
+    Gone,
+}
+
+/// Changes to a project's files.
+#[derive(Debug)]
+pub(super) struct Draft {
+    project: PathBuf,
+    /// By paths in the project.
+    changes: BTreeMap<PathBuf, Content>,
+}
+
+impl Content {
+    /// The content of a file or a link.
+    ///
+    /// # Errors
+    /// It is neither, or cannot be read.
+    pub(super) fn read(path: &Path) -> io::Result<Self> {
+        let metadata = fs::symlink_metadata(path)?;
+        if metadata.is_symlink() {
+            return fs::read_link(path).map(Self::Link);
+        }
+        if !metadata.is_file() {
+            return Err(io::Error::other("it is neither a file nor a link"));
+        }
+        Ok(Self::File { bytes: fs::read(path)?, is_executable: metadata.permissions().mode() & 0o100 != 0 })
+    }
+
+    /// The bytes that its digest is made of.
+    fn parts(&self) -> (&[u8], &[u8]) {
+        match self {
+            Self::File { bytes, is_executable: false } => (b"file", bytes),
+            Self::File { bytes, is_executable: true } => (b"program", bytes),
+            Self::Link(target) => (b"link", target.as_os_str().as_bytes()),
+            Self::Gone => (b"gone", b""),
+        }
+    }
+}
+
+impl Draft {
+    pub(super) fn new(project: &Path) -> Self {
+        Self { project: project.to_owned(), changes: BTreeMap::new() }
+    }
+
+    /// The folder of the project.
+    pub(super) fn project(&self) -> &Path {
+        &self.project
+    }
+
+    /// The content of a path of the project, with the changes so far.
+    ///
+    /// # Errors
+    /// A file cannot be read.
+    pub(super) fn content(&self, place: &Path) -> io::Result<Content> {
+        if let Some(content) = self.changes.get(place) {
+            return Ok(content.clone());
+        }
+        if place.ancestors().any(|above| self.changes.contains_key(above)) {
+            return Ok(Content::Gone);
+        }
+        match Content::read(&self.project.join(place)) {
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+                Ok(Content::Gone)
+            }
+            content => content,
+        }
+    }
+
+    pub(super) fn set(&mut self, place: PathBuf, content: Content) {
+        // What was below a folder that becomes a file is not there any more.
+        self.changes.retain(|path, _| *path == place || !path.starts_with(&place));
+        self.changes.insert(place, content);
+    }
+
+    /// Puts a copy of `file` at a place. Links are followed.
+    pub(super) fn copy(&mut self, place: &Path, file: &Path) -> io::Result<()> {
+        let content = Content::read(&fs::canonicalize(file)?)?;
+        self.set(place.to_owned(), content);
+        Ok(())
+    }
+
+    pub(super) fn remove(&mut self, place: &Path) {
+        self.set(place.to_owned(), Content::Gone);
+    }
+
+    /// Keeps the changes in a folder of `layers` that is named by their content.
+    ///
+    /// # Errors
+    /// The folder cannot be written.
+    pub(super) fn keep(mut self, layers: &Path) -> Result<Layer, VariantError> {
+        let project = self.project.clone();
+        self.changes.retain(|place, content| {
+            let now = Content::read(&project.join(place)).ok();
+            let is_gone = now.is_none() && fs::symlink_metadata(project.join(place)).is_err();
+            now.as_ref() != Some(content) && !(is_gone && *content == Content::Gone)
+        });
+        if self.changes.is_empty() {
+            return Ok(Layer::default());
+        }
+        self.gather();
+        let mut hasher = blake3::Hasher::new();
+        for (place, content) in &self.changes {
+            let (kind, bytes) = content.parts();
+            for part in [place.as_os_str().as_bytes(), kind, bytes] {
+                hasher.update(&(part.len() as u64).to_le_bytes()).update(part);
+            }
+        }
+        let folder = layers.join(&hasher.finalize().to_hex()[..32]);
+        if !folder.is_dir() {
+            self.write(layers, &folder).map_err(VariantError::file(&folder))?;
+        }
+        let folder = fs::canonicalize(&folder).map_err(VariantError::file(&folder))?;
+        Layer::open(&self.project, &folder).map_err(VariantError::file(&folder))
+    }
+
+    /// Replaces the changes in folders of which nothing is left by the removal of the folders.
+    fn gather(&mut self) {
+        let mut open: Vec<PathBuf> = self.gone().filter_map(|path| path.parent().map(Path::to_owned)).collect();
+        while let Some(folder) = open.pop() {
+            if folder.as_os_str().is_empty() || self.changes.contains_key(&folder) {
+                continue;
+            }
+            let Ok(entries) = fs::read_dir(self.project.join(&folder)) else { continue };
+            let is_left = |name: &std::ffi::OsStr| {
+                self.changes.get(&folder.join(name)) != Some(&Content::Gone) && !PASSED_OVER.iter().any(|own| name == *own)
+            };
+            let has_more = entries.flatten().any(|entry| is_left(&entry.file_name()));
+            let is_new = self.changes.iter().any(|(path, content)| path.starts_with(&folder) && *content != Content::Gone);
+            if has_more || is_new {
+                continue;
+            }
+            open.extend(folder.parent().map(Path::to_owned));
+            self.set(folder, Content::Gone);
+        }
+    }
+
+    fn gone(&self) -> impl Iterator<Item = &Path> {
+        self.changes.iter().filter(|(_, content)| **content == Content::Gone).map(|(path, _)| path.as_path())
+    }
+
+    fn write(&self, layers: &Path, folder: &Path) -> io::Result<()> {
+        fs::create_dir_all(layers)?;
+        let temporary = tempfile::tempdir_in(layers)?;
+        let files = Layer::write(temporary.path(), self.gone())?;
+        for (place, content) in &self.changes {
+            let path = files.join(place);
+            if let Some(above) = path.parent().filter(|_| *content != Content::Gone) {
+                fs::create_dir_all(above)?;
+            }
+            match content {
+                Content::File { bytes, is_executable } => {
+                    fs::write(&path, bytes)?;
+                    let mode = PERMISSIONS[usize::from(*is_executable)];
+                    fs::set_permissions(&path, std::fs::Permissions::from_mode(mode))?;
+                }
+                Content::Link(target) => symlink(target, &path)?,
+                Content::Gone => {}
+            }
+        }
+        fs::write(temporary.path().join(DIFFERENCES), self.differences())?;
+        let temporary = temporary.keep();
+        fs::set_permissions(&temporary, std::fs::Permissions::from_mode(0o755))?;
+        match fs::rename(&temporary, folder) {
+            // Another process has made the same one.
+            Err(_) if folder.is_dir() => fs::remove_dir_all(&temporary),
+            renamed => renamed,
+        }
+    }
+
+    /// The changes as a patch.
+    fn differences(&self) -> Vec<u8> {
+        let mut text = Vec::new();
+        for (place, content) in &self.changes {
+            let before = Content::read(&self.project.join(place)).unwrap_or(Content::Gone);
+            let name = place.as_os_str().as_bytes();
+            let named = |side: &[u8], content: &Content| match content {
+                Content::Gone => b"/dev/null".to_vec(),
+                _ => [side, name].concat(),
+            };
+            let named = |side, content| String::from_utf8_lossy(&named(side, content)).into_owned();
+            let (old, new) = (named(b"a/", &before), named(b"b/", content));
+            let bytes = |content: &Content| content.parts().1.to_vec();
+            let (before, now) = (bytes(&before), bytes(content));
+            let is_text = |bytes: &[u8]| bytes.len() <= MAX_COMPARED && !bytes.contains(&0);
+            text.extend([b"diff --git a/", name, b" b/", name, b"\n"].concat());
+            if is_text(&before) && is_text(&now) {
+                let mut options = diffy::DiffOptions::new();
+                options.set_original_filename(old).set_modified_filename(new);
+                text.extend(options.create_patch_bytes(&before, &now).to_bytes());
+            } else {
+                text.extend(format!("Binary files {old} and {new} differ\n").into_bytes());
+            }
+        }
+        text
+    }
+}

@@ -1,0 +1,255 @@
+//! Patches: unified differences, and those of Git with renames, modes and binary files.
+
+use std::{
+    ffi::OsStr,
+    os::unix::ffi::{OsStrExt as _, OsStringExt as _},
+    path::{Path, PathBuf},
+};
+
+use diffy::{
+    Patch,
+    patch_set::{FileMode, FileOperation, FilePatch, ParseOptions, PatchKind, PatchSet},
+};
+
+use super::{
+    VariantError,
+    draft::{Content, Draft},
+    is_place,
+};
+
+/// The first words of a file's part in a patch of Git.
+const OF_GIT: &[u8] = b"diff --git ";
+
+/// The folders from which the paths of a patch may start.
+pub(super) struct Roots<'a> {
+    /// The project's path in its repository.
+    pub(super) prefix: &'a Path,
+    /// The recipe's path in the project.
+    pub(super) inner: &'a Path,
+}
+
+/// A patch that is being applied.
+struct Applied<'a> {
+    roots: &'a Roots<'a>,
+    draft: &'a mut Draft,
+    name: &'a str,
+}
+
+impl Roots<'_> {
+    /// Applies the patch `text`, the content of the file `name`, to a draft.
+    ///
+    /// # Errors
+    /// The text is no patch, or a part of it does not fit.
+    pub(super) fn apply(&self, draft: &mut Draft, name: &str, text: &[u8]) -> Result<(), VariantError> {
+        let mut applied = Applied { roots: self, draft, name };
+        let is_of_git = text.split(|byte| *byte == b'\n').any(|line| line.starts_with(OF_GIT));
+        let options = if is_of_git { ParseOptions::gitdiff() } else { ParseOptions::unidiff() };
+        let mut count = 0;
+        for part in PatchSet::parse_bytes(text, options) {
+            let part = part.map_err(|error| applied.no_patch(&error.to_string()))?;
+            applied.part(&part)?;
+            count += 1;
+        }
+        if count == 0 { Err(applied.no_patch("it changes no file")) } else { Ok(()) }
+    }
+
+    /// The places in the project that a path of a patch may mean, the likeliest first.
+    fn places(&self, path: &[u8]) -> Vec<PathBuf> {
+        let path = Path::new(OsStr::from_bytes(path.split(|byte| *byte == b'\t').next().unwrap_or(path)));
+        let mut names = path.components();
+        let first = names.next().map(|first| first.as_os_str().len());
+        let rest = names.as_path();
+        // `a/` and `b/`, and other sides: `i/`, `w/`, `c/`, `o/`.
+        let both = if first == Some(1) { [rest, path] } else { [path, rest] };
+        let mut places = Vec::new();
+        for path in both {
+            let path = path.strip_prefix(".").unwrap_or(path);
+            places.extend(path.strip_prefix(self.prefix).ok().map(Path::to_owned));
+            places.extend([path.to_owned(), self.inner.join(path)]);
+        }
+        places.retain(|place| is_place(place));
+        places
+    }
+}
+
+impl Applied<'_> {
+    fn no_patch(&self, reason: &str) -> VariantError {
+        VariantError::NoPatch { patch: self.name.to_owned(), reason: reason.to_owned() }
+    }
+
+    fn conflict(&self, file: &Path, reason: String) -> VariantError {
+        VariantError::Conflict {
+            patch: self.name.to_owned(),
+            file: file.display().to_string(),
+            reason,
+            after: Vec::new(),
+        }
+    }
+
+    fn part(&mut self, part: &FilePatch<'_, [u8]>) -> Result<(), VariantError> {
+        if [part.old_mode(), part.new_mode()].contains(&Some(&FileMode::Gitlink)) {
+            return Err(self.no_patch("it changes the commit of a submodule; use a revision"));
+        }
+        match part.operation() {
+            FileOperation::Create(path) => {
+                let place = self.new_place(path)?;
+                match self.content(&place)? {
+                    Content::Gone => {}
+                    _ => return Err(self.conflict(&place, "it makes the file, which exists already".into())),
+                }
+                self.change(part, &place, place.clone(), Content::Gone)
+            }
+            FileOperation::Delete(path) => {
+                let (place, before) = self.existing(&[path])?;
+                if let PatchKind::Text(patch) = part.patch() {
+                    self.text(patch, &place, &bytes_of(&before))?;
+                }
+                self.draft.remove(&place);
+                Ok(())
+            }
+            FileOperation::Modify { original, modified } => {
+                let (place, before) = self.existing(&[modified, original])?;
+                self.change(part, &place, place.clone(), before)
+            }
+            FileOperation::Rename { from, to } => {
+                let (old, before) = self.existing(&[from])?;
+                let new = self.beside(&old, from, to)?;
+                self.change(part, &old, new, before)?;
+                self.draft.remove(&old);
+                Ok(())
+            }
+            FileOperation::Copy { from, to } => {
+                let (old, before) = self.existing(&[from])?;
+                let new = self.beside(&old, from, to)?;
+                self.change(part, &old, new, before)
+            }
+        }
+    }
+
+    /// Puts what the part makes of the content `before` of `old` at the place `new`.
+    fn change(
+        &mut self,
+        part: &FilePatch<'_, [u8]>,
+        old: &Path,
+        new: PathBuf,
+        before: Content,
+    ) -> Result<(), VariantError> {
+        let bytes = bytes_of(&before);
+        let bytes = match part.patch() {
+            PatchKind::Text(patch) => self.text(patch, old, &bytes)?,
+            PatchKind::Binary(patch) => {
+                let changed = patch.apply(&bytes);
+                changed.map_err(|error| self.conflict(old, format!("{error} (`git diff --binary` has the content)")))?
+            }
+        };
+        let content = match (part.new_mode(), &before) {
+            (Some(FileMode::Symlink), _) | (None, Content::Link(_)) => {
+                Content::Link(PathBuf::from(std::ffi::OsString::from_vec(bytes)))
+            }
+            (Some(mode), _) => Content::File { bytes, is_executable: *mode == FileMode::Executable },
+            (None, Content::File { is_executable, .. }) => Content::File { bytes, is_executable: *is_executable },
+            (None, Content::Gone) => Content::File { bytes, is_executable: false },
+        };
+        self.draft.set(new, content);
+        Ok(())
+    }
+
+    /// The content with the hunks of a text. Ends of lines may differ: the file keeps its own.
+    fn text(&self, patch: &Patch<'_, [u8]>, place: &Path, before: &[u8]) -> Result<Vec<u8>, VariantError> {
+        let first = match diffy::apply_bytes(before, patch) {
+            Ok(after) => return Ok(after),
+            Err(error) => error,
+        };
+        let plain = without_returns(&patch.to_bytes());
+        if let Ok(patch) = Patch::from_bytes(&plain)
+            && let Ok(after) = diffy::apply_bytes(&without_returns(before), &patch)
+        {
+            return Ok(if has_returns(before) { with_returns(&after) } else { after });
+        }
+        if diffy::apply_bytes(before, &patch.reverse()).is_ok() {
+            return Err(self.conflict(place, "its changes are there already".into()));
+        }
+        // The number of the hunk is in the error's text alone.
+        let text = first.to_string();
+        let number: Option<usize> = text.rsplit('#').next().and_then(|number| number.trim().parse().ok());
+        let hunk = number.and_then(|number| patch.hunks().get(number.checked_sub(1)?));
+        let reason = match (number, hunk) {
+            (Some(number), Some(hunk)) => {
+                format!("hunk {number} of {}, for line {}, does not fit", patch.hunks().len(), hunk.old_range().start())
+            }
+            _ => text,
+        };
+        Err(self.conflict(place, reason))
+    }
+
+    fn content(&self, place: &Path) -> Result<Content, VariantError> {
+        self.draft.content(place).map_err(VariantError::file(place))
+    }
+
+    /// The first file that exists of those that these paths may mean.
+    fn existing(&self, paths: &[&[u8]]) -> Result<(PathBuf, Content), VariantError> {
+        let places: Vec<PathBuf> = paths.iter().flat_map(|path| self.roots.places(path)).collect();
+        for place in &places {
+            match self.draft.content(place) {
+                Ok(Content::Gone) => {}
+                Ok(content) => return Ok((place.clone(), content)),
+                // A folder of this name.
+                Err(error) if self.draft.project().join(place).is_dir() => drop(error),
+                Err(error) => return Err(VariantError::file(place)(error)),
+            }
+        }
+        match places.first() {
+            Some(place) => Err(self.conflict(place, "there is no such file".into())),
+            None => Err(self.outside(paths.first().copied().unwrap_or_default())),
+        }
+    }
+
+    /// The place of a file that is made.
+    fn new_place(&self, path: &[u8]) -> Result<PathBuf, VariantError> {
+        let places = self.roots.places(path);
+        let has_folder = |place: &&PathBuf| {
+            let folder = place.parent().filter(|folder| !folder.as_os_str().is_empty());
+            folder.is_some_and(|folder| self.draft.project().join(folder).is_dir())
+        };
+        let place = places.iter().find(has_folder).or_else(|| places.first());
+        place.cloned().ok_or_else(|| self.outside(path))
+    }
+
+    /// The place of a new name, which starts where the old one does.
+    fn beside(&self, old: &Path, from: &[u8], to: &[u8]) -> Result<PathBuf, VariantError> {
+        let index = self.roots.places(from).iter().position(|place| place == old);
+        let places = self.roots.places(to);
+        let place = index.and_then(|index| places.get(index)).or_else(|| places.first());
+        place.cloned().ok_or_else(|| self.outside(to))
+    }
+
+    fn outside(&self, path: &[u8]) -> VariantError {
+        VariantError::Outside {
+            what: format!("`{}`", self.name),
+            path: String::from_utf8_lossy(path).into_owned(),
+            project: self.draft.project().display().to_string(),
+        }
+    }
+}
+
+fn bytes_of(content: &Content) -> Vec<u8> {
+    match content {
+        Content::File { bytes, .. } => bytes.clone(),
+        Content::Link(target) => target.as_os_str().as_bytes().to_vec(),
+        Content::Gone => Vec::new(),
+    }
+}
+
+fn has_returns(text: &[u8]) -> bool {
+    text.windows(2).any(|pair| pair == b"\r\n")
+}
+
+fn without_returns(text: &[u8]) -> Vec<u8> {
+    let lines = text.split_inclusive(|byte| *byte == b'\n');
+    lines.flat_map(|line| line.strip_suffix(b"\r\n").map_or_else(|| line.to_vec(), |line| [line, b"\n"].concat())).collect()
+}
+
+fn with_returns(text: &[u8]) -> Vec<u8> {
+    let lines = text.split_inclusive(|byte| *byte == b'\n');
+    lines.flat_map(|line| line.strip_suffix(b"\n").map_or_else(|| line.to_vec(), |line| [line, b"\r\n"].concat())).collect()
+}

@@ -1,0 +1,199 @@
+//! Files in place of those of a project, for the programs that run in a view of it.
+
+use std::{
+    borrow::Cow,
+    collections::BTreeMap,
+    ffi::{OsStr, OsString},
+    fs, io,
+    ops::Bound,
+    os::unix::ffi::{OsStrExt as _, OsStringExt as _},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+/// The folder of a layer's files, by their paths in the project.
+const FILES: &str = "files";
+/// The list of the paths of the project that do not exist under the layer, each followed by a NUL character.
+const GONE: &str = "gone";
+
+/// Changes to a project's files that programs see in their view of it: files and links that it has, and paths that it has not.
+/// The default changes nothing.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Layer(Option<Arc<Inner>>);
+
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+struct Inner {
+    project: PathBuf,
+    folder: PathBuf,
+    /// By paths in the project.
+    changes: BTreeMap<PathBuf, Change>,
+}
+
+/// The state of a path under a layer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Change {
+    /// The layer has a file or a link there.
+    Present,
+    /// Nothing is there.
+    Gone,
+}
+
+impl Layer {
+    /// The layer in `folder`, over the folder `project`; both are absolute and without links.
+    ///
+    /// # Errors
+    /// The folder is none that [`Layer::write`] has made, or it cannot be read.
+    pub fn open(project: &Path, folder: &Path) -> io::Result<Self> {
+        let mut changes = BTreeMap::new();
+        let gone = fs::read(folder.join(GONE))?;
+        for path in gone.split(|byte| *byte == 0).filter(|path| !path.is_empty()) {
+            changes.insert(PathBuf::from(OsString::from_vec(path.to_vec())), Change::Gone);
+        }
+        collect(&folder.join(FILES), Path::new(""), &mut changes)?;
+        Ok(Self(Some(Arc::new(Inner { project: project.to_owned(), folder: folder.to_owned(), changes }))))
+    }
+
+    /// Makes the folder of a layer that lacks the paths `gone`, and answers the folder for its files.
+    ///
+    /// # Errors
+    /// The folder cannot be written.
+    pub fn write<'a>(folder: &Path, gone: impl Iterator<Item = &'a Path>) -> io::Result<PathBuf> {
+        let files = folder.join(FILES);
+        fs::create_dir_all(&files)?;
+        let list: Vec<u8> = gone.flat_map(|path| path.as_os_str().as_bytes().iter().copied().chain([0])).collect();
+        fs::write(folder.join(GONE), list)?;
+        Ok(files)
+    }
+
+    /// The name of the layer's folder; `None` if the layer changes nothing.
+    pub fn name(&self) -> Option<&OsStr> {
+        self.0.as_ref()?.folder.file_name()
+    }
+
+    /// Its folder; `None` if the layer changes nothing.
+    pub fn folder(&self) -> Option<&Path> {
+        self.0.as_ref().map(|inner| inner.folder.as_path())
+    }
+
+    /// True if the layer changes a path, or anything below it.
+    pub fn touches(&self, path: &Path) -> bool {
+        self.inside(path).is_some_and(|(inner, place)| {
+            place.ancestors().any(|above| inner.changes.contains_key(above)) || inner.below(place).next().is_some()
+        })
+    }
+
+    /// The path at which the file is that programs find at `path`. Nothing is there if they find nothing.
+    pub fn at<'p>(&self, path: &'p Path) -> Cow<'p, Path> {
+        let Some((inner, place)) = self.inside(path) else { return Cow::Borrowed(path) };
+        let is_changed = place.ancestors().any(|above| inner.changes.contains_key(above));
+        if is_changed || (inner.is_folder(place) && !path.is_dir()) {
+            return Cow::Owned(inner.folder.join(FILES).join(place));
+        }
+        Cow::Borrowed(path)
+    }
+
+    /// The names that programs find in a folder, each with whether it is that of a folder.
+    ///
+    /// # Errors
+    /// The folder cannot be listed.
+    pub fn entries(&self, folder: &Path) -> io::Result<BTreeMap<OsString, bool>> {
+        let mut names = BTreeMap::new();
+        for entry in fs::read_dir(self.at(folder))? {
+            let entry = entry?;
+            names.insert(entry.file_name(), entry.file_type().is_ok_and(|kind| kind.is_dir()));
+        }
+        let Some((inner, place)) = self.inside(folder) else { return Ok(names) };
+        for (path, change) in inner.below(place) {
+            let Some(name) = path.strip_prefix(place).ok().and_then(|rest| rest.iter().next()) else { continue };
+            match (*change, path.parent() == Some(place)) {
+                (Change::Gone, true) => drop(names.remove(name)),
+                (Change::Gone, false) => {}
+                (Change::Present, is_entry) => drop(names.insert(name.to_owned(), !is_entry)),
+            }
+        }
+        Ok(names)
+    }
+
+    /// The changes by their paths in the project, each with the path of the layer's own file.
+    pub(crate) fn changes(&self) -> impl Iterator<Item = (&Path, Change, PathBuf)> {
+        self.0.iter().flat_map(|inner| {
+            let files = inner.folder.join(FILES);
+            inner.changes.iter().map(move |(path, change)| (path.as_path(), *change, files.join(path)))
+        })
+    }
+
+    fn inside<'p>(&self, path: &'p Path) -> Option<(&Inner, &'p Path)> {
+        let inner = self.0.as_deref()?;
+        Some((inner, path.strip_prefix(&inner.project).ok()?))
+    }
+}
+
+impl Inner {
+    /// The changes below a folder of the project.
+    fn below<'a>(&'a self, folder: &'a Path) -> impl Iterator<Item = (&'a PathBuf, &'a Change)> {
+        let from = (Bound::Included(folder.to_owned()), Bound::Unbounded);
+        self.changes.range(from).take_while(move |(path, _)| path.starts_with(folder))
+    }
+
+    /// True if the layer has a file below a folder.
+    fn is_folder(&self, folder: &Path) -> bool {
+        self.below(folder).any(|(_, change)| *change == Change::Present)
+    }
+}
+
+/// Adds the files and links below a folder of the layer's files.
+fn collect(files: &Path, place: &Path, changes: &mut BTreeMap<PathBuf, Change>) -> io::Result<()> {
+    for entry in fs::read_dir(files.join(place))? {
+        let entry = entry?;
+        let path = place.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            collect(files, &path, changes)?;
+        } else {
+            changes.insert(path, Change::Present);
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_find_the_files_of_a_layer_in_place_of_those_of_the_project() {
+        let place = tempfile::tempdir().unwrap();
+        let root = place.path().canonicalize().unwrap();
+        let (project, folder) = (root.join("project"), root.join("layer"));
+        for (path, text) in [("a/x", "1"), ("a/y", "2"), ("gone/z", "3"), ("file", "4"), ("a.b", "5")] {
+            let path = project.join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        let gone = [Path::new("a/y"), Path::new("gone"), Path::new("never")];
+        let files = Layer::write(&folder, gone.into_iter()).unwrap();
+        for (path, text) in [("a/x", "new"), ("new/deep/n", "6"), ("file/inner", "7")] {
+            let path = files.join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        let layer = Layer::open(&project, &folder).unwrap();
+        let read = |path: &str| fs::read_to_string(layer.at(&project.join(path))).ok();
+        assert_eq!(read("a/x").as_deref(), Some("new"));
+        assert_eq!(read("a.b").as_deref(), Some("5"));
+        assert_eq!(read("file/inner").as_deref(), Some("7"), "a folder in place of a file");
+        assert_eq!([read("a/y"), read("gone/z"), read("never")], [None, None, None]);
+        let names = |path: &str| {
+            let entries = layer.entries(&project.join(path)).unwrap();
+            entries.iter().map(|(name, folder)| (name.to_str().unwrap().to_owned(), *folder)).collect::<Vec<_>>()
+        };
+        let named =
+            |names: &[(&str, bool)]| names.iter().map(|(name, is)| ((*name).to_owned(), *is)).collect::<Vec<_>>();
+        assert_eq!(names(""), named(&[("a", true), ("a.b", false), ("file", true), ("new", true)]));
+        assert_eq!(names("a"), named(&[("x", false)]));
+        assert_eq!(names("new"), named(&[("deep", true)]));
+        assert!(layer.entries(&project.join("gone")).is_err());
+        let outside = root.join("elsewhere");
+        assert_eq!(layer.at(&outside), outside);
+        assert_eq!(Layer::default().at(&project), project);
+    }
+}
