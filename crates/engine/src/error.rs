@@ -19,6 +19,7 @@ use crate::{
     remote::RemoteError,
     shipped::CopyError,
     store::{GcError, StoreError, TransferError},
+    variant::RegionError,
 };
 
 /// Exit status of the program. The numbers are part of the interface.
@@ -147,6 +148,12 @@ pub enum Error {
     /// A proposal has no answer.
     #[error(transparent)]
     Propose(#[from] ProposeError),
+    /// There are no patches to write.
+    #[error(transparent)]
+    Regions(#[from] RegionError),
+    /// Another patch has the name.
+    #[error("{} exists with other content: remove it, or add `--replace`", .0.display())]
+    OtherPatch(PathBuf),
     /// Flags of scripts were given with recipes.
     #[error(
         "`--seeds`, `--python` and arguments after `--` are for scripts and command lines; to change the seeds of a recipe, write \
@@ -329,6 +336,8 @@ impl Error {
             | Self::HostsElsewhere(_)
             | Self::Device(DeviceError::Rejected(_)) => Exit::Usage,
             Self::Propose(error) => Self::exit_of(error),
+            Self::Regions(RegionError::File { .. } | RegionError::Git(_)) => Exit::Failure,
+            Self::Regions(_) | Self::OtherPatch(_) => Exit::Usage,
             Self::Recipe { .. } => Exit::Recipe,
             Self::NothingSelected(_) => Exit::NothingSelected,
             Self::Device(DeviceError::Probe(_))
@@ -356,6 +365,8 @@ impl Error {
             ProposeError::Elsewhere
             | ProposeError::Several
             | ProposeError::NoDelta { .. }
+            | ProposeError::NoRevision(_)
+            | ProposeError::NoRange { .. }
             | ProposeError::NoStep { .. }
             | ProposeError::NoSeeds(_)
             | ProposeError::Searches(_)
@@ -375,6 +386,7 @@ impl Error {
             | ProposeError::Device(DeviceError::Probe(_))
             | ProposeError::Key(_)
             | ProposeError::Io(_)
+            | ProposeError::NoDifference { .. }
             | ProposeError::Changed { .. }
             | ProposeError::Removed { .. }
             | ProposeError::LeftOut { .. }

@@ -32,7 +32,7 @@ pub mod shipped;
 pub mod stats;
 pub mod store;
 pub mod suggest;
-mod variant;
+pub mod variant;
 #[cfg(feature = "ui")]
 pub mod web;
 pub mod worker;

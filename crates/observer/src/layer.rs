@@ -53,6 +53,12 @@ impl Layer {
         Ok(Self(Some(Arc::new(Inner { project: project.to_owned(), folder: folder.to_owned(), changes }))))
     }
 
+    /// The layer in a folder that is on another machine. Programs cannot be started under it.
+    pub fn elsewhere(project: &Path, folder: &Path) -> Self {
+        let changes = BTreeMap::new();
+        Self(Some(Arc::new(Inner { project: project.to_owned(), folder: folder.to_owned(), changes })))
+    }
+
     /// Makes the folder of a layer that lacks the paths `gone`, and answers the folder for its files.
     ///
     /// # Errors

@@ -1,7 +1,9 @@
 //! The command line; one file per command.
 
+mod ablate;
 mod answer;
 mod best;
+mod bisect;
 mod bundle;
 mod cache;
 mod compared;
@@ -113,6 +115,10 @@ enum Command {
     Export(export::ExportArgs),
     /// Judge a change to a recipe with seeds that nobody has seen, at a level that all proposals share.
     Propose(propose::ProposeArgs),
+    /// Find the revision of the project's code that changed a metric.
+    Bisect(bisect::BisectArgs),
+    /// Write a patch for each marked region of the code, or for each commit, to be ablated.
+    Ablate(ablate::AblateArgs),
     /// Show every question that was asked with `sweep propose`, its level and its verdict; or verify them.
     Ledger(ledger::LedgerArgs),
     /// Write a study to one archive that others can verify, or verify such an archive.
@@ -319,6 +325,8 @@ fn execute(command: Command, results: &Path) -> Result<Exit, Error> {
         Command::Diff(args) => diff::diff(results, &args),
         Command::Export(args) => export::export(results, &args),
         Command::Propose(args) => propose::propose(results, &args),
+        Command::Bisect(args) => bisect::run(results, &args),
+        Command::Ablate(args) => ablate::ablate(&args),
         Command::Ledger(args) => ledger::ledger(results, &args),
         Command::Bundle(args) => bundle::bundle(results, &args),
         Command::Verify(args) => bundle::verify(&args),

@@ -12,7 +12,7 @@ use super::{
 use crate::{
     error::{Error, Exit},
     format::{count, duration},
-    propose::{self, Answer, Direction, Effect, Proposal, Standing, Verdict},
+    propose::{self, Answer, Change, Direction, Effect, Proposal, ProposeError, Standing, Verdict},
     store::Store,
 };
 
@@ -21,7 +21,17 @@ pub(super) struct ProposeArgs {
     /// The recipe with the baseline.
     recipe: PathBuf,
     /// The change: a recipe with `extends: RECIPE` and what is different.
-    delta: PathBuf,
+    #[arg(required_unless_present_any = ["patch", "rev", "worktree"])]
+    delta: Option<PathBuf>,
+    /// The change: a patch of the project's code. The step that measures runs with it and without it.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["delta", "rev", "worktree"])]
+    patch: Option<PathBuf>,
+    /// The change: a revision of the project's repository, such as a branch.
+    #[arg(long, value_name = "REVISION", conflicts_with_all = ["delta", "worktree"])]
+    rev: Option<String>,
+    /// The change: another worktree of the project's repository, as it is.
+    #[arg(long, value_name = "FOLDER", conflicts_with = "delta")]
+    worktree: Option<PathBuf>,
     /// The metric that it should improve.
     #[arg(long, value_name = "METRIC")]
     metric: String,
@@ -53,10 +63,29 @@ pub(super) struct ProposeArgs {
     format: FormatArgs,
 }
 
+impl ProposeArgs {
+    /// The recipe with the change.
+    fn delta(&self, store: &Store) -> Result<PathBuf, ProposeError> {
+        let change = match (&self.delta, &self.patch, &self.rev, &self.worktree) {
+            (Some(delta), ..) => return Ok(delta.clone()),
+            (_, Some(patch), ..) => Change::Patch(patch.clone()),
+            (_, _, Some(revision), _) => Change::Revision(revision.clone()),
+            (.., Some(worktree)) => Change::Worktree(worktree.clone()),
+            // The command line requires one of them.
+            _ => Change::Worktree(PathBuf::from(".")),
+        };
+        change.write(&self.recipe, self.step.as_deref(), store)
+    }
+}
+
 pub(super) fn propose(results: &Path, args: &ProposeArgs) -> Result<Exit, Error> {
+    let store = Store::open(results)?;
+    let name = args.recipe.display().to_string();
+    let delta = args.delta(&store).map_err(Error::proposal(name))?;
+    let name = format!("{}, {}", args.recipe.display(), delta.display());
     let proposal = Proposal {
         recipe: args.recipe.clone(),
-        delta: args.delta.clone(),
+        delta,
         step: args.step.clone(),
         at: args.at.clone(),
         metric: args.metric.clone(),
@@ -65,8 +94,6 @@ pub(super) fn propose(results: &Path, args: &ProposeArgs) -> Result<Exit, Error>
         most: usize::from(args.most),
         backend: args.backend.choice(),
     };
-    let store = Store::open(results)?;
-    let name = format!("{}, {}", args.recipe.display(), args.delta.display());
     let judged = propose::propose(&proposal, &store, args.dry_run).map_err(Error::proposal(name))?;
     if args.format.is_json() {
         answer(&judged, next(results, judged.standing))?;

@@ -140,6 +140,10 @@ impl Files<'_> {
 /// A job as it goes to a host. `folder` is the one in which the sweep was started: relative paths begin there.
 pub fn hosted(mut spec: SerializedJob, project: &Project, store: &Store, folder: &Path) -> Result<Hosted, HostError> {
     let mut inputs: Vec<InputTree> = Vec::new();
+    if spec.values.get("code").is_some_and(|code| *code != Value::Null) {
+        let message = "a variant of the code (`code`) runs on machines that share the results folder: run it here, or through a batch system";
+        return Err(HostError::Project(message.to_owned()));
+    }
     let ignore = Ignore::new(&ignored(&spec.values)).map_err(HostError::Project)?;
     let mut digests = Digests::open(store.digests());
     let rules = Rules { ignore: &ignore, made: digests.made(), results: fs::canonicalize(store.results()).ok() };

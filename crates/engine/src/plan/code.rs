@@ -27,6 +27,7 @@ use crate::{
         ABSENT, ELSEWHERE, FILE_ELSEWHERE, Identity, Key, Line, Manifest, Own, ReadSet, code_digest, fact, path_text,
         text_path,
     },
+    variant::text_of,
 };
 
 /// Files whose presence marks the folder of a project.
@@ -46,6 +47,8 @@ pub struct Manifests {
     made: HashSet<String>,
     /// The code of jobs on the machine that had the files, by their base keys.
     locked: BTreeMap<Key, String>,
+    /// The names of the layers of that code, by the values of `code`.
+    variants: BTreeMap<String, String>,
     /// On a host to which jobs are sent with their code: the files of the project as they were sent, as far as that is known.
     hosted: Option<Vec<CodeFile>>,
     /// Sets that were read; `None` for those that cannot be.
@@ -98,11 +101,11 @@ pub(crate) struct Site {
     pub(crate) layer: Layer,
 }
 
-/// The files that a job with these values finds in place of those of its project; none if they cannot be read, which its worker
-/// reports.
+/// The files that a job with these values finds in place of those of its project. If they cannot be read, its worker reports it.
 fn layer_of(values: &Values, project: &Path) -> Layer {
     let folder = values.get(CODE).and_then(Value::as_text);
-    folder.and_then(|folder| Layer::open(project, Path::new(folder)).ok()).unwrap_or_default()
+    let open = |folder| Layer::open(project, folder).unwrap_or_else(|_| Layer::elsewhere(project, folder));
+    folder.map(Path::new).map(open).unwrap_or_default()
 }
 
 impl Site {
@@ -245,6 +248,17 @@ impl Manifests {
         Self { locked: code, ..Self::default() }
     }
 
+    /// The same, with the names of the layers of code by the values of `code`.
+    #[must_use]
+    pub(crate) fn with_variants(self, variants: BTreeMap<String, String>) -> Self {
+        Self { variants, ..self }
+    }
+
+    /// The name of the layer of a value of `code` on the machine that had the files; `None` if it is not known.
+    pub(super) fn variant(&self, value: &Value) -> Option<&str> {
+        self.variants.get(&text_of(value)).map(String::as_str)
+    }
+
     /// Those of jobs that were sent to this machine with their files: their code, by their base keys, and the digests of the files
     /// that were sent, by their paths in the project.
     pub fn hosted(code: BTreeMap<Key, String>, sent: BTreeMap<String, String>) -> Self {
@@ -315,7 +329,8 @@ impl Manifests {
         let project = self.project(own.unwrap_or(folder));
         let place = self.place(values, &project);
         let layer = values.get(CODE).and_then(Value::as_text).unwrap_or_default();
-        let layer = self.layers.entry((project.clone(), layer.to_owned())).or_insert_with(|| layer_of(values, &project));
+        let layer =
+            self.layers.entry((project.clone(), layer.to_owned())).or_insert_with(|| layer_of(values, &project));
         let site = Site { place, ignore: ignored(values), layer: layer.clone() };
         let (digest, code) = self.resolve(base, project, site, digests);
         identity.code = digest;
@@ -430,9 +445,9 @@ impl Manifests {
         let is_current = match own.is_empty() {
             // What it reads is not known before its first run.
             true => is_first,
-            false => own.into_iter().any(|set| {
-                self.is_at(&set, &code.site.place) && self.is_unchanged(code, &set, digests)
-            }),
+            false => {
+                own.into_iter().any(|set| self.is_at(&set, &code.site.place) && self.is_unchanged(code, &set, digests))
+            }
         };
         (is_current, now)
     }
@@ -462,9 +477,8 @@ impl Manifests {
                     files.entry(path.clone()).or_insert_with(|| (file.digest.clone(), None));
                     continue;
                 }
-                let now = files
-                    .entry(path.clone())
-                    .or_insert_with(|| (digest_now(digests, &site.real(project, path)), None));
+                let now =
+                    files.entry(path.clone()).or_insert_with(|| (digest_now(digests, &site.real(project, path)), None));
                 unchanged &= now.0 == file.digest || self.is_own(&set.own, path, &now.0);
                 now.1.clone_from(&file.by);
             }

@@ -463,6 +463,13 @@ pub(crate) fn hidden(path: &Path) -> String {
     blake3::hash(normal(path).as_os_str().as_encoded_bytes()).to_hex().to_string()
 }
 
+/// A path from a folder: with `..` where it is not in it.
+pub(crate) fn relative(path: &Path, folder: &Path) -> PathBuf {
+    let common = path.components().zip(folder.components()).take_while(|(own, other)| own == other).count();
+    let up = folder.components().skip(common).map(|_| Component::ParentDir);
+    up.chain(path.components().skip(common)).collect()
+}
+
 /// An absolute path without detours.
 pub(crate) fn normal(path: &Path) -> PathBuf {
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());

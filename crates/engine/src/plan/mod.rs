@@ -59,7 +59,7 @@ pub use self::{
 };
 pub(crate) use self::{
     code::{Site, digest_now, project_of, set_file, state_now},
-    digest::{Tree, content_digest, digest_of, hidden, normal},
+    digest::{Tree, content_digest, digest_of, hidden, normal, relative},
     effects::{Layout, LayoutError},
     made::Made,
     select::means,
@@ -100,6 +100,8 @@ pub struct Plan {
     /// See [`Plan::is_alone`].
     is_alone: bool,
     held: Vec<bool>,
+    /// The names of the layers of the jobs' code, by the values of `code`.
+    pub(crate) variants: BTreeMap<String, String>,
 }
 
 /// First occurrence of a job: indices of the recipe, of its step, and of the point in the step's jobs.
@@ -325,6 +327,7 @@ impl Plan {
             shared,
             is_alone: false,
             held: jobs.held,
+            variants: jobs.variants.into_names(),
         })
     }
 
@@ -509,13 +512,16 @@ impl Plan {
         file.map(|file| file.path.clone()).or_else(|| now.facts.iter().find_map(fact)).or_else(package)
     }
 
+    /// The key of a job without its code, but with the variant of it.
+    pub(crate) fn key_of_variant(&self, id: JobId) -> Result<Key, serde_json::Error> {
+        let Job { identity, code, .. } = self.job(id);
+        let base = identity.base_key()?;
+        Ok(code.as_ref().map_or(base, |code| code.site.key(base)))
+    }
+
     /// The code in the identities of jobs, by their base keys.
     pub(crate) fn code(&self) -> Result<BTreeMap<Key, String>, serde_json::Error> {
-        let key = |job: &Job| {
-            let base = job.identity.base_key()?;
-            Ok(job.code.as_ref().map_or(base, |code| code.site.key(base)))
-        };
-        let with_code = self.jobs.iter().filter_map(|job| Some((key(job), job.identity.code.clone()?)));
+        let with_code = self.jobs().filter_map(|(id, job)| Some((self.key_of_variant(id), job.identity.code.clone()?)));
         with_code.map(|(key, code)| Ok((key?, code))).collect()
     }
 

@@ -1,7 +1,7 @@
 //! Jobs in serialized form, so that another process, on another machine, runs them without planning again.
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     path::PathBuf,
     sync::Arc,
 };
@@ -178,6 +178,7 @@ impl Plan {
             continues,
             shared: Vec::new(),
             is_alone: false,
+            variants: BTreeMap::new(),
         }
     }
 }

@@ -128,13 +128,18 @@ impl Builder<'_> {
         let span = places.iter().find(|(param, _)| param.name == CODE).map(|(_, span)| *span);
         let Some(span) = span.filter(|_| *code != Value::Null) else { return true };
         let sources = &self.recipe.sources;
-        if self.jobs.digests.is_locked() {
-            let message = "`code` cannot be resolved where the project is not";
-            let problem = Problem::new(sources, span, message, "not here").help("run the recipe in its project");
-            self.problems.push(span, problem);
-            return false;
-        }
         let code = code.as_text().and_then(|name| step.variants.get(name)).unwrap_or(code);
+        if self.jobs.digests.is_locked() {
+            let Some(name) = self.jobs.manifests.variant(code) else {
+                let message = "this variant of the code is not known where its project is not";
+                let problem = Problem::new(sources, span, message, "not here").help("run the recipe in its project");
+                self.problems.push(span, problem);
+                return false;
+            };
+            let value = if name.is_empty() { Value::Null } else { Value::Text(name.to_owned()) };
+            values.insert(CODE.to_owned(), value);
+            return true;
+        }
         let project = self.jobs.manifests.project(Path::new(folder));
         let results = self.jobs.digests.results().unwrap_or(Path::new("results")).to_owned();
         let layer = match self.jobs.variants.layer(code, &project, sources.folder(span.source), &results) {
@@ -155,7 +160,8 @@ impl Builder<'_> {
         if let Some(input) = inputs.iter().filter_map(Value::as_text).find(is_changed) {
             let message = format!("`code` of step `{}` changes `{input}`, which is in `inputs`", step.name.value);
             let problem = Problem::new(sources, span, message, "changes an input");
-            let help = "remove it from `inputs`: the files that the program reads are observed, and are part of the key";
+            let help =
+                "remove it from `inputs`: the files that the program reads are observed, and are part of the key";
             self.problems.push(span, problem.help(help));
             return false;
         }
@@ -171,7 +177,7 @@ impl Builder<'_> {
         if !is_observed || places.iter().any(|(param, _)| DECLARED.contains(&param.name)) {
             return None;
         }
-        let folder = self.recipe.sources.folder(step.name.span.source);
+        let folder = self.recipe.sources.folder(step.source());
         let is_there = &mut |path: &Path| self.jobs.digests.is_there(path);
         as_by_hand::names_files_of(folder, values, is_there).then(|| real_folder(&folder.join(".")).ok())?
     }

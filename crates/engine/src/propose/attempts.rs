@@ -91,9 +91,10 @@ impl Attempts {
     ) -> Result<Option<Key>, ProposeError> {
         let started = self.started();
         let done: BTreeSet<Key> = self.kept().map(|(record, _)| record).collect();
-        for job in jobs.into_iter().map(|id| plan.job(id)) {
+        for id in jobs {
+            let job = plan.job(id);
             if !done.contains(&job.key) && store.contains(job.key) {
-                let is_own = started.contains(&job.identity.base_key()?) && store.origin(job.key).is_none();
+                let is_own = started.contains(&plan.key_of_variant(id)?) && store.origin(job.key).is_none();
                 if !is_own {
                     return Ok(Some(job.key));
                 }
@@ -189,7 +190,7 @@ impl Observer for Attempts {
                 RunEvent::Failed { .. } | RunEvent::Retrying { .. } => Event::Failed,
                 _ => return Ok(None),
             };
-            Ok(Some(Line { at: clock::now(), job: Some(job.identity.base_key()?), event }))
+            Ok(Some(Line { at: clock::now(), job: Some(plan.key_of_variant(id)?), event }))
         };
         let added = match line() {
             Ok(Some(line)) => self.add(line),

@@ -28,7 +28,9 @@ pub(super) fn code(plan: &Plan, jobs: impl IntoIterator<Item = JobId>) -> io::Re
     let mut words = BTreeSet::new();
     for job in jobs.into_iter().map(|id| plan.job(id)) {
         if let Some(observed) = &job.code {
-            code.extend(observed.files.iter().map(|file| (file.path.clone(), file.digest.clone())));
+            let variant = observed.site.layer.name().map(|name| format!("variant {}: ", name.to_string_lossy()));
+            let name = |path: &String| format!("{}{path}", variant.as_deref().unwrap_or_default());
+            code.extend(observed.files.iter().map(|file| (name(&file.path), file.digest.clone())));
             let packages = observed.packages.iter();
             code.extend(packages.map(|(name, _, version)| (format!("package {name}"), version.clone())));
         }

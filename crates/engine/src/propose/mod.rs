@@ -6,6 +6,8 @@
 //! `docs/propose.md` has the method.
 
 mod attempts;
+mod bisect;
+mod change;
 mod code;
 mod judge;
 mod ledger;
@@ -22,6 +24,8 @@ use serde::Serialize;
 
 pub use self::{
     attempts::{altered_calls, kept_for_questions},
+    bisect::{Bisection, Found, bisect},
+    change::Change,
     judge::{Effect, Verdict},
     ledger::{Archive, Conclusion, Entry, Event, Evidence, Grant, Ledger, LedgerError, Noise},
     question::{Direction, Proposal, Question},
@@ -90,6 +94,29 @@ pub enum ProposeError {
         delta: String,
         /// File of the recipe.
         recipe: String,
+    },
+    /// No such revision.
+    #[error("the repository of the recipe has no revision `{0}`")]
+    NoRevision(String),
+    /// A revision does not follow the other one.
+    #[error(
+        "no revision follows `{good}` up to `{bad}`: name an earlier one with `--good`, and a later one with `--bad`"
+    )]
+    NoRange {
+        /// The earlier one.
+        good: String,
+        /// The later one.
+        bad: String,
+    },
+    /// The two revisions do not differ.
+    #[error(
+        "`{metric}` of the good and of the bad revision do not differ beyond their noise with {seeds} seeds; raise `--most`, or look at another metric"
+    )]
+    NoDifference {
+        /// The metric.
+        metric: String,
+        /// The most seeds.
+        seeds: usize,
     },
     /// No such step, or several.
     #[error(
@@ -257,7 +284,7 @@ pub fn propose(proposal: &Proposal, store: &Store, dry: bool) -> Result<Answer, 
     let _lock = if dry { None } else { Some(lock(store)?) };
     let ledger = Ledger::read(store)?;
     if question.baseline == question.candidate {
-        let reason = "it changes nothing but seeds, names or reports: the jobs are those of the baseline".to_owned();
+        let reason = "it changes nothing but seeds, names, reports, or files that the jobs do not read: they are those of the baseline".to_owned();
         return Ok(answer(&ledger, question, Standing::Refused, reason));
     }
     let digest = question.digest()?;

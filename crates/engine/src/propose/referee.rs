@@ -226,7 +226,7 @@ impl Referee<'_> {
         sealed: &[i64],
     ) -> Result<(), ProposeError> {
         let store = self.subject.store;
-        let planned: Result<BTreeSet<_>, _> = plan.jobs().map(|(_, job)| job.identity.base_key()).collect();
+        let planned: Result<BTreeSet<_>, _> = plan.jobs().map(|(id, _)| plan.key_of_variant(id)).collect();
         let left_out = attempts.started().difference(&planned?).count();
         let refused = if left_out > 0 {
             ProposeError::LeftOut { question, jobs: left_out }

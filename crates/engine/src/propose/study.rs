@@ -20,7 +20,7 @@ use crate::{
     batches::Batches,
     host,
     plan::{JobId, Plan, Point, Study, normal},
-    recipe::{Draft, Executor, Request, Step},
+    recipe::{Draft, Executor, Recipe, Request, Step},
     record::{Key, input_paths, without_keys},
     run::{Disposition, History, Observer, Standing, Summary},
     store::Store,
@@ -67,7 +67,7 @@ impl<'a> Subject<'a> {
         let backend = backend(&draft, proposal.backend)?;
         let (_, plan) = Batches::plan(draft, backend, store)?;
         let [study] = plan.studies.as_slice() else { return Err(ProposeError::Several) };
-        let step = step(study, proposal.step.as_deref())?;
+        let step = step(&study.recipe, proposal.step.as_deref())?;
         let points = points(study, &step, &proposal.at);
         let seeds: BTreeSet<i64> = points.iter().filter_map(|(point, _)| seed(point)).collect();
         if seeds.len() < 2 {
@@ -127,9 +127,9 @@ impl<'a> Subject<'a> {
     fn digest(&self, plan: &Plan, study: &Study) -> Result<Key, ProposeError> {
         let points = points(study, &self.step, &self.proposal.at);
         if points.is_empty() {
-            return Err(ProposeError::NoStep { step: self.step.clone(), known: names(study) });
+            return Err(ProposeError::NoStep { step: self.step.clone(), known: names(&study.recipe) });
         }
-        let keys: Result<BTreeSet<Key>, _> = points.iter().map(|(_, id)| plan.job(*id).identity.base_key()).collect();
+        let keys: Result<BTreeSet<Key>, _> = points.iter().map(|(_, id)| plan.key_of_variant(*id)).collect();
         Ok(Key::of_json(&keys?)?)
     }
 
@@ -194,6 +194,10 @@ impl<'a> Subject<'a> {
         let mut all = Vec::new();
         for job in jobs.into_iter().map(|id| plan.job(id)) {
             let mut values = job.values.clone();
+            // The name of a variant is the digest of its content.
+            if let Some(Value::Text(folder)) = values.get_mut("code") {
+                *folder = PathBuf::from(&*folder).file_name().unwrap_or_default().to_string_lossy().into_owned();
+            }
             for param in job.task.params() {
                 let value = values.get_mut(param.name).into_iter();
                 value.flat_map(|value| input_paths(param.kind, value)).for_each(|(_, path)| path.clear());
@@ -306,20 +310,19 @@ fn seed(point: &Point) -> Option<i64> {
     }
 }
 
-fn names(study: &Study) -> String {
-    study.recipe.steps.iter().map(|step| step.name.value.as_str()).collect::<Vec<_>>().join(", ")
+fn names(recipe: &Recipe) -> String {
+    recipe.steps.iter().map(|step| step.name.value.as_str()).collect::<Vec<_>>().join(", ")
 }
 
 /// The step with this name, or the only one with seeds.
-fn step(study: &Study, name: Option<&str>) -> Result<String, ProposeError> {
-    let recipe = &study.recipe;
+pub(super) fn step(recipe: &Recipe, name: Option<&str>) -> Result<String, ProposeError> {
     let found: Vec<&Step> = match name {
         Some(name) => recipe.step(name).map(|(_, step)| step).into_iter().collect(),
         None => recipe.steps.iter().filter(|step| step.axes().contains(&SEED)).collect(),
     };
     let [step] = found.as_slice() else {
         let step = name.unwrap_or_default().to_owned();
-        return Err(ProposeError::NoStep { step, known: names(study) });
+        return Err(ProposeError::NoStep { step, known: names(recipe) });
     };
     if step.search.is_some() || step.adaptive.is_some() || step.confirms.is_some() {
         return Err(ProposeError::Searches(step.name.value.clone()));
@@ -327,7 +330,7 @@ fn step(study: &Study, name: Option<&str>) -> Result<String, ProposeError> {
     Ok(step.name.value.clone())
 }
 
-fn load(paths: &[PathBuf], axes: &[String], only: &[String]) -> Result<Draft, ProposeError> {
+pub(super) fn load(paths: &[PathBuf], axes: &[String], only: &[String]) -> Result<Draft, ProposeError> {
     Ok(Draft::load(&Request { paths, set: &[], axes, scale: None, only })?)
 }
 

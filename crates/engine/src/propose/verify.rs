@@ -91,7 +91,9 @@ fn records(store: &Store, plan: &Plan, jobs: impl IntoIterator<Item = JobId>) ->
     let mut found = BTreeSet::new();
     for id in jobs {
         if let Some(record) = store.get(plan.job(id).key)? {
-            found.insert(record.identity.base_key()?);
+            if record.identity.base_key()? == plan.job(id).identity.base_key()? {
+                found.insert(plan.key_of_variant(id)?);
+            }
         }
     }
     Ok(found)

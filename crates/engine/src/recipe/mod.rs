@@ -323,6 +323,12 @@ impl Recipe {
 }
 
 impl Step {
+    /// The file whose folder is the one of its program: that of the command line, which a recipe may have from another one.
+    pub(crate) fn source(&self) -> u16 {
+        let command = self.with.iter().find(|(name, _)| matches!(name.value.as_str(), "argv" | "run"));
+        command.map_or(self.name.span.source, |(_, template)| template.span.source)
+    }
+
     /// The axes of numbers at declared distances; true for a logarithmic scale.
     pub(crate) fn scales(&self) -> Vec<(String, bool)> {
         let space =

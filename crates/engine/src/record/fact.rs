@@ -127,7 +127,9 @@ impl Found {
             .range::<OsStr, _>((Bound::Included(OsStr::new(&starts)), Bound::Unbounded))
             .map(|(name, _)| name.as_bytes());
         let mut own = after.take_while(|name| name.starts_with(starts.as_bytes()));
-        if own.any(|name| name.ends_with(b".so")) || (is_folder && layer.at(&folder.join(module).join("__init__.py")).exists()) {
+        if own.any(|name| name.ends_with(b".so"))
+            || (is_folder && layer.at(&folder.join(module).join("__init__.py")).exists())
+        {
             Self::First
         } else if has(".py") || has(".pyc") {
             Self::Source
@@ -263,7 +265,11 @@ mod tests {
 
         fs::write(path.join("utils.py"), "").unwrap();
         assert_ne!(now(&names, path, &Layer::default(), nobody), names);
-        assert_eq!(now(&names, path, &Layer::default(), &mut |made: &Path| made.ends_with("utils.py")), names, "a job has made it");
+        assert_eq!(
+            now(&names, path, &Layer::default(), &mut |made: &Path| made.ends_with("utils.py")),
+            names,
+            "a job has made it"
+        );
         assert_eq!(now(&modules, path, &Layer::default(), nobody), "with:utils");
         assert_eq!(now(ABSENT, &path.join("utils.py"), &Layer::default(), nobody), FILE);
         assert_eq!(now(ABSENT, &path.join("a.txt/x"), &Layer::default(), nobody), ABSENT, "a file is no folder");
@@ -272,13 +278,21 @@ mod tests {
         let modules = of_modules(path, &Layer::default(), BTreeSet::from(["data", "utils"]));
         assert_eq!(modules, "without:data utils/", "`data.json` is no module");
         fs::create_dir(path.join("utils")).unwrap();
-        assert_eq!(now(&modules, path, &Layer::default(), nobody), modules, "a folder alone does not come before a file");
+        assert_eq!(
+            now(&modules, path, &Layer::default(), nobody),
+            modules,
+            "a folder alone does not come before a file"
+        );
         fs::write(path.join("utils/__init__.py"), "").unwrap();
         assert_eq!(now(&modules, path, &Layer::default(), nobody), "with:utils/");
         let names = of_entries(path, &Layer::default(), [OsStr::new("data.json")].into_iter());
         fs::remove_file(path.join("data.json")).unwrap();
         fs::create_dir(path.join("data.json")).unwrap();
-        assert_ne!(of_entries(path, &Layer::default(), [OsStr::new("data.json")].into_iter()), names, "a folder is no file");
+        assert_ne!(
+            of_entries(path, &Layer::default(), [OsStr::new("data.json")].into_iter()),
+            names,
+            "a folder is no file"
+        );
         fs::os::unix::fs::symlink("v1", path.join("current")).unwrap();
         assert_eq!(state(&path.join("current")), of_link(Path::new("v1")));
     }

@@ -249,7 +249,10 @@ impl Reads {
             let path = code.path(folder);
             let names: Vec<PathBuf> = names.iter().map(|name| path.join(text_path(name))).collect();
             let names = names.iter().filter(|path| !digests.is_made_in(&code.project, path));
-            facts.insert(folder.clone(), fact::of_entries(&path, &code.site.layer, names.filter_map(|path| path.file_name())));
+            facts.insert(
+                folder.clone(),
+                fact::of_entries(&path, &code.site.layer, names.filter_map(|path| path.file_name())),
+            );
         }
         if code.hosted {
             facts.retain(|_, fact| !fact::is_local(fact));
@@ -344,7 +347,8 @@ fn own(
     digests.add_own(&own);
     for folder in listed {
         let path = code.path(&folder);
-        let now = fact::now(&facts[&folder], &path, &code.site.layer, &mut |entry| digests.is_made_in(&code.project, entry));
+        let now =
+            fact::now(&facts[&folder], &path, &code.site.layer, &mut |entry| digests.is_made_in(&code.project, entry));
         own.left.insert(folder, now);
     }
     own

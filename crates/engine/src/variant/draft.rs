@@ -150,10 +150,12 @@ impl Draft {
             }
             let Ok(entries) = fs::read_dir(self.project.join(&folder)) else { continue };
             let is_left = |name: &std::ffi::OsStr| {
-                self.changes.get(&folder.join(name)) != Some(&Content::Gone) && !PASSED_OVER.iter().any(|own| name == *own)
+                self.changes.get(&folder.join(name)) != Some(&Content::Gone)
+                    && !PASSED_OVER.iter().any(|own| name == *own)
             };
             let has_more = entries.flatten().any(|entry| is_left(&entry.file_name()));
-            let is_new = self.changes.iter().any(|(path, content)| path.starts_with(&folder) && *content != Content::Gone);
+            let is_new =
+                self.changes.iter().any(|(path, content)| path.starts_with(&folder) && *content != Content::Gone);
             if has_more || is_new {
                 continue;
             }

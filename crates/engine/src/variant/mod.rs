@@ -4,6 +4,7 @@
 mod draft;
 mod folder;
 mod patch;
+mod regions;
 mod revision;
 
 use std::{
@@ -17,6 +18,7 @@ use sweep_job::Value;
 use sweep_observer::Layer;
 
 use self::draft::Draft;
+pub use self::regions::{RegionError, of_commits, of_regions};
 
 /// The folder of layers in the results folder.
 const LAYERS: &str = "code";
@@ -194,7 +196,10 @@ fn is_patch(text: &str) -> bool {
 
 fn files(value: &Value) -> Result<BTreeMap<String, Option<String>>, VariantError> {
     let Value::Map(entries) = value else {
-        return Err(VariantError::Form(format!("`files` of `code` is a map from files of the project to others, not {}", value.kind())));
+        return Err(VariantError::Form(format!(
+            "`files` of `code` is a map from files of the project to others, not {}",
+            value.kind()
+        )));
     };
     let entry = |(name, file): (&String, &Value)| match file {
         Value::Null => Ok((name.clone(), None)),
@@ -234,7 +239,11 @@ fn patches(value: &Value) -> Result<Vec<String>, VariantError> {
 
 /// The variants of a plan, each of which is made once.
 #[derive(Debug, Default)]
-pub(crate) struct Variants(HashMap<(PathBuf, PathBuf, String), Layer>);
+pub(crate) struct Variants {
+    layers: HashMap<(PathBuf, PathBuf, String), Layer>,
+    /// The names of layers, by the values of `code`; empty for the project as it is.
+    names: BTreeMap<String, String>,
+}
 
 impl Variants {
     /// The layer of a value of `code`, over the folder `project`, which is absolute and without links. Paths in the value start
@@ -249,17 +258,29 @@ impl Variants {
         folder: &Path,
         results: &Path,
     ) -> Result<Layer, VariantError> {
-        let known = (project.to_owned(), folder.to_owned(), serde_json::to_string(value).unwrap_or_default());
-        if let Some(layer) = self.0.get(&known) {
+        let text = text_of(value);
+        let known = (project.to_owned(), folder.to_owned(), text.clone());
+        if let Some(layer) = self.layers.get(&known) {
             return Ok(layer.clone());
         }
         let variant = Variant::parse(value)?;
         let real = fs::canonicalize(if folder.as_os_str().is_empty() { Path::new(AS_IS) } else { folder })
             .map_err(VariantError::file(folder))?;
         let layer = draft(&variant, project, &real)?.keep(&results.join(LAYERS))?;
-        self.0.insert(known, layer.clone());
+        self.layers.insert(known, layer.clone());
+        self.names.insert(text, layer.name().unwrap_or_default().to_string_lossy().into_owned());
         Ok(layer)
     }
+
+    /// The names of the layers, by the values of `code`.
+    pub(crate) fn into_names(self) -> BTreeMap<String, String> {
+        self.names
+    }
+}
+
+/// A value of `code` as text, by which its layer is known elsewhere.
+pub(crate) fn text_of(value: &Value) -> String {
+    serde_json::to_string(value).unwrap_or_default()
 }
 
 /// The changes of a variant to a project. Paths start from `folder`.

@@ -246,10 +246,14 @@ fn has_returns(text: &[u8]) -> bool {
 
 fn without_returns(text: &[u8]) -> Vec<u8> {
     let lines = text.split_inclusive(|byte| *byte == b'\n');
-    lines.flat_map(|line| line.strip_suffix(b"\r\n").map_or_else(|| line.to_vec(), |line| [line, b"\n"].concat())).collect()
+    lines
+        .flat_map(|line| line.strip_suffix(b"\r\n").map_or_else(|| line.to_vec(), |line| [line, b"\n"].concat()))
+        .collect()
 }
 
 fn with_returns(text: &[u8]) -> Vec<u8> {
     let lines = text.split_inclusive(|byte| *byte == b'\n');
-    lines.flat_map(|line| line.strip_suffix(b"\n").map_or_else(|| line.to_vec(), |line| [line, b"\r\n"].concat())).collect()
+    lines
+        .flat_map(|line| line.strip_suffix(b"\n").map_or_else(|| line.to_vec(), |line| [line, b"\r\n"].concat()))
+        .collect()
 }

@@ -106,7 +106,13 @@ impl Revision<'_> {
                 SUBMODULE => {
                     let submodule = folder.join(&path);
                     let mut asked = git(&submodule);
-                    asked.args(["rev-parse", "--verify", "--quiet", "--end-of-options", &format!("{object}^{{commit}}")]);
+                    asked.args([
+                        "rev-parse",
+                        "--verify",
+                        "--quiet",
+                        "--end-of-options",
+                        &format!("{object}^{{commit}}"),
+                    ]);
                     if !submodule.join(".git").exists() || self.ask(&mut asked, None).is_err() {
                         return Err(VariantError::Submodule {
                             revision: self.name.to_owned(),
@@ -123,12 +129,7 @@ impl Revision<'_> {
     }
 
     /// Adds files of a commit, as Git would check them out: with the ends of lines and the filters that the repository has.
-    fn check_out(
-        &mut self,
-        folder: &Path,
-        commit: &str,
-        wanted: Vec<(PathBuf, PathBuf)>,
-    ) -> Result<(), VariantError> {
+    fn check_out(&mut self, folder: &Path, commit: &str, wanted: Vec<(PathBuf, PathBuf)>) -> Result<(), VariantError> {
         if wanted.is_empty() {
             return Ok(());
         }
@@ -191,7 +192,11 @@ pub(super) fn add_worktree(draft: &mut Draft, worktree: &Path) -> Result<(), Var
     let list = |folder: &Path, others: &[&str]| -> Result<HashSet<PathBuf>, VariantError> {
         let mut asked = git(&folder.join(inner));
         let text = revision.ask(asked.args(["ls-files", "-z", "--cached"]).args(others), None)?;
-        Ok(text.split(|byte| *byte == 0).filter(|path| !path.is_empty()).map(|path| OsStr::from_bytes(path).into()).collect())
+        Ok(text
+            .split(|byte| *byte == 0)
+            .filter(|path| !path.is_empty())
+            .map(|path| OsStr::from_bytes(path).into())
+            .collect())
     };
     let there = list(worktree, &["--others", "--exclude-standard"])?;
     let here = list(&folder, &[])?;

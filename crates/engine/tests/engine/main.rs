@@ -102,5 +102,6 @@ mod tracking_sources;
 mod trust;
 mod units;
 mod usability;
+mod variants;
 mod widths;
 mod workers;

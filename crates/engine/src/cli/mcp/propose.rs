@@ -13,12 +13,14 @@ use super::{
 use crate::{
     error::Error,
     mcp::{Effect, Fault, FaultKind, Session, Tool, Work},
-    propose::{self, Direction, Proposal, Standing},
+    propose::{self, Change, Direction, Proposal, Standing},
     store::Store,
 };
 
 /// Most sealed seeds, unless the call says otherwise.
 const MOST: u16 = 20;
+/// Error of a call without a change, or with several.
+const ONE_CHANGE: &str = "a proposal has one change: give one of `delta`, `patch` and `rev`";
 
 /// The better direction of a metric.
 #[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
@@ -34,8 +36,15 @@ enum Better {
 struct Input {
     /// The recipe with the baseline, as a path from the project's folder.
     recipe: String,
-    /// The change: a recipe with `extends: RECIPE` and what is different.
-    delta: String,
+    /// The change: a recipe with `extends: RECIPE` and what is different. Without it, `patch` or `rev`.
+    #[serde(default)]
+    delta: Option<String>,
+    /// The change: a patch of the project's code, as a path from the project's folder.
+    #[serde(default)]
+    patch: Option<String>,
+    /// The change: a revision of the project's repository.
+    #[serde(default)]
+    rev: Option<String>,
     /// The metric that it should improve.
     metric: String,
     /// The better direction of the metric.
@@ -88,9 +97,21 @@ pub(super) fn tool() -> Tool {
 
 fn propose(session: &Session, input: Input) -> Result<Output, Fault> {
     let wait = input.wait_seconds.unwrap_or(10.0);
-    let paths = [&input.recipe, &input.delta].map(|path| vetted(session, path, &input));
-    let [recipe, delta] = paths;
-    let (recipe, delta) = (recipe?, delta?);
+    let recipe = vetted(session, &input.recipe, &input)?;
+    let store = Store::open(&session.results).map_err(|error| fault(error.into()))?;
+    let change = match (&input.delta, &input.patch, &input.rev) {
+        (Some(_), None, None) => None,
+        (None, Some(patch), None) => Some(Change::Patch(session.project.root().join(session.project.inside(patch)?))),
+        (None, None, Some(revision)) => Some(Change::Revision(revision.clone())),
+        _ => return Err(Fault::new(FaultKind::Arguments, ONE_CHANGE)),
+    };
+    let delta = match (&change, &input.delta) {
+        (Some(change), _) => {
+            let written = change.write(&recipe, input.step.as_deref(), &store);
+            written.map_err(Error::proposal(input.recipe.clone())).map_err(fault)?
+        }
+        (None, delta) => vetted(session, delta.as_deref().unwrap_or_default(), &input)?,
+    };
     let proposal = Proposal {
         recipe,
         delta,
@@ -105,8 +126,7 @@ fn propose(session: &Session, input: Input) -> Result<Output, Fault> {
         most: usize::from(input.most.unwrap_or(MOST)),
         backend: StudyInput::backend(input.backend.as_deref())?.choice(),
     };
-    let store = Store::open(&session.results).map_err(|error| fault(error.into()))?;
-    let name = format!("{}, {}", input.recipe, input.delta);
+    let name = format!("{}, {}", input.recipe, proposal.delta.display());
     let known = propose::propose(&proposal, &store, true).map_err(Error::proposal(name)).map_err(fault)?;
     if input.estimate || known.standing != Standing::Estimate {
         let answer = serde_json::to_value(known).map_err(|error| fault(Error::Key(error)))?;

@@ -29,7 +29,7 @@ pub use self::{
 use crate::{
     batches::sampler_files,
     host::archive::{self, Item, Unreadable},
-    plan::{Digests, Plan, hidden, normal},
+    plan::{Digests, Plan, hidden, normal, relative},
     recipe::{Request, Step},
     record::{Key, Record},
     run::RunFolder,
@@ -81,6 +81,9 @@ pub struct Contents {
     /// Digests of the code that jobs were observed to read, by the jobs' base keys.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     code: BTreeMap<Key, String>,
+    /// The names of the variants of that code, by the values of `code`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    variants: BTreeMap<String, String>,
     /// Every job.
     pub jobs: Vec<BundledJob>,
     /// Environment of the results: properties, and their values.
@@ -232,7 +235,7 @@ pub fn write(
         out.folder(&store.results().join("reports").join(folder), &Path::new("reports").join(plain))?;
     }
     let asked = Asked {
-        paths: request.paths.iter().map(|path| places::relative(&normal(path), &root)).collect(),
+        paths: request.paths.iter().map(|path| relative(&normal(path), &root)).collect(),
         set: request.set.to_vec(),
         axes: request.axes.to_vec(),
         scale: request.scale.map(str::to_owned),
@@ -250,6 +253,7 @@ pub fn write(
         read: by_place(needed.code),
         left_out,
         code: plan.code()?,
+        variants: plan.variants.clone(),
         jobs,
         environment,
         files: std::mem::take(&mut out.files),

@@ -11,7 +11,7 @@ use fs_err as fs;
 
 use super::SOURCES;
 use crate::{
-    plan::{Digests, Plan, normal, project_of},
+    plan::{CodeFile, Digests, Plan, normal, project_of, relative},
     record::ABSENT,
 };
 
@@ -65,7 +65,9 @@ impl AllNeeded {
         let mut seen = BTreeSet::new();
         // Many jobs share one list.
         for code in code.filter(|code| seen.insert(std::sync::Arc::as_ptr(code))) {
-            let present = code.files.iter().filter(|file| file.digest != ABSENT);
+            // Files of a variant are no files of the project.
+            let is_own = |file: &&CodeFile| code.real_path(&file.path) == code.path(&file.path);
+            let present = code.files.iter().filter(|file| file.digest != ABSENT).filter(is_own);
             files.extend(present.map(|file| (normal(&code.path(&file.path)), (file.digest.clone(), Vec::new()))));
         }
         files.retain(|path, _| !inputs.contains_key(path));
@@ -197,13 +199,6 @@ pub(super) fn name(above: usize, place: &Path) -> String {
 /// The number of leading `..` in `place`.
 fn ups(place: &Path) -> usize {
     place.components().filter(|part| *part == Component::ParentDir).count()
-}
-
-/// A path from a folder: with `..` where it is not in it.
-pub(super) fn relative(path: &Path, folder: &Path) -> PathBuf {
-    let common = path.components().zip(folder.components()).take_while(|(own, other)| own == other).count();
-    let up = folder.components().skip(common).map(|_| Component::ParentDir);
-    up.chain(path.components().skip(common)).collect()
 }
 
 impl Needed {

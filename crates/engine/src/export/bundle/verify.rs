@@ -13,7 +13,7 @@ use super::{BundleError, Contents, Sum, places};
 use crate::{
     analysis::Results,
     batches::{Batches, SearchError},
-    plan::{Digests, Manifests, Plan, Room, hidden, normal},
+    plan::{Digests, Manifests, Plan, Room, hidden, normal, relative},
     recipe::{Draft, RecipeError, Request},
     record::Record,
     render::{Page, Report},
@@ -98,7 +98,7 @@ impl Opened {
 
     /// The digests of the input files as they were when the bundle was made.
     fn digests(&self) -> Digests {
-        let Contents { inputs, root, code, absolute, read, .. } = &self.contents;
+        let Contents { inputs, root, code, variants, absolute, read, .. } = &self.contents;
         let digests = if self.is_relative() {
             let here = inputs.iter().map(|(place, digest)| (self.place(place), digest.clone())).collect();
             let of = |place: &PathBuf| inputs.get(place).cloned();
@@ -108,7 +108,7 @@ impl Opened {
             Digests::locked(inputs.clone(), self.root(), root.clone())
         };
         let present = read.keys().map(|place| normal(&self.place(place))).collect();
-        digests.with_present(present).with_manifests(Manifests::locked(code.clone()))
+        digests.with_present(present).with_manifests(Manifests::locked(code.clone()).with_variants(variants.clone()))
     }
 
     /// True if the paths in the bundle are relative to the recipe.
@@ -133,7 +133,7 @@ impl Opened {
     /// The path of an input file as the bundle's author would write it.
     pub(super) fn shown(&self, path: &Path) -> String {
         let is_own = path.starts_with(&self.folder);
-        let place = if is_own { places::relative(path, &self.root()) } else { path.to_owned() };
+        let place = if is_own { relative(path, &self.root()) } else { path.to_owned() };
         place.display().to_string()
     }
 

@@ -45,7 +45,7 @@ pub(in crate::plan) fn scripts(recipe: &Recipe, step: &Step, point: &Point, valu
     };
     let (Some(argv), Some(inputs)) = (list("argv"), list("inputs")) else { return };
     let text = |name: &str| value(name).and_then(|value| value.as_text().map(str::to_owned));
-    let folder = recipe.sources.folder(step.name.span.source).to_owned();
+    let folder = recipe.sources.folder(step.source()).to_owned();
     let check = Check {
         recipe,
         step,

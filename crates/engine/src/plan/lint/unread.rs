@@ -55,7 +55,7 @@ pub(in crate::plan) fn unread(recipe: &Recipe, step: &Step, point: &Point, probl
     let mut scripts: Vec<String> = words.iter().flat_map(|word| started(word)).map(str::to_owned).collect();
     scripts.extend(words.iter().cloned());
     scripts.extend(words.windows(2).filter(|two| two[0] == "-m").map(|two| two[1].replace('.', "/") + ".py"));
-    let folder = recipe.sources.folder(step.name.span.source);
+    let folder = recipe.sources.folder(step.source());
     let mut open: Vec<(PathBuf, usize)> = Vec::new();
     if let Some(inputs) = template("inputs") {
         let Some(value) = resolved(inputs) else { return };

@@ -261,8 +261,19 @@ impl Lower<'_> {
             self.problem(uses.span, format!("unknown task `{}`", uses.value), "no task has this name", help);
             return None;
         };
-        let mut step =
-            Step { name: name.clone(), task, needs, matrix, adaptive, search, confirms: None, with, variants, resources, policy };
+        let mut step = Step {
+            name: name.clone(),
+            task,
+            needs,
+            matrix,
+            adaptive,
+            search,
+            confirms: None,
+            with,
+            variants,
+            resources,
+            policy,
+        };
         self.place_search(&mut step);
         self.check_step(&step, params, &needed);
         // A program in the words of another tool is reported as such; that the step lacks one is no further mistake.

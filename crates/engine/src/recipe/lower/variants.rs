@@ -152,7 +152,8 @@ impl Lower<'_> {
 
 /// The name of a variant without one: its revision, files and patches.
 fn name_of(entries: &BTreeMap<String, Value>) -> String {
-    let stem = |path: &str| Path::new(path).file_stem().map_or(path.to_owned(), |stem| stem.to_string_lossy().into_owned());
+    let stem =
+        |path: &str| Path::new(path).file_stem().map_or(path.to_owned(), |stem| stem.to_string_lossy().into_owned());
     let mut parts = Vec::new();
     for key in ["rev", "folder", "files", "patches"] {
         match entries.get(key) {

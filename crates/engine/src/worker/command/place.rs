@@ -92,7 +92,10 @@ impl Place {
                 ));
                 None
             }
-            None => Some(Self::view(&root, &working, job, &folder, &layer).map_err(disk("the view of the project cannot be made"))?),
+            None => Some(
+                Self::view(&root, &working, job, &folder, &layer)
+                    .map_err(disk("the view of the project cannot be made"))?,
+            ),
         };
         let written = match (&view, working.strip_prefix(&root)) {
             (Some(view), Ok(inner)) => view.written().join(inner),

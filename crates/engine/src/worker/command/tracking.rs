@@ -103,12 +103,7 @@ impl<'a> Tracking<'a> {
         Ok(Some(tracking))
     }
 
-    fn begin(
-        command: &'a Command,
-        job: &Job,
-        launcher: Option<&Launcher>,
-        layer: &Layer,
-    ) -> io::Result<Option<Self>> {
+    fn begin(command: &'a Command, job: &Job, launcher: Option<&Launcher>, layer: &Layer) -> io::Result<Option<Self>> {
         let project = job.project.as_deref().filter(|_| command.tracks != Some(Tracks::Declared));
         // Another machine need not have it.
         let Some(project) = project.and_then(|project| fs::canonicalize(project).ok()) else { return Ok(None) };
@@ -137,7 +132,16 @@ impl<'a> Tracking<'a> {
         };
         let kernel =
             kernel.map(|kernel| if command.tracks == Some(Tracks::Strict) { kernel.required() } else { kernel });
-        Ok(Some(Self { command, project, layer: layer.clone(), skipped, inputs, audit, kernel, begun: SystemTime::now() }))
+        Ok(Some(Self {
+            command,
+            project,
+            layer: layer.clone(),
+            skipped,
+            inputs,
+            audit,
+            kernel,
+            begun: SystemTime::now(),
+        }))
     }
 
     /// The hook that puts a program under the kernel's observation.

@@ -8,7 +8,6 @@ use std::{
     time::Duration,
 };
 
-
 use super::{
     NOT_STARTED,
     agent::Input,

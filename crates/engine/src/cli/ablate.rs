@@ -1,0 +1,72 @@
+//! `sweep ablate`.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use fs_err as fs;
+
+use super::{
+    answer::{FormatArgs, answer},
+    print,
+};
+use crate::{
+    error::{Error, Exit},
+    format::quoted_path,
+    host::replaced::{Outlives, Readers, replace},
+    variant::{of_commits, of_regions},
+};
+
+#[derive(Debug, Args)]
+pub(super) struct AblateArgs {
+    /// Files, and folders with files, that have marked regions: `# ablate: NAME` before one, `# end` after it, and between them
+    /// `# else` before lines that replace it, as comments.
+    #[arg(required_unless_present = "commits")]
+    paths: Vec<PathBuf>,
+    /// The commits of a range, such as `main..feature`, one patch each.
+    #[arg(long, value_name = "RANGE", conflicts_with = "paths")]
+    commits: Option<String>,
+    /// Turn the commits around: each patch removes one from the project as it is.
+    #[arg(long, requires = "commits")]
+    revert: bool,
+    /// The folder for the patches.
+    #[arg(long, value_name = "DIR", default_value = "ablations")]
+    out: PathBuf,
+    /// Replace patches of the same names.
+    #[arg(long)]
+    replace: bool,
+    #[command(flatten)]
+    format: FormatArgs,
+}
+
+pub(super) fn ablate(args: &AblateArgs) -> Result<Exit, Error> {
+    let patches: Vec<(String, Vec<u8>)> = match &args.commits {
+        Some(range) => of_commits(Path::new("."), range, args.revert)?,
+        None => of_regions(&args.paths)?.into_iter().collect(),
+    };
+    let files: Vec<PathBuf> = patches.iter().map(|(name, _)| args.out.join(format!("{name}.patch"))).collect();
+    let is_other = |(file, patch): &(&PathBuf, &Vec<u8>)| fs::read(file).is_ok_and(|known| known != **patch);
+    let mut written = files.iter().zip(patches.iter().map(|(_, patch)| patch));
+    if !args.replace
+        && let Some((file, _)) = written.clone().find(is_other)
+    {
+        return Err(Error::OtherPatch(file.clone()));
+    }
+    let failed = "cannot write a patch";
+    fs::create_dir_all(&args.out).map_err(Error::io(failed))?;
+    written
+        .try_for_each(|(file, patch)| replace(file, patch, Readers::All, Outlives::Process))
+        .map_err(Error::io(failed))?;
+    if args.format.is_json() {
+        answer(&files, Vec::new())?;
+        return Ok(Exit::Done);
+    }
+    let names: Vec<&str> = patches.iter().map(|(name, _)| name.as_str()).collect();
+    let out = quoted_path(&args.out);
+    print(&format!(
+        "{} {} in {out}: {}\nablate them in a step of a recipe:\n  ablate: {{ design: leave-one-out, patches: {out}/*.patch }}\n",
+        patches.len(),
+        if patches.len() == 1 { "patch" } else { "patches" },
+        names.join(", "),
+    ))?;
+    Ok(Exit::Done)
+}
