@@ -63,7 +63,7 @@ pub(super) fn ablate(args: &AblateArgs) -> Result<Exit, Error> {
     let names: Vec<&str> = patches.iter().map(|(name, _)| name.as_str()).collect();
     let out = quoted_path(&args.out);
     print(&format!(
-        "{} {} in {out}: {}\nablate them in a step of a recipe:\n  ablate: {{ design: leave-one-out, patches: {out}/*.patch }}\n",
+        "{} {} in {out}: {}\nablate them in a step of a recipe:\n  ablate: {{ design: add-one, patches: {out}/*.patch }}\n",
         patches.len(),
         if patches.len() == 1 { "patch" } else { "patches" },
         names.join(", "),

@@ -8,12 +8,12 @@ use super::{
     BackendArg,
     answer::{FormatArgs, answer},
     print,
-    propose::effect,
+    propose::number_text,
 };
 use crate::{
     error::{Error, Exit},
     format::count,
-    propose::{Bisection, Found, bisect},
+    propose::{Bisection, Effect, Found, bisect},
     store::Store,
 };
 
@@ -78,9 +78,19 @@ fn text(found: &Found, metric: &str) -> String {
         }
     }
     if let Some(change) = change {
-        lines.push(format!("  its change:  {}", effect(change)));
+        lines.push(format!("  its change:  {}", difference(change)));
     }
-    lines.push(format!("  good to bad: {}", effect(whole)));
+    lines.push(format!("  good to bad: {}", difference(whole)));
     lines.push(format!("  {} of {} measured", count(looks.len(), "revision"), revisions.saturating_sub(1)));
     lines.join("\n") + "\n"
+}
+
+/// A difference of means with its 95 % interval.
+fn difference(effect: &Effect) -> String {
+    let interval = match (effect.low, effect.high) {
+        (Some(low), Some(high)) => format!(" [{}, {}]", number_text(low), number_text(high)),
+        _ => String::new(),
+    };
+    let sign = if effect.mean > 0.0 { "+" } else { "" };
+    format!("{sign}{}{interval}, {}", number_text(effect.mean), count(effect.seeds.len(), "seed"))
 }

@@ -23,6 +23,7 @@ use crate::{
     render::page::tail,
     run::RunEvent,
     store::{Origin, Store},
+    variant,
 };
 
 #[derive(Debug, Args)]
@@ -175,6 +176,8 @@ fn text(record: &Record, origin: Option<&Origin>, folder: &Path, decisions: Vec<
             lines.push(format!("  {name}: {value}"));
         }
     }
+    let changes = variant::changes(&record.params).unwrap_or_default();
+    section(&mut lines, "changes of the code", changes.lines().map(str::to_owned));
     let outcome = &record.outcome;
     section(
         &mut lines,

@@ -25,6 +25,7 @@ pub(super) fn examine(results: &Path, jobs_here: bool) -> Vec<Finding> {
         } else {
             Finding::doubtful("python", "there is no `python3` on the PATH", "recipes whose steps start Python need it")
         });
+        findings.extend([observation(), views()]);
     }
     findings.extend(folder::examine(&Folder {
         path: results,
@@ -38,6 +39,30 @@ pub(super) fn examine(results: &Path, jobs_here: bool) -> Vec<Finding> {
 fn resources() -> Finding {
     let memory = quantity(machine::memory() as f64, Unit::Bytes);
     Finding::good("machine", format!("{}, {memory} of memory", count(machine::cpus(), "core")))
+}
+
+/// The observation of the files that programs read.
+fn observation() -> Finding {
+    if sweep_observer::is_supported() {
+        return Finding::good("reads", "the kernel reports the files that programs read");
+    }
+    let help = "list the files that programs need in `inputs`: only those of Python are known otherwise; containers need a profile that \
+                allows seccomp user notification (Linux 5.5)";
+    Finding::doubtful("reads", "the kernel does not report the files that programs read", help)
+}
+
+/// The private views of projects.
+fn views() -> Finding {
+    let checked = tempfile::tempdir().and_then(|place| sweep_observer::View::check(&place.path().join("check")));
+    match checked {
+        Ok(()) => Finding::good("views", "programs can run in private views of their projects"),
+        Err(error) => {
+            let says = format!("programs cannot run in private views of their projects: {error}");
+            let help = "a program with `project` writes to the project itself, and `code` and `outputs` in a project need a view; allow \
+                        user namespaces";
+            Finding::doubtful("views", says, help)
+        }
+    }
 }
 
 /// The devices of the lab, or, without the lab, the GPUs that programs can use.

@@ -20,7 +20,11 @@ use sweep_job::{
 };
 use sweep_observer::Layer;
 
-use super::{Digests, lint, values::CODE};
+use super::{
+    Digests, lint,
+    site::{Code, CodeFile, Site, layer_of, of_site},
+    values::CODE,
+};
 use crate::{
     host::packages,
     record::{
@@ -67,122 +71,12 @@ pub struct Manifests {
     layers: HashMap<(PathBuf, String), Layer>,
 }
 
-/// The code of a job, as it was when the job was planned.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Code {
-    /// Folder of the project.
-    pub project: PathBuf,
-    /// The place of the program in it, and the files that do not count there.
-    pub(crate) site: Site,
-    /// Files that earlier runs read.
-    pub files: Vec<CodeFile>,
-    /// Packages that earlier runs imported: name, folder and version.
-    pub packages: Vec<(String, String, String)>,
-    /// Properties of other paths that earlier runs asked for, as they are now.
-    pub facts: Vec<CodeFile>,
-    /// True if the files are as the sets have them.
-    unchanged: bool,
-    /// Digest of all of it.
-    digest: String,
-    /// True if the code is not that of the job's key.
-    pub(crate) stale: bool,
-    /// True if it was sent to this machine with the job.
-    pub(crate) hosted: bool,
-}
-
-/// The place of a program in its project.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Site {
-    /// The folder that it runs in, or its scripts. Relative paths lead from there.
-    pub(crate) place: String,
-    /// Patterns of files that it may read without being out of date when they change.
-    pub(crate) ignore: Vec<String>,
-    /// The files that it finds in place of those of the project.
-    pub(crate) layer: Layer,
-}
-
-/// The files that a job with these values finds in place of those of its project. If they cannot be read, its worker reports it.
-fn layer_of(values: &Values, project: &Path) -> Layer {
-    let folder = values.get(CODE).and_then(Value::as_text);
-    let open = |folder| Layer::open(project, folder).unwrap_or_else(|_| Layer::elsewhere(project, folder));
-    folder.map(Path::new).map(open).unwrap_or_default()
-}
-
-impl Site {
-    /// The site of a job with these values, whose program is at a place of the project.
-    pub(crate) fn new(values: &Values, project: &Path, place: String) -> Self {
-        Self { place, ignore: ignored(values), layer: layer_of(values, project) }
-    }
-
-    /// The path of a file of the project, under the layer.
-    fn real(&self, project: &Path, text: &str) -> PathBuf {
-        self.layer.at(&project.join(text_path(text))).into_owned()
-    }
-
-    /// The key by which the code of a job with this base key is known where its files are not.
-    pub(crate) fn key(&self, base: Key) -> Key {
-        let Some(name) = self.layer.name() else { return base };
-        Key::of_json(&(base, path_text(Path::new(name)))).unwrap_or(base)
-    }
-}
-
-/// A file of a job's code.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CodeFile {
-    /// Path from the project's folder, as text.
-    pub path: String,
-    /// Digest, or property, when the job was planned.
-    pub digest: String,
-    /// File that imported it in the latest run.
-    pub by: Option<String>,
-}
-
-impl Code {
-    /// Code of which only the project is known.
-    pub(crate) fn of_project(project: PathBuf, site: Site) -> Self {
-        Self { project, site, ..Self::default() }
-    }
-
-    /// True if a job whose key has the code `planned` has this one, if `now` is its digest: of a program that has not run at its
-    /// place, the key may have the place.
-    fn is_planned(&self, now: Option<&String>, planned: Option<&String>) -> bool {
-        now == planned || (now.is_none() && planned == Some(&of_site(&self.project, &self.site)))
-    }
-
-    /// The same, marked as not that of the job's key.
-    pub(super) fn as_stale(&self) -> Self {
-        Self { stale: true, ..self.clone() }
-    }
-
-    /// Path at which the program finds a file.
-    pub(crate) fn path(&self, text: &str) -> PathBuf {
-        self.project.join(text_path(text))
-    }
-
-    /// Path at which that file is.
-    pub(crate) fn real_path(&self, text: &str) -> PathBuf {
-        self.site.real(&self.project, text)
-    }
-}
-
 /// The folder of the project that a folder belongs to: the nearest one with `.git` or `pyproject.toml`, else itself.
 pub(crate) fn project_of(folder: &Path) -> PathBuf {
     let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
     let real = fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
     let marked = real.ancestors().find(|folder| MARKS.iter().any(|mark| folder.join(mark).exists()));
     marked.unwrap_or(&real).to_owned()
-}
-
-/// The code of a program that has not run at its place, where the same program has run, or is about to run, at another one
-/// or with other files in place of those of the project.
-fn of_site(project: &Path, site: &Site) -> String {
-    let name = project.file_name().map(|name| path_text(Path::new(name))).unwrap_or_default();
-    let place = if site.place.is_empty() { &name } else { &site.place };
-    let fact = match site.layer.name() {
-        Some(layer) => fact::of_place(&format!("{place} {}", path_text(Path::new(layer)))),
-        None => fact::of_place(place),
-    };
-    code_digest(std::iter::empty(), std::iter::empty(), fact.iter().map(|(path, fact)| (path.as_str(), fact.as_str())))
 }
 
 impl Manifests {

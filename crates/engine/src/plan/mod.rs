@@ -25,6 +25,7 @@ mod searched;
 mod select;
 mod selection;
 mod serialized;
+mod site;
 mod states;
 mod turns;
 mod values;
@@ -45,7 +46,7 @@ use self::{
     order::{Expanded, expand_all},
 };
 pub use self::{
-    code::{Code, CodeFile, Manifests},
+    code::Manifests,
     digest::Digests,
     expand::Point,
     needs::{ListId, Numbering},
@@ -54,16 +55,18 @@ pub use self::{
     searched::{AllSearched, Searched},
     select::NothingSelected,
     serialized::{DeserializeError, SerializedJob},
+    site::{Code, CodeFile},
     states::{Saving, Shared, Stretch},
     turns::Turn,
 };
 pub(crate) use self::{
-    code::{Site, digest_now, project_of, set_file, state_now},
+    code::{digest_now, project_of, set_file, state_now},
     digest::{Tree, content_digest, digest_of, hidden, normal, relative},
     effects::{Layout, LayoutError},
     made::Made,
     select::means,
     selection::{resolved, selected},
+    site::Site,
 };
 use crate::format::quoted;
 use crate::host::log;

@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// The folder of these recipes in the results folder.
-const CHANGES: &str = "proposals/changes";
+const CHANGES: &str = "code/changes";
 /// Digits of a digest in the name of such a recipe.
 const DIGITS: usize = 10;
 /// Time for Git to name a commit.
@@ -69,7 +69,7 @@ impl Change {
         // A recipe's name begins with a letter.
         let file = folder.join(format!("to-{name}-{}.yaml", &digest[..DIGITS]));
         replace(&file, text.as_bytes(), Readers::All, Outlives::Process)?;
-        Ok(file)
+        Ok(file.strip_prefix(&folder).map_or_else(|_| file.clone(), |name| store.results().join(CHANGES).join(name)))
     }
 
     /// The step that measures.

@@ -16,7 +16,7 @@ use sweep_observer::{Layer, PASSED_OVER};
 use super::VariantError;
 
 /// The file of a layer's folder with its differences from the project, for people.
-const DIFFERENCES: &str = "changes.patch";
+pub(super) const DIFFERENCES: &str = "changes.patch";
 /// Largest file whose differences are written out, in bytes.
 const MAX_COMPARED: usize = 1 << 20;
 /// Permissions of a file, and of one that can be executed.

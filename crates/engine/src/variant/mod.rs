@@ -14,12 +14,14 @@ use std::{
 };
 
 use fs_err as fs;
-use sweep_job::Value;
+use sweep_job::{Value, Values};
 use sweep_observer::Layer;
 
 use self::draft::Draft;
 pub use self::regions::{RegionError, of_commits, of_regions};
 
+/// Longest text of changes that is shown, in bytes.
+const MAX_CHANGES: usize = 16 << 10;
 /// The folder of layers in the results folder.
 const LAYERS: &str = "code";
 /// Extensions of patches.
@@ -144,6 +146,18 @@ impl VariantError {
             Self::Git { .. } => "try `git checkout` of this revision in another worktree".into(),
         }
     }
+}
+
+/// The differences of a job's code from its project when the job was planned, as a patch of at most [`MAX_CHANGES`] bytes; `None`
+/// without a variant, or if its folder is gone.
+pub(crate) fn changes(params: &Values) -> Option<String> {
+    let folder = params.get("code")?.as_text()?;
+    let text = fs::read(Path::new(folder).join(draft::DIFFERENCES)).ok()?;
+    let mut shown = String::from_utf8_lossy(&text[..text.len().min(MAX_CHANGES)]).into_owned();
+    if text.len() > MAX_CHANGES {
+        shown.push_str("\n…\n");
+    }
+    Some(shown)
 }
 
 /// A value of `code`, in parts, which are applied in this order.

@@ -12,6 +12,7 @@ use sweep_job::{Curve, Name, Value};
 use crate::{
     format::{clean, clean_lines, duration, measured},
     record::{Record, without_keys},
+    variant,
 };
 
 /// Names and values, ready to be read.
@@ -35,6 +36,9 @@ pub(crate) struct Detail {
     log: Option<Tail>,
     #[serde(skip_serializing_if = "Option::is_none")]
     command: Option<String>,
+    /// The changes of the job's variant of the code.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    changes: Option<String>,
 }
 
 /// A curve, thinned out.
@@ -102,6 +106,7 @@ impl Detail {
         ];
         let made = made.into_iter().filter_map(|(name, value)| Some((name.to_owned(), clean(&value?).into_owned())));
         self.made.extend(made);
+        self.changes = variant::changes(&record.params).map(|text| clean(&text).into_owned());
         let conditions = provenance.conditions.iter().flat_map(|conditions| conditions.facts());
         self.made.extend(conditions.map(|(name, value)| (name.to_owned(), clean(&value).into_owned())));
         self

@@ -124,6 +124,7 @@ const describe = (detail) => {
     curves.append(...detail.curves.filter((curve) => curve.values.length).map((curve) => jobCurve(unitOf(curve), [curve]).figure));
     box.append(make("h3", "Curves"), curves);
   }
+  if (detail.changes) box.append(make("h3", "Changes of the code"), region(make("pre", detail.changes), "Changes of the code"));
   if (detail.command) box.append(make("h3", "To reproduce it"), region(make("pre", detail.command), "To reproduce it"));
   if (detail.log) box.append(logBlock(detail.log, detail.wholeLog));
   return box;
