@@ -3,7 +3,10 @@
 use serde_json::{Value as Json, json};
 use sweep_job::Value;
 
-use super::{Lower, StepKeys, find, variants::CODE};
+use super::{
+    Lower, StepKeys, find,
+    variants::{self, CODE},
+};
 use crate::recipe::{
     Ablation, Assignment, Axis, AxisValues, Condition, Design, Dimension, Draw, Factor, Matrix, Names, Progression,
     Random, Template, is_name,
@@ -18,7 +21,7 @@ mapping! {
     /// The keys of `matrix` that are not axes.
     struct MatrixKeys = "matrix" {
         /// Axes that vary together: their first values form one point, their second values the next.
-        zip: Custom = Custom { schema: || some(named("axis")), accepts: "axis to values" },
+        zip: Custom = Custom { schema: || some(axes()), accepts: "axis to values" },
         /// Points that are drawn at random. The draws are reproducible.
         random: Within<RandomKeys<'static>>,
         /// Additional points, or additional values for existing points.
@@ -118,9 +121,28 @@ fn assignments() -> Json {
 
 /// The schema of `matrix`.
 pub(in crate::recipe) fn matrix() -> Json {
-    let mut schema =
-        described("The axes of the step. Its points are the Cartesian product of the axes.", named("axis"));
-    schema["properties"] = MatrixKeys::schema()["properties"].clone();
+    let mut schema = described("The axes of the step. Its points are the Cartesian product of the axes.", axes());
+    if let (Some(own), Some(keys)) =
+        (schema["properties"].as_object_mut(), MatrixKeys::schema()["properties"].as_object().cloned())
+    {
+        own.extend(keys);
+    }
+    schema
+}
+
+/// The schema of a map of axes. The values of `code` may be maps.
+fn axes() -> Json {
+    let mut axes = named("axis");
+    let mut code = axis();
+    code["items"] = json!({ "anyOf": [reference("value"), variants::schema()] });
+    axes["properties"] = json!({ CODE: code });
+    axes
+}
+
+/// The schema of `ablate`.
+pub(super) fn ablate() -> Json {
+    let mut schema = AblateKeys::schema();
+    schema["anyOf"] = json!([{ "required": ["patches"] }, { "required": ["baseline", "factors"] }]);
     schema
 }
 

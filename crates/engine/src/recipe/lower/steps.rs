@@ -9,7 +9,7 @@ use sweep_job::{Task, TaskInfo, Value};
 use super::{
     Lower,
     adaptive::AdaptiveKeys,
-    matrix::AblateKeys,
+    matrix::ablate,
     resources::ResourceKeys,
     search::SearchKeys,
     states::{StateKeys, StatePolicy},
@@ -78,7 +78,7 @@ mapping! {
         /// An ablation design: a baseline and the changes to it.
         ///
         /// See [`ablate`](#ablate).
-        ablate: Within<AblateKeys<'static>>,
+        ablate: Custom = Custom { schema: ablate, accepts: "`{ design, baseline, factors, patches }`" },
         /// Decides what runs next from the results so far.
         ///
         /// See [`search`](#search).

@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, path::Path};
 
 use fs_err as fs;
+use serde_json::{Value as Json, json};
 use sweep_job::Value;
 
 use super::Lower;
@@ -18,6 +19,25 @@ pub(super) const CODE: &str = "code";
 const NAME: &str = "name";
 /// Words before the title in a patch that was made for mail.
 const SUBJECT: &str = "Subject:";
+
+/// The schema of a variant that is a map.
+pub(super) fn schema() -> Json {
+    let text = json!({ "type": ["string", "integer"], "minLength": 1 });
+    let paths = json!({ "type": "array", "items": { "type": "string", "minLength": 1 } });
+    let files = json!({ "type": "object", "additionalProperties": { "type": ["string", "null"] } });
+    let applied = json!({ "type": "object", "additionalProperties": { "type": ["boolean", "null"] } });
+    json!({
+        "type": "object",
+        "properties": {
+            "name": { "type": "string", "description": "The name of the variant in labels and tables." },
+            "rev": text,
+            "folder": { "type": "string", "minLength": 1 },
+            "files": files,
+            "patches": { "anyOf": [{ "type": "string", "minLength": 1 }, paths, applied] },
+        },
+        "additionalProperties": false,
+    })
+}
 
 /// The variants of the step that is being read.
 #[derive(Debug, Default)]
