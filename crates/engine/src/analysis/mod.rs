@@ -12,6 +12,7 @@ pub(crate) mod conditions;
 mod decisions;
 pub mod design;
 mod effects;
+mod environments;
 mod evidence;
 mod looks;
 mod marks;
@@ -26,7 +27,6 @@ mod units;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use self::evidence::Source;
 pub use self::{
     absence::Absence,
     cell::{Cell, Compared, Mark, Show},
@@ -39,6 +39,7 @@ pub(crate) use self::{
     decisions::{Account, about, accounts, reached},
     effects::estimates,
 };
+use self::{environments::Environments, evidence::Source};
 use crate::{
     plan::{JobId, Plan, Study, resolved},
     recipe::{self, OfStep, TableKind},
@@ -51,7 +52,8 @@ pub(crate) fn analyze(plan: &Plan, study: &Study, results: &Results, store: &Sto
     let absences = absence::absences(plan, study, measured, store);
     let source = Source { study, measured, absences: &absences };
     let verdicts: Vec<Verdict> = claim::judge_all(source);
-    let table = |table: &recipe::Table| {
+    let mut environments = Environments::new(store);
+    let mut table = |table: &recipe::Table| {
         let jobs = |of: &OfStep| source.jobs(of.step, &resolved(&study.recipe, &of.only));
         let (mut made, jobs) = match &table.kind {
             TableKind::Metrics(metrics) => (Table::new(table, metrics, source), jobs(&metrics.of)),
@@ -64,10 +66,12 @@ pub(crate) fn analyze(plan: &Plan, study: &Study, results: &Results, store: &Sto
                 (summary::table(table, claims, source, &verdicts), jobs)
             }
         };
+        let jobs: BTreeSet<JobId> = jobs.into_iter().collect();
+        made.notes.extend(environments.note(&jobs, measured));
         made.notes.extend(origins::notes(jobs.into_iter(), measured));
         made
     };
-    let tables = study.recipe.tables.iter().map(table).collect();
+    let tables = study.recipe.tables.iter().map(&mut table).collect();
     (tables, verdicts)
 }
 

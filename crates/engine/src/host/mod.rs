@@ -5,6 +5,7 @@ pub(crate) mod ask;
 pub(crate) mod clock;
 mod counters;
 pub mod devices;
+pub(crate) mod elf;
 pub(crate) mod failpoints;
 pub mod finding;
 pub(crate) mod folder;
@@ -19,6 +20,7 @@ mod quotas;
 pub(crate) mod replaced;
 pub(crate) mod settings;
 pub(crate) mod sharing;
+pub(crate) mod started;
 pub(crate) mod system;
 pub(crate) mod threads;
 

@@ -19,7 +19,7 @@ use fs_err as fs;
 use serde::{Deserialize, Serialize};
 use sweep_job::Ignore;
 
-use super::{code::Manifests, made::Made};
+use super::{code::Manifests, environment::Parts, made::Made};
 use crate::{
     host::replaced::{Outlives, Readers, replace},
     record::Own,
@@ -50,6 +50,8 @@ pub struct Digests {
     locked: Option<Locked>,
     /// Files that earlier runs of jobs read.
     pub(super) manifests: Manifests,
+    /// Programs and libraries of environments.
+    pub(super) parts: Parts,
 }
 
 /// Files and folders of an input by their paths from it, with the digests of files; `None` for folders.

@@ -9,6 +9,7 @@ mod code;
 mod digest;
 mod dimension;
 mod effects;
+pub(crate) mod environment;
 mod expand;
 mod include;
 mod join;
@@ -61,6 +62,7 @@ pub(crate) use self::{
     code::{Site, digest_now, project_of, set_file, state_now},
     digest::{Tree, content_digest, digest_of, hidden, normal},
     effects::{Layout, LayoutError},
+    environment::ENVIRONMENTS,
     made::Made,
     select::means,
     selection::{resolved, selected},
@@ -492,7 +494,7 @@ impl Plan {
         !code.hosted && !now.is_planned(digest.as_ref(), identity.code.as_ref())
     }
 
-    /// A file or package that differs from what the job of a record read.
+    /// A file, a package or a part of the environment that differs from what the job of a record read.
     pub(crate) fn changed_file(&self, id: JobId, manifests: &mut Manifests, digests: &mut Digests) -> Option<String> {
         let Job { identity, code: Some(code), key, .. } = self.job(id) else { return None };
         let base = identity.base_key().ok()?;
@@ -508,7 +510,12 @@ impl Plan {
             Some(record::fact::change(&now.path, then, &now.digest, "").0)
         };
         let package = || Some(now.packages.iter().find(package)?.0.clone());
-        file.map(|file| file.path.clone()).or_else(|| now.facts.iter().find_map(fact)).or_else(package)
+        let mut part = || {
+            let then = manifests.environment_states(&set);
+            now.environment.iter().find(|(name, now)| then.get(*name).is_some_and(|then| then != *now))
+        };
+        let file = file.map(|file| file.path.clone()).or_else(|| now.facts.iter().find_map(fact));
+        file.or_else(package).or_else(|| Some(part()?.0.clone()))
     }
 
     /// The code in the identities of jobs, by their base keys.

@@ -7,7 +7,7 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize};
-use sweep_job::{Task, Values, tasks::ignored};
+use sweep_job::{Task, Values};
 
 use super::{Code, Job, JobId, Label, ListId, Plan, Site, Turn, lint::COMMAND, needs::Needs, states};
 use crate::recipe::{Executor, Policy, Resources, Sources};
@@ -127,8 +127,10 @@ impl Plan {
             };
             let own = (!needs.is_empty()).then(|| graph.list(needs.into_iter().map(JobId::new).collect()));
             graph.push(lists.into_iter().map(|(list, _)| list).chain(own));
-            let code =
-                project.map(|project| Arc::new(Code::of_project(project, Site { place, ignore: ignored(&values) })));
+            let code = project.map(|project| {
+                let site = Site::of(place, &values, &project);
+                Arc::new(Code::of_project(project, site))
+            });
             let used = Arc::new(used);
             jobs.push(Job { key, identity, task, values, resources, policy, turn, label, seeds, code, used });
         }

@@ -3,6 +3,7 @@
 mod alike;
 mod conditions;
 mod deferred;
+mod environment;
 pub(crate) mod fact;
 mod files;
 mod key;
@@ -19,6 +20,7 @@ pub(crate) use self::record::tests::sample;
 pub(crate) use self::{
     alike::Needs,
     deferred::{Deferred, check, is_open, preview, taken, waits, without_keys},
+    environment::shown_id,
     files::of_folder,
     key::{digest_name, input_paths},
     manifest::{ABSENT, ELSEWHERE, FILE_ELSEWHERE, Line, Observation, UNKNOWN, code_digest, path_text, text_path},
@@ -27,6 +29,7 @@ pub(crate) use self::{
 pub use self::{
     conditions::{Conditions, Exclusivity, GitState, GpuUse, Interpreter, Machine, RunConditions, SeedPlan},
     deferred::{Product, Unresolved, resolve},
+    environment::{Environment, Part},
     files::Digest,
     key::{BadKey, Identity, Key},
     manifest::{Manifest, Own, ReadFile, ReadSet},

@@ -11,6 +11,7 @@ mod attempt;
 pub mod cluster;
 mod conditions;
 mod engine;
+mod environment;
 pub mod estimate;
 mod event;
 mod exchange;

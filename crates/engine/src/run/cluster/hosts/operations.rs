@@ -8,8 +8,6 @@ use std::{
     time::Duration,
 };
 
-use sweep_job::tasks::ignored;
-
 use super::{
     NOT_STARTED,
     agent::Input,
@@ -200,7 +198,7 @@ fn is_planned(shared: &Shared, spec: &SerializedJob, project: &Project) -> Resul
     let (Some(folder), Some(code)) = (&spec.project, &spec.identity.code) else { return Ok(()) };
     let base = spec.identity.base_key().map_err(|error| error.to_string())?;
     let mut digests = Digests::open(shared.store.digests());
-    let site = Site { place: spec.place.clone(), ignore: ignored(&spec.values) };
+    let site = Site::of(spec.place.clone(), &spec.values, folder);
     let (now, planned) = shared.store.manifests().resolve(base, folder.clone(), site, &mut digests);
     let is_sent = |file: &CodeFile| {
         let sent = project.file(&text_path(&file.path));
