@@ -1,4 +1,15 @@
 //! Analysis of records: the cells of tables, means, the uncertainty of differences, and the verdicts on claims.
+//!
+//! Input: `results.rs` has a line for each record, `source.rs` a metric in one unit, `evidence.rs` decides what is missing,
+//! which units are independent and what their error is, `alike.rs` leaves out jobs that equal others, `pairs.rs` pairs
+//! measurements, `looks.rs` has the level of each look, and `absence.rs` the reasons for empty cells.
+//!
+//! Output: `table.rs` (metrics), `compare.rs`, `effects.rs`, `aggregate.rs` and `summary.rs` (claims) make tables of cells
+//! (`cell.rs`), `marks.rs` ranks their rows, and `claim.rs` gives verdicts. `best.rs` ranks configurations, `search.rs`
+//! decides searches, `decisions.rs` tells people about it, `adaptive_seeds.rs` adds seeds, and `design.rs` computes power.
+//!
+//! Notes: `conditions.rs` decides whether times were measured under like conditions, `environments.rs` names environments
+//! that differ, and `origins.rs` records that were made elsewhere.
 
 mod absence;
 pub mod adaptive_seeds;

@@ -2,6 +2,13 @@
 //!
 //! [`Plan::new`] is the only constructor of a `Plan`; its existence proves that the graph has no cycle, that every
 //! value fits its task, and that every key is computed.
+//!
+//! `dimension.rs`, `expand.rs` and `include.rs` expand matrices, `join.rs` joins steps that need each other, `needs.rs` has
+//! the lists of needed jobs, which jobs share, and `turns.rs` the order of measuring steps. `digest.rs` has the digests of
+//! inputs, `code.rs` those of the code that earlier runs read, `environment.rs` the present environment, `states.rs` the
+//! states that jobs share. `lint.rs` warns, `select.rs` selects a part, `room.rs` bounds the memory that a recipe may
+//! require, `serialized.rs` has the form that other processes read, and `effects.rs` the points of a table of effects.
+//! Planning continues after the draft's mistakes and adds its own.
 
 mod as_by_hand;
 mod build;
