@@ -204,6 +204,12 @@ impl Digests {
         self.content(path, &metadata, SystemTime::now())
     }
 
+    /// The digest that a file's content has now, whatever it was when it was last asked for.
+    pub(super) fn of_file_now(&mut self, path: &Path) -> io::Result<String> {
+        self.asked.remove(path);
+        self.of_file(path)
+    }
+
     /// The digest of a file's content, or of a folder's: the names and digests of its files, sorted. The same path has the same
     /// digest as long as this lives.
     pub fn of(&mut self, path: &Path) -> io::Result<String> {

@@ -64,7 +64,7 @@ impl Digests {
         }
         let mut part = match elf::build_id(path)? {
             Some(id) => Part::of_build(&id),
-            None => Part::of_content(&self.of_file(path)?),
+            None => Part::of_content(&self.of_file_now(path)?),
         };
         if path.file_name().is_some_and(|name| name == LIBC) {
             part.version = fs::read(path).ok().and_then(|content| elf::libc_version(&content));
