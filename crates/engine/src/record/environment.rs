@@ -226,7 +226,9 @@ impl Environment {
     pub fn short(&self) -> String {
         let mut parts = Vec::new();
         if let Some(command) = &self.command {
-            parts.push(clean(command).into_owned());
+            let version = self.programs.values().find_map(|part| part.version.as_deref());
+            let version = version.map_or_else(String::new, |version| format!(" ({})", clean(version)));
+            parts.push(format!("{}{version}", clean(command)));
         }
         parts.push(count(self.programs.len(), "program"));
         let libc = self.libraries.iter().find(|(path, _)| library_name(path) == "libc");

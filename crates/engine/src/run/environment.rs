@@ -7,7 +7,7 @@ use sweep_job::{Observed, Values};
 use crate::{
     host::system,
     plan::{Digests, environment::command},
-    record::{Environment, Part, text_path},
+    record::{Environment, Interpreter, Part, path_text, text_path},
 };
 
 /// The environment that a program with these parameters was observed to use; `None` if it was not observed.
@@ -19,6 +19,7 @@ pub(super) fn of(
     values: &Values,
     project: &Path,
     is_hosted: bool,
+    interpreter: Option<&Interpreter>,
     digests: &mut Digests,
 ) -> Option<Environment> {
     let mut environment = Environment::new();
@@ -34,6 +35,11 @@ pub(super) fn of(
     let versions = observed.packages.iter().map(|(name, package)| (name.clone(), package.version.clone()));
     environment.packages = versions.collect();
     environment.command = command(values, project);
+    if let Some(Interpreter { path, python: Some(version), .. }) = interpreter
+        && let Some(part) = environment.programs.get_mut(&path_text(Path::new(path)))
+    {
+        part.version = Some(version.clone());
+    }
     environment.container = system::container();
     environment.is_elsewhere = is_hosted;
     Some(environment)

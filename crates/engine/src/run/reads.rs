@@ -17,8 +17,8 @@ pub(crate) use self::own::Check;
 use crate::{
     plan::{Code, Digests, JobId, Plan, digest_now, state_now},
     record::{
-        ABSENT, Digest, ELSEWHERE, Environment, FILE_ELSEWHERE, Key, Own, ReadFile, ReadSet, UNKNOWN, fact, path_text,
-        text_path,
+        ABSENT, Digest, ELSEWHERE, Environment, FILE_ELSEWHERE, Interpreter, Key, Own, ReadFile, ReadSet, UNKNOWN,
+        fact, path_text, text_path,
     },
     store::Store,
 };
@@ -217,11 +217,12 @@ impl Reads {
         &self,
         observed: &Observed,
         values: &Values,
+        interpreter: Option<&Interpreter>,
         digests: &mut Digests,
     ) -> Option<Environment> {
         let none = Code::default();
         let code = self.code.as_deref().unwrap_or(&none);
-        super::environment::of(observed, values, &code.project, code.hosted, digests)
+        super::environment::of(observed, values, &code.project, code.hosted, interpreter, digests)
     }
 
     /// The digests of the files that a job has read, which must be those of its key as far as that has them, and of what

@@ -218,6 +218,8 @@ fn another_virtual_environment_is_another_environment() {
     assert!(why.contains(&format!("{} → {}", command("one"), command("two"))), "{why}");
     with(&strict, "two", &["run", "recipe.yaml"]);
     assert_eq!(keys(&strict).len(), 2);
+    let said = with(&strict, "two", &["explain", "recipe.yaml", "a"]);
+    assert!(said.contains(&format!("its environment: {} (3.", command("two"))), "the version of Python: {said}");
     for name in ["one", "two"] {
         assert!(with(&strict, name, &["plan", "recipe.yaml"]).contains("1 cached"), "{name}");
     }

@@ -322,7 +322,8 @@ fn keep(
     pending: &Pending,
     digests: &mut Digests,
 ) -> Result<(), NotStored> {
-    let environment = reads.environment(&observed, &record.params, digests);
+    let interpreter = record.provenance.conditions.as_ref().and_then(|conditions| conditions.interpreter.as_ref());
+    let environment = reads.environment(&observed, &record.params, interpreter, digests);
     let environment = environment.map(|used| pending.add_environment(&used)).transpose();
     let environment = environment.map_err(|error| NotStored::Store(error.into()))?;
     let tool = observed.tool;
