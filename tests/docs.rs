@@ -137,6 +137,15 @@ fn every_promise_has_its_test() {
         let source = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         assert!(source.contains(&format!("fn {name}(")), "{} has no test `{name}`", path.display());
     }
+    let (guarantees, tests) = text.split_once("\n## Tests of the guarantees\n").unwrap();
+    let guarantees: Vec<&str> =
+        guarantees.lines().filter_map(|line| line.strip_prefix("- **")?.split_once("** ").map(|(id, _)| id)).collect();
+    // Limits have names that end with a point.
+    let guarantees: Vec<&str> = guarantees.into_iter().filter(|id| !id.contains(['.', ' '])).collect();
+    let rows: Vec<Vec<&str>> = tests.lines().filter(|line| line.starts_with("| ")).skip(2).map(cells).collect();
+    let proven: Vec<&str> = rows.iter().map(|row| row[0]).collect();
+    assert_eq!(guarantees, proven, "each guarantee has a row, in the order of the page");
+    assert!(rows.iter().all(|row| row[1].contains("::")), "each row names tests");
 }
 
 #[test]

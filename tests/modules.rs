@@ -39,6 +39,9 @@ const ENGINE: &[&str] = &[
     "cli",
 ];
 
+/// Longest description of the architecture, in bytes.
+const LONGEST_DESCRIPTION: usize = 12 << 10;
+
 /// The modules of `crates/lab/src/`, likewise.
 const LAB: &[&str] =
     &["error", "device", "ops", "files", "model", "optim", "prune", "backend", "measure", "data", "papers", "tasks"];
@@ -140,6 +143,35 @@ fn violations(folder: &Path, top: &str, root: &str, order: &[&str]) -> io::Resul
         found.extend(later.map(|to| format!("`{from}` uses `{to}`, which comes later")));
     }
     Ok(found.into_iter().collect())
+}
+
+#[test]
+fn the_description_has_the_modules_in_their_order() {
+    let text = fs_err::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("ARCHITECTURE.md")).unwrap();
+    let (_, list) = text.split_once("the same for the lab): ").expect("ARCHITECTURE.md lists the modules");
+    let names = list.split_once('.').unwrap().0.split(',').map(|name| name.trim().trim_matches('`'));
+    assert_eq!(names.collect::<Vec<_>>(), ENGINE);
+    assert!(text.len() <= LONGEST_DESCRIPTION, "ARCHITECTURE.md has {} bytes: files belong into headers", text.len());
+}
+
+/// ARCHITECTURE.md describes the modules together; the header of each says what it is for.
+#[test]
+fn every_module_has_a_header() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates");
+    for package in fs_err::read_dir(crates).unwrap() {
+        let mut open = vec![package.unwrap().path().join("src")];
+        while let Some(folder) = open.pop() {
+            for entry in fs_err::read_dir(&folder).into_iter().flatten() {
+                let path = entry.unwrap().path();
+                if path.is_dir() {
+                    open.push(path);
+                } else if path.extension().is_some_and(|end| end == "rs") && !path.ends_with("tests.rs") {
+                    let text = fs_err::read_to_string(&path).unwrap();
+                    assert!(text.starts_with("//!"), "{} does not say what it is for", path.display());
+                }
+            }
+        }
+    }
 }
 
 #[test]

@@ -27,7 +27,7 @@ pub use ignore::{IGNORED, Ignore};
 pub use lab::Lab;
 pub use metric::{MetricInfo, Precision};
 pub use metric_map::{Metrics, current_name, same_metric};
-pub use observed::{FileStamp, Observed, ObservedFile, Package, Tool};
+pub use observed::{FileStamp, Observed, ObservedFile, Outside, Package, Tool};
 pub use outcome::{Curve, Metric, Outcome};
 pub use params::{Bounds, Folder, Group, Inside, Kind, Param, ParamError, ParamType, Part, Path, Scalar, Variable};
 pub use protocol::{Failure, FailureKind, Job, LIVE_SERIES, Live, Message, PROTOCOL, Progress, Report, Speeds};

@@ -32,6 +32,19 @@ pub struct Observed {
     /// Files that the program read after it had written them, in the form of `files`.
     #[serde(default)]
     pub rewritten: BTreeSet<String>,
+    /// Programs that were started and shared libraries that were opened outside of the project, absolute, in the form of a
+    /// record; `None` if they are not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outside: Option<BTreeMap<String, Outside>>,
+}
+
+/// A program or a shared library outside of the project.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Outside {
+    /// State of the file when it was used.
+    pub stamp: FileStamp,
+    /// True for a program that was started, false for a library that was opened.
+    pub is_started: bool,
 }
 
 /// Source of an observation.

@@ -1,4 +1,5 @@
-//! Observes which files a program and all its children read, look for, list and write.
+//! Observes which files of a project a program and all its children read, look for, list and write, and which programs and
+//! shared libraries outside of it they use.
 //!
 //! The kernel reports their system calls (seccomp user notification, Linux 5.0) to a thread of the worker, which looks at
 //! the paths before it lets each call go on. So any program in any language is observed, and the state of a file is known
@@ -33,7 +34,7 @@ use std::{
 pub use self::{
     filter::Blind,
     layer::Layer,
-    seen::{Fact, File, Listed, Options, PASSED_OVER, Seen, Stamp},
+    seen::{Fact, File, Listed, Options, Outside, PASSED_OVER, Seen, Stamp},
     supervisor::Supervisor,
     view::View,
 };

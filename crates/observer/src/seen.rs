@@ -7,6 +7,7 @@ use std::{
     io,
     os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
+    time::{SystemTime, UNIX_EPOCH},
 };
 
 use super::{Layer, filter::Blind, walk::State};
@@ -19,6 +20,8 @@ const ENVIRONMENT: [&str; 2] = ["pyvenv.cfg", "conda-meta"];
 const MOST_PATHS: usize = 200_000;
 /// Most names that are remembered one by one below a folder that does not exist.
 const MOST_SOUGHT: usize = 100;
+/// Most programs and libraries outside of the project that are remembered.
+const MOST_OUTSIDE: usize = 10_000;
 /// The largest file whose digest is taken before the program changes it, in bytes.
 const LARGEST: u64 = 256 << 20;
 
@@ -65,6 +68,9 @@ pub struct Seen {
     pub modules: BTreeSet<(PathBuf, OsString)>,
     /// Files of which no digest could be taken before the program changed them.
     pub lost: BTreeSet<PathBuf>,
+    /// Programs that were started and shared libraries that were opened outside of the project, or in an environment inside of
+    /// it. Files that something has made or changed since the observation began are not here.
+    pub outside: BTreeMap<PathBuf, Outside>,
     /// True if so many paths were looked at that not all are here.
     pub is_cut: bool,
 }
@@ -80,6 +86,15 @@ pub struct File {
     pub is_changed: bool,
     /// True if it was opened, false if only its size or times were asked for.
     pub is_opened: bool,
+}
+
+/// A file outside of the project.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Outside {
+    /// Its state when it was used first.
+    pub stamp: Stamp,
+    /// True for a program that was started, false for a library that was opened.
+    pub is_started: bool,
 }
 
 /// A property of a path.
@@ -147,6 +162,8 @@ pub(crate) struct Collector {
     sought: HashMap<PathBuf, usize>,
     /// Processes that have not told that they have started, with the folders that each has opened since it was executed.
     starting: HashMap<u32, Vec<PathBuf>>,
+    /// Start of the observation, in nanoseconds since 1970.
+    begun: i64,
 }
 
 impl Stamp {
@@ -188,6 +205,7 @@ impl Collector {
             environments: HashMap::new(),
             sought: HashMap::new(),
             starting: HashMap::new(),
+            begun: since_1970(SystemTime::now()),
         }
     }
 
@@ -227,6 +245,26 @@ impl Collector {
             }
         }
         false
+    }
+
+    /// A program is started, or a shared library is opened, that may be outside of the project.
+    pub(crate) fn used(&mut self, path: &Path, metadata: &Metadata, is_started: bool) {
+        let Options { project, skipped, own, inputs, .. } = &self.options;
+        let is_below = |folders: &[PathBuf]| folders.iter().any(|folder| path.starts_with(folder));
+        if is_below(own) || is_below(skipped) || is_below(inputs) {
+            return;
+        }
+        if path.starts_with(project) && !self.is_environment(path) {
+            return;
+        }
+        let stamp = Stamp::of(metadata);
+        let count = self.seen.outside.len();
+        // One that a compiler has just made belongs to the job, not to the machine.
+        if stamp.ctime >= self.begun || (count >= MOST_OUTSIDE && !self.seen.outside.contains_key(path)) {
+            return;
+        }
+        let known = self.seen.outside.entry(path.to_owned()).or_insert(Outside { stamp, is_started });
+        known.is_started |= is_started;
     }
 
     /// True if there is no room for another path.
@@ -377,4 +415,8 @@ impl Collector {
         }
         self.seen
     }
+}
+
+fn since_1970(time: SystemTime) -> i64 {
+    time.duration_since(UNIX_EPOCH).ok().and_then(|since| i64::try_from(since.as_nanos()).ok()).unwrap_or(0)
 }

@@ -24,6 +24,8 @@ use super::{
 
 /// Folders whose packages are known by their versions.
 const SITES: [&str; 2] = ["/site-packages/", "/dist-packages/"];
+/// The end of a shared library's name, before its version.
+const SHARED: &[u8] = b".so";
 /// Time for processes that cannot be killed, once all others have ended.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Interval at which the loop looks at the time, in milliseconds.
@@ -42,13 +44,17 @@ pub struct Supervisor {
     collector: Collector,
     walker: Walker,
     /// Paths at which there is nothing to note, as long as nothing is made there.
-    passed: HashSet<(PathBuf, bool)>,
+    passed: HashSet<Passed>,
     /// Processes that look at the project's state only to tell it: `git status` and the like.
     tellers: HashSet<u32>,
     /// Places at which the program has mounted something, which its own processes may serve: looking there could wait for
     /// them.
     mounts: Vec<PathBuf>,
 }
+
+/// A path, whether a link at its end is followed, and whether it is opened: of a library or of a module of a package, only that
+/// is noted.
+type Passed = (PathBuf, bool, bool);
 
 /// The access that a call asks for.
 #[expect(clippy::struct_excessive_bools, reason = "the kernel's flags")]
@@ -249,15 +255,21 @@ impl Supervisor {
     }
 
     fn open(&mut self, process: u32, path: &Path, access: Access) {
-        let key = (path.to_owned(), access.follows);
+        let key = (path.to_owned(), access.follows, true);
         if !access.writes && self.passed.contains(&key) {
             return;
         }
         let Some((place, interest)) = self.place(process, path, access.follows) else { return };
         let is_fleeting = place.is_fleeting();
         let Place { path: real, state, .. } = place;
-        if matches!(state, State::File(_)) && access.reads && !access.only_path {
-            self.package(path);
+        if let State::File(metadata) = &state
+            && access.reads
+            && !access.only_path
+        {
+            let is_of_package = self.package(path);
+            if interest != Interest::All && is_library(&real, is_of_package) {
+                self.collector.used(&real, metadata, false);
+            }
         }
         if interest == Interest::Nothing {
             if !access.writes {
@@ -313,6 +325,8 @@ impl Supervisor {
                     }
                     if interest == Interest::All {
                         self.collector.read(&real, metadata, true);
+                    } else {
+                        self.collector.used(&real, metadata, true);
                     }
                     next = process::interpreter(process, &real);
                 }
@@ -324,7 +338,7 @@ impl Supervisor {
     }
 
     fn stat(&mut self, process: u32, path: &Path, follows: bool, about: About) {
-        let key = (path.to_owned(), follows);
+        let key = (path.to_owned(), follows, false);
         if self.passed.contains(&key) {
             return;
         }
@@ -387,34 +401,45 @@ impl Supervisor {
         if all {
             self.passed.clear();
         }
-        for follows in [false, true] {
-            self.passed.remove(&(path.to_owned(), follows));
+        for (follows, is_opened) in [(false, false), (false, true), (true, false), (true, true)] {
+            self.passed.remove(&(path.to_owned(), follows, is_opened));
         }
     }
 
-    /// Notes the installed package that an open file belongs to.
-    fn package(&mut self, path: &Path) {
+    /// Notes the installed package that an open file belongs to; true if it is in a folder of packages.
+    fn package(&mut self, path: &Path) -> bool {
         let bytes = path.as_os_str().as_encoded_bytes();
         let found = SITES.iter().find_map(|site| {
             let site = site.as_bytes();
             Some((bytes.windows(site.len()).position(|part| part == site)?, site.len()))
         });
-        let Some((at, length)) = found else { return };
+        let Some((at, length)) = found else { return false };
         let (folder, inner) = (&bytes[..at + length - 1], &bytes[at + length..]);
         let inner = inner.strip_prefix(b"__pycache__/").unwrap_or(inner);
         let first = inner.split(|byte| *byte == b'/').next().unwrap_or_default();
         let is_described = [".dist-info", ".egg-info", ".pth", ".egg-link"];
         if is_described.iter().any(|end| first.ends_with(end.as_bytes())) {
-            return;
+            return true;
         }
         let is_file = first.len() == inner.len();
         let stem = first.split(|byte| *byte == b'.').next().unwrap_or_default();
         let module = if is_file { stem } else { first };
         let text = |bytes: &[u8]| OsString::from_vec(bytes.to_vec());
         self.collector.seen.modules.insert((PathBuf::from(text(folder)), text(module)));
+        true
     }
 }
 
 fn has(flags: Option<u64>, flag: i32) -> bool {
     flags.is_some_and(|flags| flags & u64::from(flag.cast_unsigned()) != 0)
+}
+
+/// True for the name of a shared library: `libc.so.6`. For an extension module of an installed package the package's version
+/// stands; the libraries that a package brings along, such as those of CUDA, may belong to several packages.
+fn is_library(path: &Path, is_of_package: bool) -> bool {
+    let name = path.file_name().unwrap_or_default().as_encoded_bytes();
+    let is_version = |rest: &[u8]| matches!(rest, [] | [b'.', b'0'..=b'9', ..]);
+    let mut ends = name.windows(SHARED.len()).enumerate().filter(|(_, part)| *part == SHARED);
+    let is_shared = ends.any(|(at, _)| is_version(&name[at + SHARED.len()..]));
+    is_shared && (!is_of_package || name.starts_with(b"lib"))
 }

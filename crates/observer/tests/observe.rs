@@ -162,3 +162,53 @@ fn the_state_that_git_tells_is_not_read() {
     let read = seen(&folder, "git hash-object a");
     assert_eq!(names(&folder, read.files.keys()), ["project/a"]);
 }
+
+/// Programs and shared libraries that are not the project's, also behind links and after a question for their size.
+#[test]
+fn programs_and_libraries_outside_of_the_project() {
+    if !is_supported() {
+        eprintln!("skipped: the kernel reports no system calls here");
+        return;
+    }
+    let (_kept, folder) = world();
+    for inner in ["lib", "project/venv/bin", "project/venv/lib"] {
+        fs::create_dir_all(folder.join(inner)).unwrap();
+    }
+    fs::write(folder.join("project/venv/pyvenv.cfg"), "").unwrap();
+    let text = "#!/bin/sh\n: < ../lib/libx.so.1.2\n";
+    for (name, text) in [
+        ("lib/libx.so.1.2", ""),
+        ("lib/liby.so", ""),
+        ("lib/ld.so.cache", ""),
+        ("lib/notes.so.txt", ""),
+        ("lib/data.bin", ""),
+        ("project/libown.so", ""),
+        ("project/venv/lib/libz.so", ""),
+        ("project/venv/bin/tool", text),
+    ] {
+        fs::write(folder.join(name), text).unwrap();
+    }
+    std::os::unix::fs::symlink("../lib/liby.so", folder.join("project/link")).unwrap();
+    fs::set_permissions(folder.join("project/venv/bin/tool"), std::os::unix::fs::PermissionsExt::from_mode(0o755))
+        .unwrap();
+    let script = "venv/bin/tool; test -e ../lib/libx.so.1.2; stat ../lib/libx.so.1.2 > results/own/x; \
+                  cat ../lib/* libown.so venv/lib/libz.so link > /dev/null; \
+                  : > ../lib/libmade.so; cat ../lib/libmade.so; sleep 0.01";
+    let seen = seen(&folder, script);
+    let own: Vec<(String, bool)> = seen
+        .outside
+        .iter()
+        .filter_map(|(path, used)| Some((path.strip_prefix(&folder).ok()?.to_str()?.to_owned(), used.is_started)))
+        .collect();
+    let expected = [
+        ("lib/libx.so.1.2", false),
+        ("lib/liby.so", false),
+        ("project/venv/bin/tool", true),
+        ("project/venv/lib/libz.so", false),
+    ];
+    assert_eq!(own, expected.map(|(path, is_started)| (path.to_owned(), is_started)));
+    let is_shell =
+        |path: &&PathBuf| path.file_name().is_some_and(|name| name == "dash" || name == "bash" || name == "sh");
+    assert!(seen.outside.keys().any(|path| is_shell(&path)), "the interpreter of the script: {:?}", seen.outside);
+    assert!(seen.files.keys().all(|path| path.starts_with(folder.join("project"))));
+}

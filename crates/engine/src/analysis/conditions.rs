@@ -150,7 +150,7 @@ fn undetermined(known: &[&Under]) -> Option<String> {
 }
 
 /// The first names of a list, and the number of the others.
-fn names<'n>(names: impl Iterator<Item = &'n str>) -> String {
+pub(super) fn names<'n>(names: impl Iterator<Item = &'n str>) -> String {
     let names: Vec<_> = names.map(clean).collect();
     let shown = names.iter().take(MOST_NAMES).map(AsRef::as_ref).collect::<Vec<&str>>().join(", ");
     if names.len() > MOST_NAMES { format!("{shown} and {} more", names.len() - MOST_NAMES) } else { shown }
@@ -184,6 +184,7 @@ mod tests {
             run: Some("r1".into()),
             round: Some(seed),
             seeds: None,
+            environment: None,
         };
         let mut measured = Measured {
             key: "0".repeat(64).parse().unwrap(),

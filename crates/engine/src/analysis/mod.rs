@@ -1,4 +1,15 @@
 //! Analysis of records: the cells of tables, means, the uncertainty of differences, and the verdicts on claims.
+//!
+//! Input: `results.rs` has a line for each record, `source.rs` a metric in one unit, `evidence.rs` decides what is missing,
+//! which units are independent and what their error is, `alike.rs` leaves out jobs that equal others, `pairs.rs` pairs
+//! measurements, `looks.rs` has the level of each look, and `absence.rs` the reasons for empty cells.
+//!
+//! Output: `table.rs` (metrics), `compare.rs`, `effects.rs`, `aggregate.rs` and `summary.rs` (claims) make tables of cells
+//! (`cell.rs`), `marks.rs` ranks their rows, and `claim.rs` gives verdicts. `best.rs` ranks configurations, `search.rs`
+//! decides searches, `decisions.rs` tells people about it, `adaptive_seeds.rs` adds seeds, and `design.rs` computes power.
+//!
+//! Notes: `conditions.rs` decides whether times were measured under like conditions, `environments.rs` names environments
+//! that differ, and `origins.rs` records that were made elsewhere.
 
 mod absence;
 pub mod adaptive_seeds;
@@ -12,6 +23,7 @@ pub(crate) mod conditions;
 mod decisions;
 pub mod design;
 mod effects;
+mod environments;
 mod evidence;
 mod looks;
 mod marks;
@@ -26,7 +38,6 @@ mod units;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use self::evidence::Source;
 pub use self::{
     absence::Absence,
     cell::{Cell, Compared, Mark, Show},
@@ -39,6 +50,7 @@ pub(crate) use self::{
     decisions::{Account, about, accounts, reached},
     effects::estimates,
 };
+use self::{environments::Environments, evidence::Source};
 use crate::{
     plan::{JobId, Plan, Study, resolved},
     recipe::{self, OfStep, TableKind},
@@ -51,7 +63,8 @@ pub(crate) fn analyze(plan: &Plan, study: &Study, results: &Results, store: &Sto
     let absences = absence::absences(plan, study, measured, store);
     let source = Source { study, measured, absences: &absences };
     let verdicts: Vec<Verdict> = claim::judge_all(source);
-    let table = |table: &recipe::Table| {
+    let mut environments = Environments::new(store);
+    let mut table = |table: &recipe::Table| {
         let jobs = |of: &OfStep| source.jobs(of.step, &resolved(&study.recipe, &of.only));
         let (mut made, jobs) = match &table.kind {
             TableKind::Metrics(metrics) => (Table::new(table, metrics, source), jobs(&metrics.of)),
@@ -64,10 +77,12 @@ pub(crate) fn analyze(plan: &Plan, study: &Study, results: &Results, store: &Sto
                 (summary::table(table, claims, source, &verdicts), jobs)
             }
         };
+        let jobs: BTreeSet<JobId> = jobs.into_iter().collect();
+        made.notes.extend(environments.note(&jobs, measured));
         made.notes.extend(origins::notes(jobs.into_iter(), measured));
         made
     };
-    let tables = study.recipe.tables.iter().map(table).collect();
+    let tables = study.recipe.tables.iter().map(&mut table).collect();
     (tables, verdicts)
 }
 

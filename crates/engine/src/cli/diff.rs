@@ -14,13 +14,13 @@ use crate::{
     error::{Error, Exit},
     format::{clean, count},
     plan::Plan,
-    query::diff::{Difference, MetricChange, Shown, Side, SideJob},
+    query::diff::{Difference, MetricChange, Shown, Side},
     store::{Measured, Store},
 };
 
 #[derive(Debug, Args)]
 pub(super) struct DiffArgs {
-    /// A recipe or a sweep file, a run's name, or a folder of results.
+    /// A recipe or a sweep file, a run's name, a folder of results, or the beginning of a record's key.
     first: String,
     /// The other side, likewise.
     second: String,
@@ -29,13 +29,16 @@ pub(super) struct DiffArgs {
     /// Recipe whose claims are evaluated on the records of both sides.
     #[arg(long, value_name = "RECIPE")]
     claims: Option<PathBuf>,
-    /// Show every metric that differs, not only the headline metrics and significant differences.
+    /// Show every metric that differs, not only the headline metrics and significant differences, and every part of the
+    /// environment that differs.
     #[arg(long)]
     all: bool,
     #[command(flatten)]
     format: FormatArgs,
 }
 
+/// Largest number of differences between environments in the output without `--all`; JSON has all of them.
+const MOST_PARTS: usize = 20;
 /// Largest number of names of a kind in the output; JSON has all of them.
 const MOST_NAMES: usize = 10;
 
@@ -46,7 +49,9 @@ pub(super) fn diff(results: &Path, args: &DiffArgs) -> Result<Exit, Error> {
     };
     let sides = [&args.first, &args.second].map(|name| side(results, name, &args.changes, claims.as_deref()));
     let [first, second] = sides;
-    let difference = Difference::new(&first?, &second?);
+    let (first, mut second) = (first?, second?);
+    second.pair_with(&first);
+    let difference = Difference::new(&first, &second);
     if args.format.is_json() {
         answer(&difference, Vec::new())?;
     } else {
@@ -62,16 +67,16 @@ fn side(results: &Path, name: &str, changes: &ChangeArgs, claims: Option<&Plan>)
     if path.is_file() {
         let Prepared { plan, .. } = changes.prepare(results, &[path.to_owned()], &[], false)?;
         let store = Store::open(results)?;
-        let mut side = Side { name: name.to_owned(), ..Side::default() };
+        let mut side = Side::new(name.to_owned());
         for (_, job) in plan.jobs() {
             let record = store.get(job.key)?;
             let identity = Some(job.identity.clone());
-            side.jobs.insert(job.label.to_string(), SideJob { key: job.key, identity, record });
+            side.add(job.label.to_string(), job.key, identity, record, &store);
         }
         side.verdicts = verdicts(claims.unwrap_or(&plan), &side);
         return Ok(side);
     }
-    let mut side = Side { name: name.to_owned(), ..Side::default() };
+    let mut side = Side::new(name.to_owned());
     if path.join("store").is_dir() {
         let store = Store::open(path)?;
         let mut entries = store.index().map_err(reading())?;
@@ -79,11 +84,19 @@ fn side(results: &Path, name: &str, changes: &ChangeArgs, claims: Option<&Plan>)
         entries.sort_by_key(|entry| entry.started);
         for entry in entries {
             let record = store.get(entry.key)?;
-            side.jobs.insert(entry.label, SideJob { key: entry.key, identity: Some(entry.identity), record });
+            side.add(entry.label, entry.key, Some(entry.identity), record, &store);
         }
     } else {
-        let run = runs::find(results, Some(name))?;
         let store = Store::open(results)?;
+        let run = match runs::find(results, Some(name)) {
+            Err(_)
+                if runs::is_key_prefix(name)
+                    && let Ok(record) = runs::find_record(&store, name) =>
+            {
+                return Ok(Side::of_record(name.to_owned(), record, &store));
+            }
+            run => run?,
+        };
         let manifest = run.manifest().map_err(Error::io("cannot read the run's plan"))?;
         side = Side::of_run(name.to_owned(), manifest, &store)?;
     }
@@ -138,8 +151,12 @@ fn text(difference: &Difference, all: bool) -> String {
         "environment",
         environment
             .iter()
+            .take(if all { usize::MAX } else { MOST_PARTS })
             .map(|(what, [before, after])| format!("{what}: {} → {}", before.join(", "), after.join(", "))),
     );
+    if !all && environment.len() > MOST_PARTS {
+        lines.push(format!("  {} more; --all shows them", count(environment.len() - MOST_PARTS, "difference")));
+    }
     lines.join("\n") + "\n"
 }
 

@@ -22,7 +22,7 @@ use crate::{
     plan::{JobId, Plan, means},
     query::explain::{Cause, Explainer, Explanation, is_content, news},
     recipe::Place,
-    record::{Key, Record, without_keys},
+    record::{Environment, Key, Record, without_keys},
     run::{History, describe_gpu},
     store::Store,
 };
@@ -35,6 +35,9 @@ pub(super) struct ExplainArgs {
     job: String,
     #[command(flatten)]
     changes: ChangeArgs,
+    /// Show every program, library and package of the environment in which the record was made.
+    #[arg(long)]
+    environment: bool,
     #[command(flatten)]
     format: FormatArgs,
 }
@@ -52,6 +55,9 @@ pub(super) struct Explained {
     causes: Vec<Difference>,
     /// What runs after it, too, and the outputs that are made anew.
     then: Vec<String>,
+    /// The environment in which its record was made, if it has a record and the program was observed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    environment: Option<Environment>,
     /// The explanation for people.
     pub(super) lines: Vec<String>,
 }
@@ -102,7 +108,9 @@ pub(super) fn explain_job(results: &Path, args: &ExplainArgs) -> Result<Exit, Er
         };
         answer(&explained, vec![next])?;
     } else {
-        print(&(explained.lines.join("\n") + "\n"))?;
+        let all = explained.environment.iter().filter(|_| args.environment).flat_map(Environment::lines);
+        let lines: Vec<String> = explained.lines.into_iter().chain(all.map(|line| format!("    {line}"))).collect();
+        print(&(lines.join("\n") + "\n"))?;
     }
     Ok(Exit::Done)
 }
@@ -119,12 +127,18 @@ pub(super) fn explained(plan: &Plan, store: &Store, name: &str) -> Result<Explai
         record: None,
         causes: Vec::new(),
         then: Vec::new(),
+        environment: None,
         lines: Vec::new(),
     };
     let chosen = chosen(plan, id).map(|chosen| format!("  {chosen}"));
     if let Some(record) = store.get(job.key)? {
         explained.state = "cached";
         explained.lines = of_record(&record, &explained.job, decided_jobs.of(id).map(|(_, because)| because), chosen);
+        explained.environment = environment(store, &record);
+        explained.lines.extend(explained.environment.as_ref().map(|used| {
+            let short = used.short();
+            format!("  its environment: {short}; `--environment` lists all of it")
+        }));
         let Record { key, label, provenance, .. } = record;
         explained.record = Some(Compared { key, job: label, started: provenance.started });
     } else if let Some((DecidedState::Stopped, because)) = decided_jobs.of(id) {
@@ -142,6 +156,11 @@ pub(super) fn explained(plan: &Plan, store: &Store, name: &str) -> Result<Explai
     }
     explained.lines.extend(arguments(&job.values).map(|arguments| format!("  it runs {}", clean(&arguments))));
     Ok(explained)
+}
+
+/// The environment in which a record was made, if it is known.
+fn environment(store: &Store, record: &Record) -> Option<Environment> {
+    store.environment(record.provenance.conditions.as_ref()?.environment.as_deref()?)
 }
 
 /// The origin of a record, in lines.

@@ -1,4 +1,7 @@
 //! Checks of the requirements of an executor, with the remedy for each that is not met.
+//!
+//! `local.rs` checks this machine; an executor is checked by its `Cluster::examine` and a trial job. A check is a `Finding`
+//! (`host/finding.rs`).
 
 mod local;
 

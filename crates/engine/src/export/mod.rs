@@ -1,4 +1,7 @@
 //! Output for other programs: bundles, `MLflow` file stores, `TensorBoard` event files.
+//!
+//! `bundle/` is a study in one archive without paths of its author; `bundle/verify.rs` checks that everything in it follows
+//! from its inputs.
 
 pub mod bundle;
 pub mod mlflow;

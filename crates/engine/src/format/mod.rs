@@ -1,4 +1,7 @@
 //! Text for people: numbers with units, counts, and text that is safe to print.
+//!
+//! `quantity.rs` has numbers with units, `progress.rs` the progress of a job, `shell.rs` words for a shell, `text.rs` counts
+//! and text that is safe to print.
 
 mod arguments;
 mod progress;

@@ -1,10 +1,23 @@
 //! The machine below the engine: its resources, devices, clock, program file and log, and the failures that tests inject.
+//!
+//! The machine: cores, memory (`machine.rs`), GPUs' memory (`gpus.rs`), the devices that drivers offer, probed in separate
+//! processes (`devices.rs`), the operating system, the processor, the load and the container (`system.rs`), the kernel's
+//! counters (`counters.rs`), and the lock that all sweeps on a machine share (`sharing.rs`).
+//!
+//! Programs and files: answers of programs within limits (`ask.rs`), Git (`git.rs`), the program that a job starts
+//! (`started.rs`), build IDs (`elf.rs`), packages of Python (`packages.rs`), files that are replaced at once (`replaced.rs`),
+//! external archives (`archive.rs`), and the checks of a folder for results (`folder.rs`, `quotas.rs`).
+//!
+//! This process: threads (`threads.rs`), settings that another process may change (`settings.rs`), the stages that
+//! `SWEEP_LOG` selects (`log.rs`), the points at which tests kill the engine or fill the disk (`failpoints.rs`), and the lab
+//! (`lab.rs`).
 
 pub(crate) mod archive;
 pub(crate) mod ask;
 pub(crate) mod clock;
 mod counters;
 pub mod devices;
+pub(crate) mod elf;
 pub(crate) mod failpoints;
 pub mod finding;
 pub(crate) mod folder;
@@ -19,6 +32,7 @@ mod quotas;
 pub(crate) mod replaced;
 pub(crate) mod settings;
 pub(crate) mod sharing;
+pub(crate) mod started;
 pub(crate) mod system;
 pub(crate) mod threads;
 

@@ -16,6 +16,25 @@ pub(crate) fn kernel() -> String {
     rustix::system::uname().release().to_string_lossy().into_owned()
 }
 
+/// Image of the container that this process is in, if the container's engine says which one it is: Podman in a file, Apptainer
+/// in a variable. Others do not say it inside of the container.
+pub(crate) fn container() -> Option<String> {
+    let image = |variable| std::env::var(variable).ok().filter(|image| !image.is_empty());
+    let said = ["APPTAINER_CONTAINER", "SINGULARITY_CONTAINER"].into_iter().find_map(image);
+    said.or_else(|| container_in(&fs::read_to_string("/run/.containerenv").ok()?))
+}
+
+/// The image in the text of Podman's file.
+fn container_in(text: &str) -> Option<String> {
+    let value = |name: &str| {
+        let mut lines = text.lines().filter_map(|line| line.split_once('='));
+        let (_, value) = lines.find(|(key, _)| *key == name)?;
+        Some(value.trim_matches('"')).filter(|value| !value.is_empty())
+    };
+    let image = value("image")?;
+    Some(value("imageid").map_or_else(|| image.to_owned(), |id| format!("{image} ({id})")))
+}
+
 /// Model of the processor.
 pub(crate) fn cpu_model() -> Option<String> {
     cpu_model_in(&fs::read_to_string("/proc/cpuinfo").ok()?)
@@ -127,6 +146,14 @@ mod tests {
         assert_eq!(busy("cpu  10 1\n"), None);
         assert_eq!(busy(""), None);
         assert_eq!(cores_in(text), 2);
+    }
+
+    #[test]
+    fn a_container_is_known_by_its_image() {
+        let podman = "engine=\"podman-4.9\"\nname=\"x\"\nimage=\"docker.io/python:3.12\"\nimageid=\"ab12\"\n";
+        assert_eq!(container_in(podman).as_deref(), Some("docker.io/python:3.12 (ab12)"));
+        assert_eq!(container_in("image=\"x\"\n").as_deref(), Some("x"));
+        assert_eq!(container_in(""), None, "an engine that says nothing, as Podman without its own privileges");
     }
 
     #[test]

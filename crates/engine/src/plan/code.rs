@@ -14,22 +14,21 @@ use std::{
 };
 
 use fs_err as fs;
-use sweep_job::{
-    Ignore, ParamType as _, Value, Values,
-    tasks::{Tracks, ignored},
-};
+use sweep_job::{Ignore, ParamType as _, Value, Values, tasks::Tracks};
 use sweep_observer::Layer;
 
 use super::{
-    Digests, lint,
+    Digests,
+    environment::{self, ENVIRONMENTS},
+    lint,
     site::{Code, CodeFile, Site, layer_of, of_site},
     values::CODE,
 };
 use crate::{
     host::packages,
     record::{
-        ABSENT, ELSEWHERE, FILE_ELSEWHERE, Identity, Key, Line, Manifest, Own, ReadSet, code_digest, fact, path_text,
-        text_path,
+        ABSENT, ELSEWHERE, Environment, FILE_ELSEWHERE, Identity, Key, Line, Manifest, Own, ReadSet, code_digest, fact,
+        path_text, text_path,
     },
     variant::text_of,
 };
@@ -57,6 +56,8 @@ pub struct Manifests {
     hosted: Option<Vec<CodeFile>>,
     /// Sets that were read; `None` for those that cannot be.
     known: HashMap<String, Option<Arc<ReadSet>>>,
+    /// Environments that were read; `None` for those that cannot be.
+    environments: HashMap<String, Option<Arc<Environment>>>,
     /// The present state of sets and of unions of sets, below a project's folder.
     states: HashMap<(PathBuf, Site, Vec<String>), Arc<Code>>,
     /// The projects and places of the first jobs with these base keys of which nothing is known yet.
@@ -225,7 +226,7 @@ impl Manifests {
         let layer = values.get(CODE).and_then(Value::as_text).unwrap_or_default();
         let layer =
             self.layers.entry((project.clone(), layer.to_owned())).or_insert_with(|| layer_of(values, &project));
-        let site = Site { place, ignore: ignored(values), layer: layer.clone() };
+        let site = Site::under(layer.clone(), place, values, &project);
         let (digest, code) = self.resolve(base, project, site, digests);
         identity.code = digest;
         let key = if identity.code.is_some() { identity.key()? } else { base };
@@ -297,6 +298,30 @@ impl Manifests {
                 set.packages.get(name).is_some_and(|then| then.folder == *folder && then.version != *version)
             })
             || facts.any(|now| set.facts.get(&now.path).is_some_and(|then| fact::is_other(then, &now.digest)))
+            || (!now.environment.is_empty() && self.has_other_environment(&set, now))
+    }
+
+    /// True if the environment of a set differs from the present one.
+    fn has_other_environment(&mut self, set: &ReadSet, now: &Code) -> bool {
+        self.environment_states(set).iter().any(|(name, then)| now.environment.get(name).is_some_and(|now| now != then))
+    }
+
+    /// The parts of the environment that a set names, as they were.
+    pub(crate) fn environment_states(&mut self, set: &ReadSet) -> BTreeMap<String, String> {
+        environment::states(self.environment_of(set).as_deref())
+    }
+
+    /// The environment that a set names; `None` if it is not known.
+    fn environment_of(&mut self, set: &ReadSet) -> Option<Arc<Environment>> {
+        let id = set.environment.as_ref()?;
+        if let Some(environment) = self.environments.get(id) {
+            return environment.clone();
+        }
+        let folder = self.sets.with_file_name(ENVIRONMENTS);
+        let text = set_file(&folder, id).and_then(|file| fs::read(file).ok());
+        let environment = text.and_then(|text| Environment::parse(&text, id)).map(Arc::new);
+        self.environments.insert(id.clone(), environment.clone());
+        environment
     }
 
     /// True if the files and packages of a set are as they were, for a job with this code.
@@ -359,6 +384,7 @@ impl Manifests {
         let mut unchanged = true;
         let (mut files, mut packages) = (BTreeMap::new(), BTreeMap::new());
         let mut facts: BTreeMap<(String, String), String> = BTreeMap::new();
+        let mut environment = BTreeMap::new();
         for id in sets {
             let Some(set) = self.set(id) else {
                 // Without it, the key must not be one that a record may have had with it.
@@ -392,11 +418,19 @@ impl Manifests {
                 unchanged &= now == package.version;
                 packages.insert((name.clone(), package.folder.clone()), now);
             }
+            if let Some(present) = &site.environment {
+                let own = self.environment_of(&set);
+                let now = environment::states_now(own.as_deref(), present, digests);
+                unchanged &= now == environment::states(own.as_deref());
+                environment.extend(now);
+            }
         }
+        let names: Vec<String> = environment.keys().map(|name| format!("//environment/{name}")).collect();
+        let used = names.iter().zip(environment.values()).map(|(name, now)| (name.as_str(), now.as_str()));
         let digest = code_digest(
             files.iter().map(|(path, (digest, _))| (path.as_str(), digest.as_str())),
             packages.iter().map(|((name, _), version)| (name.as_str(), version.as_str())),
-            facts.iter().map(|((path, _), now)| (path.as_str(), now.as_str())),
+            facts.iter().map(|((path, _), now)| (path.as_str(), now.as_str())).chain(used),
         );
         let facts = facts.into_iter().map(|((path, _), digest)| CodeFile { path, digest, by: None }).collect();
         let files = files.into_iter().map(|(path, (digest, by))| CodeFile { path, digest, by }).collect();
@@ -407,6 +441,7 @@ impl Manifests {
             files,
             packages,
             facts,
+            environment,
             unchanged,
             digest,
             stale: false,

@@ -19,7 +19,7 @@ use fs_err as fs;
 use serde::{Deserialize, Serialize};
 use sweep_job::Ignore;
 
-use super::{code::Manifests, made::Made};
+use super::{code::Manifests, environment::Parts, made::Made};
 use crate::{
     host::replaced::{Outlives, Readers, replace},
     record::Own,
@@ -50,6 +50,8 @@ pub struct Digests {
     locked: Option<Locked>,
     /// Files that earlier runs of jobs read.
     pub(super) manifests: Manifests,
+    /// Programs and libraries of environments.
+    pub(super) parts: Parts,
 }
 
 /// Files and folders of an input by their paths from it, with the digests of files; `None` for folders.
@@ -200,6 +202,12 @@ impl Digests {
             return Err(io::Error::other("it is not a file"));
         }
         self.content(path, &metadata, SystemTime::now())
+    }
+
+    /// The digest that a file's content has now, whatever it was when it was last asked for.
+    pub(super) fn of_file_now(&mut self, path: &Path) -> io::Result<String> {
+        self.asked.remove(path);
+        self.of_file(path)
     }
 
     /// The digest of a file's content, or of a folder's: the names and digests of its files, sorted. The same path has the same

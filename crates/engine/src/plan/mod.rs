@@ -2,6 +2,13 @@
 //!
 //! [`Plan::new`] is the only constructor of a `Plan`; its existence proves that the graph has no cycle, that every
 //! value fits its task, and that every key is computed.
+//!
+//! `dimension.rs`, `expand.rs` and `include.rs` expand matrices, `join.rs` joins steps that need each other, `needs.rs` has
+//! the lists of needed jobs, which jobs share, and `turns.rs` the order of measuring steps. `digest.rs` has the digests of
+//! inputs, `code.rs` those of the code that earlier runs read, `environment.rs` the present environment, `states.rs` the
+//! states that jobs share. `lint.rs` warns, `select.rs` selects a part, `room.rs` bounds the memory that a recipe may
+//! require, `serialized.rs` has the form that other processes read, and `effects.rs` the points of a table of effects.
+//! Planning continues after the draft's mistakes and adds its own.
 
 mod as_by_hand;
 mod build;
@@ -9,6 +16,7 @@ mod code;
 mod digest;
 mod dimension;
 mod effects;
+pub(crate) mod environment;
 mod expand;
 mod include;
 mod join;
@@ -63,6 +71,7 @@ pub(crate) use self::{
     code::{digest_now, project_of, set_file, state_now},
     digest::{Tree, content_digest, digest_of, hidden, normal, relative},
     effects::{Layout, LayoutError},
+    environment::ENVIRONMENTS,
     made::Made,
     select::means,
     selection::{resolved, selected},
@@ -496,7 +505,7 @@ impl Plan {
         !code.hosted && !manifests.is_planned(base, code, identity.code.as_ref(), digests).0
     }
 
-    /// A file or package that differs from what the job of a record read.
+    /// A file, a package or a part of the environment that differs from what the job of a record read.
     pub(crate) fn changed_file(&self, id: JobId, manifests: &mut Manifests, digests: &mut Digests) -> Option<String> {
         let Job { identity, code: Some(code), key, .. } = self.job(id) else { return None };
         let base = identity.base_key().ok()?;
@@ -512,7 +521,12 @@ impl Plan {
             Some(record::fact::change(&now.path, then, &now.digest, "").0)
         };
         let package = || Some(now.packages.iter().find(package)?.0.clone());
-        file.map(|file| file.path.clone()).or_else(|| now.facts.iter().find_map(fact)).or_else(package)
+        let mut part = || {
+            let then = manifests.environment_states(&set);
+            now.environment.iter().find(|(name, now)| then.get(*name).is_some_and(|then| then != *now))
+        };
+        let file = file.map(|file| file.path.clone()).or_else(|| now.facts.iter().find_map(fact));
+        file.or_else(package).or_else(|| Some(part()?.0.clone()))
     }
 
     /// The key of a job without its code, but with the variant of it.

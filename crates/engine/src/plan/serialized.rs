@@ -128,7 +128,7 @@ impl Plan {
             let own = (!needs.is_empty()).then(|| graph.list(needs.into_iter().map(JobId::new).collect()));
             graph.push(lists.into_iter().map(|(list, _)| list).chain(own));
             let code = project.map(|project| {
-                let site = Site::new(&values, &project, place);
+                let site = Site::of(place, &values, &project);
                 Arc::new(Code::of_project(project, site))
             });
             let used = Arc::new(used);

@@ -1,11 +1,14 @@
 //! The code of a job and its place: the project, the folder or scripts of the program in it, and the variant of its files.
 
-use std::path::{Path, PathBuf};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
 
 use sweep_job::{Value, Values, tasks::ignored};
 use sweep_observer::Layer;
 
-use super::values::CODE;
+use super::{environment::Present, values::CODE};
 use crate::record::{Key, code_digest, fact, path_text, text_path};
 
 /// The code of a job, as it was when the job was planned.
@@ -21,6 +24,8 @@ pub struct Code {
     pub packages: Vec<(String, String, String)>,
     /// Properties of other paths that earlier runs asked for, as they are now.
     pub facts: Vec<CodeFile>,
+    /// Parts of the environments of earlier runs, as they are now; none unless records depend on them.
+    pub(crate) environment: BTreeMap<String, String>,
     /// True if the files are as the sets have them.
     pub(super) unchanged: bool,
     /// Digest of all of it.
@@ -38,6 +43,8 @@ pub(crate) struct Site {
     pub(crate) place: String,
     /// Patterns of files that it may read without being out of date when they change.
     pub(crate) ignore: Vec<String>,
+    /// The environment, if records of another one are out of date.
+    pub(crate) environment: Option<Present>,
     /// The files that it finds in place of those of the project.
     pub(crate) layer: Layer,
 }
@@ -50,9 +57,14 @@ pub(super) fn layer_of(values: &Values, project: &Path) -> Layer {
 }
 
 impl Site {
-    /// The site of a job with these values, whose program is at a place of the project.
-    pub(crate) fn new(values: &Values, project: &Path, place: String) -> Self {
-        Self { place, ignore: ignored(values), layer: layer_of(values, project) }
+    /// The site of a job with these parameters, whose program is at this place in the project.
+    pub(crate) fn of(place: String, values: &Values, project: &Path) -> Self {
+        Self::under(layer_of(values, project), place, values, project)
+    }
+
+    /// The same, with the files of a layer that is open.
+    pub(super) fn under(layer: Layer, place: String, values: &Values, project: &Path) -> Self {
+        Self { place, ignore: ignored(values), environment: Present::of(values, project), layer }
     }
 
     /// The path of a file of the project, under the layer.

@@ -1,4 +1,7 @@
 //! Progress on standard error: bars on a terminal, lines elsewhere, and states in words.
+//!
+//! `bars.rs` is for terminals, `lines.rs` for everything else, `state.rs` has states in words, and `screen.rs` writes the log
+//! above the bars.
 
 mod added;
 mod bars;

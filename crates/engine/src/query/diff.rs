@@ -3,7 +3,10 @@
 //! Jobs of both sides are matched by name. Jobs that differ only in `seed` are one group; its differences are taken in
 //! pairs, seed by seed, and are significant after Holm's correction for all of them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use serde::Serialize;
 use sweep_job::{Name, Task, Unit, Value};
@@ -11,7 +14,7 @@ use sweep_job::{Name, Task, Unit, Value};
 use crate::{
     analysis::{State, Verdict, digits_of},
     format::{Scale, count, number},
-    record::{Identity, Key, Provenance, Record, without_keys},
+    record::{Environment, Identity, Key, Provenance, Record, without_keys},
     run::Manifest,
     stats::{Estimate, LEVEL, Sample, holm},
     store::{Store, StoreError},
@@ -26,6 +29,10 @@ pub struct Side {
     pub jobs: BTreeMap<String, SideJob>,
     /// The verdicts on its claims.
     pub verdicts: Vec<Verdict>,
+    /// Environments of its jobs by their identifiers; `None` for those that cannot be read.
+    environments: BTreeMap<String, Option<Arc<Environment>>>,
+    /// True for a single record that was named by its key.
+    is_record: bool,
 }
 
 /// A job of one of the two.
@@ -37,6 +44,8 @@ pub struct SideJob {
     pub identity: Option<Identity>,
     /// Its record, if it is done.
     pub record: Option<Record>,
+    /// The environment of its program, if it is known.
+    pub environment: Option<Arc<Environment>>,
 }
 
 /// Differences.
@@ -148,15 +157,52 @@ pub struct ClaimChange {
 }
 
 impl Side {
+    /// One without jobs.
+    pub fn new(name: String) -> Self {
+        Self { name, ..Self::default() }
+    }
+
     /// Results of a run, as far as its jobs are done.
     pub fn of_run(name: String, manifest: Manifest, store: &Store) -> Result<Self, StoreError> {
-        let mut side = Self { name, ..Self::default() };
+        let mut side = Self::new(name);
         for job in manifest.jobs {
             let record = store.get(job.key)?;
             let identity = record.as_ref().map(|record| record.identity.clone());
-            side.jobs.insert(job.label, SideJob { key: job.key, identity, record });
+            side.add(job.label, job.key, identity, record, store);
         }
         Ok(side)
+    }
+
+    /// One record.
+    pub fn of_record(name: String, record: Record, store: &Store) -> Self {
+        let mut side = Self { is_record: true, ..Self::new(name) };
+        side.add(record.label.clone(), record.key, Some(record.identity.clone()), Some(record), store);
+        side
+    }
+
+    /// Gives the record of this side the name of that of the other side, if both are single records: whoever names two records
+    /// wants to compare them, whatever their jobs are called.
+    pub fn pair_with(&mut self, other: &Self) {
+        if let (true, true, Some(label)) = (self.is_record, other.is_record, other.jobs.keys().next())
+            && let Some((_, job)) = self.jobs.pop_first()
+        {
+            self.jobs.insert(label.clone(), job);
+        }
+    }
+
+    /// Adds a job whose record, if it is done, is in a store.
+    pub fn add(&mut self, label: String, key: Key, identity: Option<Identity>, record: Option<Record>, store: &Store) {
+        let id = record.as_ref().and_then(|record| record.provenance.conditions.as_ref()?.environment.clone());
+        let environment = id.and_then(|id| {
+            let known = self.environments.entry(id);
+            known.or_insert_with_key(|id| store.environment(id).map(Arc::new)).clone()
+        });
+        self.jobs.insert(label, SideJob { key, identity, record, environment });
+    }
+
+    /// The environments of its jobs, each once.
+    fn environments(&self) -> Vec<&Environment> {
+        self.environments.values().filter_map(|known| known.as_deref()).collect()
     }
 }
 
@@ -338,10 +384,9 @@ fn environment(first: &Side, second: &Side) -> Vec<(String, [Vec<String>; 2])> {
         values.into_iter().collect()
     };
     let facts = facts.map(|(name, fact)| (name.to_owned(), [values(first, fact), values(second, fact)]));
-    facts
-        .into_iter()
-        .filter(|(_, [before, after])| before != after && !before.is_empty() && !after.is_empty())
-        .collect()
+    let facts =
+        facts.into_iter().filter(|(_, [before, after])| before != after && !before.is_empty() && !after.is_empty());
+    facts.chain(Environment::differences(&first.environments(), &second.environments())).collect()
 }
 
 #[cfg(test)]

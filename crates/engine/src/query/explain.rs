@@ -16,7 +16,7 @@ use crate::{
     format::{clean, count},
     plan::{Code, JobId, Manifests, Plan},
     recipe::Span,
-    record::{ABSENT, Key, fact, without_keys},
+    record::{ABSENT, Key, fact, shown_id, without_keys},
     store::Entry,
 };
 
@@ -249,6 +249,16 @@ impl<'a> Explainer<'a> {
             let readers = self.readers(|code| code.packages.iter().any(|(other, ..)| other == name));
             let new = if now == ABSENT { "gone".to_owned() } else { now.clone() };
             causes.push(Cause::Code { what: name.clone(), old: then.version.clone(), new, by: None, readers });
+        }
+        if !code.environment.is_empty() {
+            let then = self.manifests.borrow_mut().environment_states(&set);
+            for (name, now) in &code.environment {
+                let Some(then) = then.get(name).filter(|then| *then != now) else { continue };
+                let readers = self.readers(|code| code.environment.contains_key(name));
+                let shown = |id: &String| if id == ABSENT { "gone".to_owned() } else { shown_id(id) };
+                let (old, new) = (shown(then), shown(now));
+                causes.push(Cause::Code { what: name.clone(), old, new, by: None, readers });
+            }
         }
         causes
     }

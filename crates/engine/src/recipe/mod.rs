@@ -2,6 +2,11 @@
 //!
 //! A `Recipe` has no unknown key, no value of the wrong shape and no step that needs an unknown one. [`crate::plan`]
 //! expands its matrices and checks that values fit the tasks.
+//!
+//! `node.rs` is the only file that depends on the YAML parser; it keeps the place of every key and value. `compose/` merges
+//! extended recipes, sweep files and flags before anything is interpreted. `template.rs` parses `${{ … }}`, `condition.rs`
+//! parses `if`, `problem.rs` renders mistakes with their lines. `lower/` has a file for each part of the language, `keys/`
+//! the declarations' macro and shapes, `schema/` the JSON Schemas.
 
 mod compose;
 mod condition;

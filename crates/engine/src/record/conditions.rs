@@ -42,6 +42,9 @@ pub struct Conditions {
     /// The program of a `command` job.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interpreter: Option<Interpreter>,
+    /// Identifier of the environment that the program was observed to use; the store has its content.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub environment: Option<String>,
 }
 
 /// A machine, as its kernel describes it. In a container these are the host's figures, except `usable`.

@@ -14,7 +14,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 use sweep_job::{Package, Tool};
 
-use crate::record::{Key, Record};
+use crate::record::{Environment, Key, Record};
 
 /// Version of a set's JSON. 1: first.
 const SET_FORMAT: u32 = 1;
@@ -48,6 +48,9 @@ pub struct ReadSet {
     /// Installed packages of Python, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub packages: BTreeMap<String, Package>,
+    /// Identifier of the environment; `None` if it is not known, and for sets of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub environment: Option<String>,
 }
 
 /// A file that a job read.
@@ -144,6 +147,9 @@ impl Manifest {
 pub(crate) struct Observation {
     pub(crate) manifest: Manifest,
     pub(crate) set: ReadSet,
+    /// The environment that the set names.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) environment: Option<Environment>,
 }
 
 impl Observation {
@@ -151,14 +157,16 @@ impl Observation {
     pub(crate) fn parse(text: &[u8], record: &Record) -> Result<Self, String> {
         let Record { key, identity, read, .. } = record;
         let observation: Self = serde_json::from_slice(text).map_err(|error| error.to_string())?;
-        let Self { manifest, set } = &observation;
+        let Self { manifest, set, environment } = &observation;
         let base = identity.base_key().map_err(|error| error.to_string())?;
         if set.format != SET_FORMAT {
             return Err(format!("it has version {}, which is not known", set.format));
         }
         let is_of_it = manifest.record == *key && manifest.base == base && manifest.code == identity.code;
         let is_named = read.as_ref().is_none_or(|read| *read == manifest.set);
-        if is_of_it && is_named && manifest.set == set.id() {
+        // It may have been lost, which says nothing against the rest.
+        let is_its = environment.as_ref().is_none_or(|own| Some(own.id()) == set.environment);
+        if is_of_it && is_named && is_its && manifest.set == set.id() {
             Ok(observation)
         } else {
             Err("it is of another record".to_owned())
@@ -169,7 +177,7 @@ impl Observation {
 impl ReadSet {
     /// The set of these files and packages.
     pub fn new(files: BTreeMap<String, ReadFile>, packages: BTreeMap<String, Package>) -> Self {
-        Self { format: SET_FORMAT, files, facts: BTreeMap::new(), own: Own::default(), packages }
+        Self { format: SET_FORMAT, files, facts: BTreeMap::new(), own: Own::default(), packages, environment: None }
     }
 
     /// The same with properties of other paths, and with the paths that the job itself has changed.
@@ -178,20 +186,28 @@ impl ReadSet {
         Self { facts, own, ..self }
     }
 
+    /// The same with the identifier of the environment.
+    #[must_use]
+    pub fn with_environment(self, environment: Option<String>) -> Self {
+        Self { environment, ..self }
+    }
+
     /// Reads a set; `None` if the text is no set of this version with this identifier.
     pub fn parse(text: &[u8], id: &str) -> Option<Self> {
         let set: Self = serde_json::from_slice(text).ok()?;
         (set.format == SET_FORMAT && set.id() == id).then_some(set)
     }
 
-    /// Its identifier: the digest of the paths with their digests, and of the packages with their folders and versions.
+    /// Its identifier: the digest of the paths with their digests, of the packages with their folders and versions, and of the
+    /// environment.
     pub fn id(&self) -> String {
         let files = self.files.iter().map(|(path, file)| ["file", path, &file.digest, ""]);
         let packages = self.packages.iter().map(|(name, package)| ["package", name, &package.folder, &package.version]);
         let facts = self.facts.iter().map(|(path, fact)| ["fact", path, fact, ""]);
         let made = |path: &String| if self.own.made.contains(path) { "made" } else { "" };
         let left = self.own.left.iter().map(|(path, state)| ["left", path, state, made(path)]);
-        digest_of(files.chain(packages).chain(facts).chain(left))
+        let environment = self.environment.iter().map(|id| ["environment", id, "", ""]);
+        digest_of(files.chain(packages).chain(facts).chain(left).chain(environment))
     }
 }
 
@@ -207,7 +223,7 @@ pub(crate) fn code_digest<'a>(
     digest_of(files.chain(packages).chain(facts.map(|(path, fact)| ["fact", path, fact, ""])))
 }
 
-fn digest_of<'a>(lines: impl Iterator<Item = [&'a str; 4]>) -> String {
+pub(super) fn digest_of<'a>(lines: impl Iterator<Item = [&'a str; 4]>) -> String {
     let mut hasher = blake3::Hasher::new();
     for part in lines.flatten() {
         hasher.update(&(part.len() as u64).to_le_bytes());

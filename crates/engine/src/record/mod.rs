@@ -1,8 +1,19 @@
 //! Finished jobs: the identity that decides a job's result, the key that names it, and its record.
+//!
+//! `key.rs` has identity and key, `needed.rs` lists of keys that identities share, `alike.rs` jobs that compute the same
+//! under different keys, `prefix.rs` the keys of states, and `deferred.rs` values that one job takes from another: until the
+//! job runs, such a value is a text with the other job's key.
+//!
+//! `record.rs` is the record with its digest, `files.rs` has the digests of its files, `remarks.rs` tells what diverged,
+//! `milestones.rs` has the times of steps, and `conditions.rs` the conditions under which the job ran.
+//!
+//! `manifest.rs` has the files that a program was observed to read, `fact.rs` properties of other paths, and `environment.rs`
+//! what the program used outside of its project.
 
 mod alike;
 mod conditions;
 mod deferred;
+mod environment;
 pub(crate) mod fact;
 mod files;
 mod key;
@@ -19,6 +30,7 @@ pub(crate) use self::record::tests::sample;
 pub(crate) use self::{
     alike::Needs,
     deferred::{Deferred, check, is_open, preview, taken, waits, without_keys},
+    environment::shown_id,
     files::of_folder,
     key::{digest_name, input_paths},
     manifest::{ABSENT, ELSEWHERE, FILE_ELSEWHERE, Line, Observation, UNKNOWN, code_digest, path_text, text_path},
@@ -27,6 +39,7 @@ pub(crate) use self::{
 pub use self::{
     conditions::{Conditions, Exclusivity, GitState, GpuUse, Interpreter, Machine, RunConditions, SeedPlan},
     deferred::{Product, Unresolved, resolve},
+    environment::{Environment, Part},
     files::Digest,
     key::{BadKey, Identity, Key},
     manifest::{Manifest, Own, ReadFile, ReadSet},

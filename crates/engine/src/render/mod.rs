@@ -1,4 +1,7 @@
 //! Records to tables: formats of tables and verdicts.
+//!
+//! `figure.rs` makes charts of a study, `page/` writes the report page, which `live.rs` rewrites during a run, `setup.rs` the
+//! experimental setup, and `overview.rs` the page of several recipes that ran as one.
 
 pub(crate) mod csv;
 mod figure;

@@ -62,6 +62,7 @@ impl Surroundings {
                 ..self.run.clone()
             },
             interpreter: None,
+            environment: None,
         }
     }
 

@@ -5,8 +5,6 @@
 
 use std::{
     collections::{BTreeSet, HashMap},
-    ffi::OsString,
-    os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     process::Command,
     sync::{Mutex, PoisonError},
@@ -14,15 +12,13 @@ use std::{
 };
 
 use fs_err as fs;
-use sweep_job::{
-    ParamType as _, Value, Values,
-    tasks::{Shell, Texts},
-};
+use sweep_job::Values;
 
 use crate::{
     host::{
         ask,
         replaced::{Outlives, Readers, replace},
+        started,
     },
     record::Interpreter,
 };
@@ -46,58 +42,17 @@ impl Interpreters {
     /// The program of a job with these parameters, which runs in `dir`. A new list of packages is written to `folder`. `None` for
     /// a task without a program, and if the program is not found.
     pub(super) fn of(&self, values: &Values, dir: &Path, folder: &Path) -> Option<Interpreter> {
-        let path = program(values, dir)?;
+        let path = started::program(values, dir)?;
         // Another job that wants the same waits here and does not look again.
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         Some(known.entry(path).or_insert_with_key(|path| look(path, dir, folder)).clone())
     }
 }
 
-/// Path of the program that a job's command starts: of a script, the first Python in it, or else the shell.
-fn program(values: &Values, dir: &Path) -> Option<PathBuf> {
-    let search = match values.get("env") {
-        Some(Value::Map(env)) => env.get("PATH").and_then(|path| Some(OsString::from(path.as_text()?))),
-        _ => None,
-    };
-    let search = search.or_else(|| std::env::var_os("PATH")).unwrap_or_default();
-    let find = |name: &str| {
-        if name.contains('/') {
-            return Some(dir.join(name)).filter(|path| is_program(path));
-        }
-        std::env::split_paths(&search).map(|folder| dir.join(folder).join(name)).find(|path| is_program(path))
-    };
-    if let Some(script) = values.get("run").and_then(Value::as_text) {
-        let lines = script.lines().filter(|line| !line.trim_start().starts_with('#'));
-        let words = lines.flat_map(|line| line.split(|char: char| char.is_whitespace() || ";|&()\"'`".contains(char)));
-        let given: Option<Vec<String>> = values.get("shell").and_then(Texts::from_value).map(|shell| shell.0);
-        let shell = || match Shell::of(script, given.as_deref()) {
-            Shell::Given(words) => find(words.first()?),
-            Shell::Pipefail => find("bash").or_else(|| find("sh")),
-            Shell::Plain => find("sh"),
-        };
-        return words.filter(|word| is_python(Path::new(word))).find_map(find).or_else(shell);
-    }
-    match values.get("argv") {
-        Some(Value::List(argv)) => find(argv.first()?.as_text()?),
-        _ => None,
-    }
-}
-
-fn is_program(path: &Path) -> bool {
-    path.metadata().is_ok_and(|data| data.is_file() && data.permissions().mode() & 0o111 != 0)
-}
-
-/// `python`, `python3`, `python3.12`, `pypy3`.
-fn is_python(path: &Path) -> bool {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let rest = name.strip_prefix("python").or_else(|| name.strip_prefix("pypy"));
-    rest.is_some_and(|version| version.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.'))
-}
-
 fn look(path: &Path, dir: &Path, folder: &Path) -> Interpreter {
     let real = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let shown = real.display().to_string();
-    if !is_python(path) && !is_python(&real) {
+    if !started::is_python(path) && !started::is_python(&real) {
         return Interpreter { path: shown, ..Interpreter::default() };
     }
     let environment = Environment::declared(path).or_else(|| Environment::asked(path, dir));
@@ -198,6 +153,10 @@ fn names(folder: &Path, ends: &[&str], found: &mut BTreeSet<String>) {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use sweep_job::Value;
+
     use super::*;
 
     fn values(pairs: &[(&str, Value)]) -> Values {
@@ -213,24 +172,6 @@ mod tests {
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, format!("#!/bin/sh\n{says}\n")).unwrap();
         fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
-    }
-
-    #[test]
-    fn the_python_of_a_script_is_found() {
-        let folder = tempfile::tempdir().unwrap();
-        let dir = folder.path();
-        fake(&dir.join("bin/python3"), "");
-        fake(&dir.join("bin/sh"), "");
-        let path = text(&dir.join("bin").display().to_string());
-        let env = Value::Map([("PATH".to_owned(), path)].into());
-        let of = |run: &str| program(&values(&[("run", text(run)), ("env", env.clone())]), dir);
-        assert_eq!(of("cd x\nCUDA=0 python3 train.py"), Some(dir.join("bin/python3")));
-        assert_eq!(of("exec \"python3\" train.py; echo"), Some(dir.join("bin/python3")));
-        assert_eq!(of("# python3\nmake"), Some(dir.join("bin/sh")));
-        assert_eq!(of("python4 x"), Some(dir.join("bin/sh")), "not installed");
-        let argv = Value::List(vec![text("bin/python3"), text("x.py")]);
-        assert_eq!(program(&values(&[("argv", argv)]), dir), Some(dir.join("bin/python3")));
-        assert_eq!(program(&Values::new(), dir), None);
     }
 
     #[test]

@@ -3,6 +3,25 @@
 //! One loop (`engine.rs`) owns the state of a run. It turns messages of workers, signals and timers into
 //! [`scheduler::Event`]s and carries out the [`scheduler::Action`]s that follow; output and journal only observe
 //! [`RunEvent`]s.
+//!
+//! Deciding: `scheduler.rs`, with the resources in `slots.rs`; `gpu_memory.rs` estimates the GPU memory
+//! of jobs, `history.rs` durations, `savings.rs` and `estimate.rs` the time that is saved and left, `starts.rs` bounds
+//! starts, and `at_once.rs` counts the jobs at once.
+//!
+//! One job: `engine/start.rs` claims it and starts its worker, `engine/sharing.rs` takes the machine for it, `engine/gpus.rs`
+//! samples GPU memory, `engine/absence.rs` leaves out time in which the engine was stopped, and `engine/beside.rs` does slow
+//! work outside of the loop. `attempt.rs` is one attempt, `scratch.rs` what is kept for the next, `states.rs` what longer
+//! jobs begin with, `local.rs` its worker process, `listen.rs` reads the worker's messages, `reads.rs` compares its inputs
+//! with its key, and `environment.rs` has its environment.
+//!
+//! Around it: `conditions.rs`, `interpreter.rs` and `provenance.rs` say under what it ran, `journal.rs`, `folder.rs` and
+//! `watch.rs` are the run for other processes, `standing.rs` says which jobs are done, `arriving.rs` which records may arrive
+//! from a remote, `signals.rs` makes Ctrl-C an event, `failures.rs` groups failures, and `writes.rs` has the paths that jobs
+//! write.
+//!
+//! Elsewhere: `cluster/` runs a plan through a batch system, `allocation.rs` is the engine inside of an allocation with the
+//! job specifications of `job_specs.rs`, and `exchange.rs` is the store through which jobs go to machines without a shared
+//! folder.
 
 pub mod allocation;
 mod arriving;
@@ -11,6 +30,7 @@ mod attempt;
 pub mod cluster;
 mod conditions;
 mod engine;
+mod environment;
 pub mod estimate;
 mod event;
 mod exchange;

@@ -4,24 +4,18 @@
 mod git;
 
 use std::{
-    fmt::Write as _,
-    io::{self, Seek as _},
+    io,
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
 
 use fs_err as fs;
-use object::{
-    Endianness, ReadCache, ReadRef,
-    elf::{ELF_NOTE_GNU, FileHeader64, NT_GNU_BUILD_ID},
-    read::elf::{FileHeader as _, ProgramHeader as _},
-};
 use serde::{Deserialize, Serialize};
 
 use crate::{
     format::masked,
     host::{
-        self,
+        self, elf,
         replaced::{Outlives, Readers, replace},
     },
     plan::Plan,
@@ -118,37 +112,13 @@ impl RunProvenance {
 
 /// The ID of this program. Its file is read whole only if it has no build ID.
 fn program_id() -> io::Result<String> {
-    let mut file = fs::File::open(host::program()?)?;
-    if let Some(id) = build_id(&ReadCache::new(file.file())) {
-        return Ok(hexadecimal(id));
+    let program = host::program()?;
+    if let Some(id) = elf::build_id(&program)? {
+        return Ok(id);
     }
-    file.rewind()?;
     let mut hasher = blake3::Hasher::new();
-    hasher.update_reader(file)?;
+    hasher.update_reader(fs::File::open(program)?)?;
     Ok(hasher.finalize().to_hex().to_string())
-}
-
-fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
-}
-
-/// The build ID in the notes of an ELF file; `None` if it has none, or is no such file.
-fn build_id<'data>(data: impl ReadRef<'data>) -> Option<&'data [u8]> {
-    let header = FileHeader64::<Endianness>::parse(data).ok()?;
-    let endian = header.endian().ok()?;
-    let segments = header.program_headers(endian, data).ok()?;
-    let mut notes = segments.iter().filter_map(|segment| segment.notes(endian, data).ok()?);
-    notes.find_map(|mut notes| {
-        while let Ok(Some(note)) = notes.next() {
-            if note.name() == ELF_NOTE_GNU && note.n_type(endian) == NT_GNU_BUILD_ID {
-                return Some(note.desc());
-            }
-        }
-        None
-    })
 }
 
 #[cfg(test)]
@@ -160,11 +130,7 @@ mod tests {
         let id = program_id().unwrap();
         assert!(id.len() >= 16 && id.bytes().all(|byte| byte.is_ascii_hexdigit()), "{id}");
         assert_eq!(program_id().unwrap(), id);
-        let read = |bytes: &[u8]| build_id(bytes).map(hexadecimal);
-        assert_eq!(read(b"#!/bin/sh\n"), None, "no ELF file");
-        let program = fs::read(host::program().unwrap()).unwrap();
-        assert_eq!(read(&program[..64]), None, "cut after the header");
-        if let Some(found) = read(&program) {
+        if let Some(found) = elf::build_id(&host::program().unwrap()).unwrap() {
             assert_eq!(id, found);
         }
     }

@@ -11,13 +11,14 @@ use std::{
 };
 
 use fs_err as fs;
-use sweep_job::{Failure, FailureKind, FileStamp, Ignore, Observed, ObservedFile};
+use sweep_job::{Failure, FailureKind, FileStamp, Ignore, Observed, ObservedFile, Values};
 
 pub(crate) use self::own::Check;
 use crate::{
     plan::{Code, Digests, JobId, Plan, digest_now, state_now},
     record::{
-        ABSENT, Digest, ELSEWHERE, FILE_ELSEWHERE, Key, Own, ReadFile, ReadSet, UNKNOWN, fact, path_text, text_path,
+        ABSENT, Digest, ELSEWHERE, Environment, FILE_ELSEWHERE, Interpreter, Key, Own, ReadFile, ReadSet, UNKNOWN,
+        fact, path_text, text_path,
     },
     store::Store,
 };
@@ -209,6 +210,19 @@ impl Reads {
             }
         }
         Ok(())
+    }
+
+    /// The environment that a job with these parameters was observed to use; `None` if it was not observed.
+    pub(crate) fn environment(
+        &self,
+        observed: &Observed,
+        values: &Values,
+        interpreter: Option<&Interpreter>,
+        digests: &mut Digests,
+    ) -> Option<Environment> {
+        let none = Code::default();
+        let code = self.code.as_deref().unwrap_or(&none);
+        super::environment::of(observed, values, &code.project, code.hosted, interpreter, digests)
     }
 
     /// The digests of the files that a job has read, which must be those of its key as far as that has them, and of what

@@ -2,7 +2,7 @@
 //!
 //! `manifests/list.jsonl` has a line for each observed run, appended before its record is committed: a manifest without
 //! record is harmless, while a record without manifest would be taken for one whose job reads its declared inputs only.
-//! `manifests/sets/` has the sets of files, each once.
+//! `manifests/sets/` has the sets of files, each once, and `manifests/environments/` the environments that the sets name.
 //!
 //! A line has a digest, and a record names the set of its run. So a line that is damaged or lost is noticed, and written again
 //! from its record.
@@ -24,8 +24,8 @@ use super::{Store, entries};
 use crate::{
     format::{count, say},
     host::failpoints,
-    plan::{Manifests, set_file},
-    record::{Key, Line, Manifest, ReadSet},
+    plan::{ENVIRONMENTS, Manifests, set_file},
+    record::{Environment, Key, Line, Manifest, ReadSet},
 };
 
 /// Held while a line is appended.
@@ -83,12 +83,31 @@ impl Store {
         self.root.join("manifests").join("sets")
     }
 
+    /// The folder of the environments that sets name.
+    fn environments(&self) -> PathBuf {
+        self.root.join("manifests").join(ENVIRONMENTS)
+    }
+
+    /// The environment with this identifier; `None` if it cannot be read.
+    pub(crate) fn environment(&self, id: &str) -> Option<Environment> {
+        Environment::parse(&fs::read(set_file(&self.environments(), id)?).ok()?, id)
+    }
+
+    /// Stores an environment, unless it is there; answers its identifier.
+    pub(crate) fn add_environment(&self, environment: &Environment) -> io::Result<String> {
+        let id = environment.id();
+        if let Some(path) = set_file(&self.environments(), &id).filter(|path| !path.exists()) {
+            self.add_content(&path, &serde_json::to_vec(environment)?)?;
+        }
+        Ok(id)
+    }
+
     pub(super) fn add_manifest(&self, manifest: &Manifest, set: &ReadSet) -> io::Result<()> {
         let Some(path) = set_file(&self.sets(), &manifest.set) else {
             return Err(io::Error::other("the identifier of a set is none"));
         };
         if !path.exists() {
-            self.add_set(&path, set)?;
+            self.add_content(&path, &serde_json::to_vec(set)?)?;
         }
         self.append_manifests(std::slice::from_ref(manifest))
     }
@@ -113,13 +132,14 @@ impl Store {
         failpoints::point("manifest: done")
     }
 
-    fn add_set(&self, path: &Path, set: &ReadSet) -> io::Result<()> {
+    /// Writes the file of a set or of an environment.
+    fn add_content(&self, path: &Path, content: &[u8]) -> io::Result<()> {
         let Some(folder) = path.parent() else { return Err(io::Error::from(io::ErrorKind::InvalidInput)) };
         failpoints::point("manifest: before the set")?;
         fs::create_dir_all(folder)?;
         // In the store's own folder, where the remains of killed processes are found.
         let mut file = tempfile::NamedTempFile::new_in(&self.root)?;
-        failpoints::write_all(&mut file, &serde_json::to_vec(set)?, "manifest: set made", "manifest: in the set")?;
+        failpoints::write_all(&mut file, content, "manifest: set made", "manifest: in the set")?;
         file.as_file().sync_all()?;
         file.persist(path).map_err(|error| error.error)?;
         failpoints::point("manifest: set written")
@@ -160,15 +180,26 @@ impl Store {
             failpoints::point("gc: before the manifests")?;
             file.persist(&list).map_err(|error| error.error)?;
         }
-        for shard in entries(&self.sets())? {
-            for set in entries(&shard)? {
-                if !set.file_name().and_then(|name| name.to_str()).is_some_and(|name| sets.contains(name)) {
-                    super::lock::remove_file_if_there(&set)?;
-                }
+        let environment = |set: &String| {
+            let text = fs::read(set_file(&self.sets(), set)?).ok()?;
+            ReadSet::parse(&text, set)?.environment
+        };
+        let environments: HashSet<String> = sets.iter().filter_map(environment).collect();
+        remove_others(&self.sets(), &sets)?;
+        remove_others(&self.environments(), &environments)
+    }
+}
+
+/// Removes the files with other names from the folders in a folder.
+fn remove_others(folder: &Path, kept: &HashSet<String>) -> io::Result<()> {
+    for shard in entries(folder)? {
+        for file in entries(&shard)? {
+            if !file.file_name().and_then(|name| name.to_str()).is_some_and(|name| kept.contains(name)) {
+                super::lock::remove_file_if_there(&file)?;
             }
         }
-        Ok(())
     }
+    Ok(())
 }
 
 /// Removes the end of a file that is no whole line: its writer was killed before it committed the record.

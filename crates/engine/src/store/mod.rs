@@ -3,6 +3,34 @@
 //! A record's folder is written beside the store, synced, and renamed into it: it is atomic, and never edited.
 //! [`Store::claim`] answers `Hit`, or `Miss` with the [`Pending`] that holds the job's lock and is the only thing that
 //! can write its record, or `Busy` while another process holds the lock.
+//!
+//! `index.rs` has one line for each record and one for its metrics, both derived and repaired; `manifests.rs` what jobs were
+//! observed to read and their environments; `states.rs` what jobs leave for longer ones; `decisions.rs` the decisions of
+//! searches; `adopt.rs` records that follow from others; `origin.rs` where records came from. `lock.rs` locks by the
+//! operating system, `lease.rs` in a store that several machines use, and `own.rs` has the file that a process's locks are
+//! links to. Commits that overlap share their syncs (`syncs.rs`). `gc.rs`, `verify.rs` and `transfer.rs` implement `sweep
+//! cache`.
+//!
+//! ```text
+//! results/store/<k[0..2]>/<key>/      record.json (its digest first), files/, origin.json if it was made elsewhere;
+//!                                     record.damaged.json if the files were found damaged and the job has to run again
+//! results/store/format                version of the layout
+//! results/store/index.jsonl, measured.jsonl   lines for records, valid for the record's file as it is; derived
+//! results/store/digests.json          digests of inputs by path, size, times and inode; derived
+//! results/store/reports.json          the recipe of each folder of reports
+//! results/store/manifests/            list.jsonl, sets/, environments/
+//! results/store/decisions/            decisions of searches
+//! results/store/states/<step>/<key>/  state.json, files/
+//! results/store/staging/, locks/      records that are being written, and their writers
+//! results/store/partial/<key>/        what an attempt keeps for the next one
+//! results/store/in-use                locked by every sweep that uses the store
+//! results/runs/<time>-<pid>/          plan.json, journal.jsonl, logs/<key>.log, provenance.json, diff.patch, packages-<digest>.txt
+//! results/reports/<recipe>/           index.html, jobs/, tables/, figures/, claims.json, setup.md
+//! results/batch/, results/ray/        templates, tags of jobs and addresses of the latest run
+//! ```
+//!
+//! A lock of the operating system ends with its process. The last holder removes the file while it still holds the lock; a
+//! process that acquires a lock checks that the file is still the one in the folder.
 
 mod adopt;
 mod decisions;

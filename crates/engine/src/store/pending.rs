@@ -10,7 +10,7 @@ use super::{Origin, Record, Store, StoreError, disk, lock::Lock, remove_if_there
 use crate::record;
 use crate::{
     host,
-    record::{Identity, Key, Manifest, ReadSet},
+    record::{Environment, Identity, Key, Manifest, ReadSet},
 };
 
 /// Folder of `sweep` in a scratch folder.
@@ -82,6 +82,11 @@ impl Pending {
     /// Marks the record as one that was not made here.
     pub(super) fn came_from(&self, origin: &Origin) -> io::Result<()> {
         origin.write(&self.staging)
+    }
+
+    /// Stores the environment of the job, before what the job has read; answers its identifier.
+    pub(crate) fn add_environment(&self, environment: &Environment) -> io::Result<String> {
+        self.store.add_environment(environment)
     }
 
     /// Stores what the job has read, before its record.

@@ -82,7 +82,8 @@ impl Store {
                 return Err(TransferError::Damaged(key.short(), reason));
             }
             if let Some((manifest, set)) = observed {
-                let observation = Observation { manifest, set: ReadSet::clone(&set) };
+                let environment = set.environment.as_deref().and_then(|id| self.environment(id));
+                let observation = Observation { manifest, set: ReadSet::clone(&set), environment };
                 let text = serde_json::to_vec(&observation).map_err(io::Error::from)?;
                 append(&mut archive, &format!("{top}/{OBSERVATION}"), &text)?;
             }
@@ -197,7 +198,10 @@ impl Store {
         if let Some(origin) = origin {
             pending.came_from(origin)?;
         }
-        if let Some(Observation { manifest, set }) = observation {
+        if let Some(Observation { manifest, set, environment }) = observation {
+            if let Some(environment) = environment {
+                self.add_environment(&environment)?;
+            }
             self.add_manifest(&manifest, &set)?;
         }
         pending.commit(record)?;

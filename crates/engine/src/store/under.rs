@@ -51,6 +51,9 @@ pub struct Under {
     /// Seeds that the step planned when the job ran.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seeds: Option<SeedPlan>,
+    /// Identifier of the program's environment.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub environment: Option<String>,
 }
 
 impl Under {
@@ -83,6 +86,7 @@ impl Under {
             run: conditions.run.name.clone(),
             round: conditions.run.round,
             seeds: conditions.seeds,
+            environment: conditions.environment.clone(),
         }))
     }
 }

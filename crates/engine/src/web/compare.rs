@@ -200,8 +200,11 @@ fn params(difference: &Difference, open: usize, pair: Pair) -> Markup {
             }
             @if *same > 0 { p { (count(*same, "job")) " are the same in both." } }
             @if open > 0 { p { (count(open, "job")) " have no result in one of them." } }
-            @for (what, [before, after]) in environment {
-                p { (what) ": " (clean(&before.join(", "))) " → " (clean(&after.join(", "))) }
+            @for (what, [before, after]) in environment.iter().take(MOST_NAMES) {
+                p { (clean(what)) ": " (clean(&before.join(", "))) " → " (clean(&after.join(", "))) }
+            }
+            @if environment.len() > MOST_NAMES {
+                p .note { "and " (environment.len() - MOST_NAMES) " more differences of the environments" }
             }
             @for (letter, only) in pair.letters.iter().zip(only) { (names(&format!("Only in {letter}"), only)) }
         }

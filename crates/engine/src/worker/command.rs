@@ -1,4 +1,9 @@
 //! A program as a job: its inputs are linked, its output is read, its metrics and files are collected.
+//!
+//! `program.rs` starts the program and leaves no process behind, `place.rs` chooses its folder, `contract.rs` makes the files
+//! that it is given, `tracking.rs` has what it reads, `report/` and `reads/` follow what it writes (each source is a
+//! `Follower` that feeds a `Series`), `kept.rs` keeps small logs, `again.rs` reads them when `reads` or `metrics` have
+//! changed, and `params_file.rs` observes whether it opens the file with its parameters.
 
 mod again;
 mod contract;

@@ -32,6 +32,7 @@ mod exports;
 mod faults;
 mod figure_keys;
 mod figures;
+mod fingerprints;
 mod flow;
 mod forty;
 mod gallery;

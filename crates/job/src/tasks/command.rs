@@ -104,6 +104,10 @@ params! {
         /// the project that the program was observed to read, list or look for, the default; `declared`, none; `strict`,
         /// none, and a program that reads or lists another file or folder of the project fails.
         tracks: Option<Tracks> = None, cosmetic true;
+        /// Role of the environment: the programs that it starts and the shared libraries that it opens outside of the project,
+        /// and the packages of Python, all of which are recorded. `recorded`, the default: a change is shown. `strict`: a record
+        /// whose environment differs from the present one is out of date; a program that cannot be observed fails.
+        environment: Option<EnvironmentRole> = None, cosmetic true;
         /// A file in Makefile format that the program writes, as compilers do (`gcc -MD`), with the files that it
         /// read. Relative paths start from the job's folder.
         depfile: Option<Inside> = None, cosmetic true;
@@ -118,6 +122,16 @@ choice! {
         /// Declared inputs.
         Declared = "declared",
         /// Declared inputs; a program that reads another file of the project fails.
+        Strict = "strict",
+    }
+}
+
+choice! {
+    /// Role of the environment in the validity of a record.
+    pub enum EnvironmentRole {
+        /// It is recorded and shown.
+        Recorded = "recorded",
+        /// A record of another environment is out of date.
         Strict = "strict",
     }
 }
@@ -229,6 +243,7 @@ impl TaskSpec for Command {
         command.check_shell(&mut conflicts);
         command.check_launch(&mut conflicts);
         command.check_project(&mut conflicts);
+        command.check_observation(&mut conflicts);
         if let Err(message) = Ignore::new(&command.ignore) {
             let advice =
                 "write a name (`*.cache`), a path from the input folder (`/labels/cache`), or `!` and one of these";
@@ -263,6 +278,20 @@ impl Command {
 
     /// The parameters that a program gets as arguments.
     pub const ARGUMENTS: [&'static str; 5] = ["argv", "booleans", "flags", "hyphens", "params"];
+
+    /// True if a program that is not observed must not start.
+    pub fn needs_observation(&self) -> bool {
+        self.tracks == Some(Tracks::Strict) || self.environment == Some(EnvironmentRole::Strict)
+    }
+
+    fn check_observation(&self, conflicts: &mut Vec<Conflict>) {
+        if self.tracks == Some(Tracks::Declared) && self.environment == Some(EnvironmentRole::Strict) {
+            let message =
+                "`environment: strict` needs an observed program, and `tracks: declared` observes none".into();
+            let advice = "use `tracks: code`, or `environment: recorded`".into();
+            conflicts.push(Conflict { params: vec!["tracks", "environment"], message, advice });
+        }
+    }
 
     fn check_program(&self, conflicts: &mut Vec<Conflict>) {
         let (message, advice) = match (self.argv.first(), &self.run) {

@@ -6,6 +6,9 @@
 //!
 //! The unit tests of this package compute on the CPU: every further backend means that all computations are compiled
 //! once more, which takes minutes. The tests in `tests/` have all backends.
+//!
+//! `auto` selects CUDA if a driver responds, else a hardware adapter that wgpu finds, else the CPU. A software adapter has to
+//! be requested by name, because it is slower than the CPU backend.
 
 pub(crate) mod probe;
 pub(crate) mod profiled;

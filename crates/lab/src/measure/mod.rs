@@ -1,6 +1,9 @@
 //! Measurement of the process, of its device, and of the time of each part of a step.
 //!
 //! A quantity that a machine cannot measure is absent, with a reason, and never 0.
+//!
+//! It measures the parts of steps, the device's allocator, samples of process and driver, peak rates, a trace, and the heap
+//! (`heap.rs`), for which the program installs an allocator that counts while counting is enabled.
 
 pub mod ceiling;
 pub mod flops;

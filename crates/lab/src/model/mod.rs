@@ -3,6 +3,12 @@
 //!
 //! Inside the network activations are two-dimensional, `[batch * length, features]`: every linear layer is then one
 //! matrix product, and every broadcast is of a row or of a column, which the CPU backend has fast paths for.
+//!
+//! `sweep_job::tasks::architecture` resolves a recipe's parameters to a block's specification without open choices. `dims.rs`
+//! lists every parameter without allocating memory, `build.rs` allocates them, `block.rs` applies the mechanisms in order,
+//! `attention.rs` and `feed_forward.rs` have the kinds of attention and MLP, `mechanisms.rs` the others. A block without
+//! mechanisms takes the fast path through `layers.rs`. Whole sequences and decoding with a cache (`cache.rs`) use the same
+//! code; `mutants.rs` has deliberate defects for the tests of the check.
 
 mod attention;
 mod attention_masks;

@@ -1,6 +1,10 @@
 //! The optimizer, its learning-rate schedule, and clipping by the global norm.
 //!
 //! Everything works on flat tensors on the device; no step reads anything to the host.
+//!
+//! Defects of the reference (ratio-ablation, section 8) are not reproduced: SPAM counts an iteration once, corrects the bias
+//! of the second moment before it clips by it, and does not clip in the first iterations after the start and after a reset; a
+//! reset also clears AMSGrad's maximum. `spam_reference: true` computes as the reference does.
 
 mod adamw;
 pub mod gradient;

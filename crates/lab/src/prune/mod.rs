@@ -7,6 +7,9 @@
 //!
 //! A pruned weight stays pruned. If scores are magnitudes this follows from the score 0 of a pruned weight; if scores
 //! can be negative, pruned weights are ranked below all others. In the reference they come back.
+//!
+//! A [`Select`] computes thresholds and masks: `host.rs` on any backend from the scores of `score.rs`,
+//! `cpu.rs` and `gpu.rs` exactly and without stored scores. `docs/selection.md` has the algorithms.
 
 mod cpu;
 #[cfg(all(any(feature = "cuda", feature = "wgpu"), not(test)))]

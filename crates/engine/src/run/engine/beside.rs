@@ -12,7 +12,7 @@ use std::{
 };
 
 use signal_hook::consts::SIGTERM;
-use sweep_job::{Failure, Outcome, Values};
+use sweep_job::{Failure, Observed, Outcome, Values};
 
 use super::{Retry, Run, io_failure};
 use crate::{
@@ -21,7 +21,7 @@ use crate::{
         system::Load,
         threads::{self, refused},
     },
-    plan::JobId,
+    plan::{Digests, JobId},
     record::{LogPart, Provenance, Record, Started, text_path},
     run::{
         RunEvent,
@@ -230,11 +230,7 @@ impl Run<'_, '_> {
             }
             if let Some(observed) = observed {
                 let digests = &mut digests.lock().unwrap_or_else(PoisonError::into_inner);
-                let tool = observed.tool;
-                let set =
-                    reads.observed(observed, digests).map_err(|changed| NotStored::Changed(changed.while_it_ran()))?;
-                pending.add_manifest(&record.identity, tool, &set).map_err(NotStored::Store)?;
-                record.read = Some(set.id());
+                keep(observed, &reads, &mut record, &pending, digests)?;
             }
             // Before the record, with which the scratch folder goes.
             if let Some(stateful) = stateful {
@@ -316,6 +312,29 @@ impl Run<'_, '_> {
         let until = Instant::now() + to.max(GRACE);
         self.patience = Some(self.patience.map_or(until, |before| before.min(until)));
     }
+}
+
+/// Stores what a program was observed to read, and its environment, before its record, which names both.
+fn keep(
+    observed: Observed,
+    reads: &Reads,
+    record: &mut Record,
+    pending: &Pending,
+    digests: &mut Digests,
+) -> Result<(), NotStored> {
+    let interpreter = record.provenance.conditions.as_ref().and_then(|conditions| conditions.interpreter.as_ref());
+    let environment = reads.environment(&observed, &record.params, interpreter, digests);
+    let environment = environment.map(|used| pending.add_environment(&used)).transpose();
+    let environment = environment.map_err(|error| NotStored::Store(error.into()))?;
+    let tool = observed.tool;
+    let set = reads.observed(observed, digests).map_err(|changed| NotStored::Changed(changed.while_it_ran()))?;
+    let set = set.with_environment(environment.clone());
+    pending.add_manifest(&record.identity, tool, &set).map_err(NotStored::Store)?;
+    record.read = Some(set.id());
+    if let Some(conditions) = &mut record.provenance.conditions {
+        conditions.environment = environment;
+    }
+    Ok(())
 }
 
 /// The part of its log that a job has written, from the beginning of its last attempt.

@@ -15,8 +15,8 @@ use std::{
 
 use fs_err as fs;
 use sweep_job::{
-    Failure, FailureKind, FileStamp, Ignore, Job, Observed, ObservedFile, Report, Tool,
-    tasks::{Command, Tracks},
+    Failure, FailureKind, FileStamp, Ignore, Job, Observed, ObservedFile, Outside, Report, Tool,
+    tasks::{Command, EnvironmentRole, Tracks},
 };
 use sweep_observer::{Hook, Layer, Options, Seen};
 
@@ -77,6 +77,8 @@ struct Found {
     made: BTreeSet<PathBuf>,
     /// Files that the program read after it had written them.
     rewritten: BTreeSet<PathBuf>,
+    /// Programs and libraries outside of the project; `None` if they are not known.
+    outside: Option<BTreeMap<String, Outside>>,
 }
 
 impl<'a> Tracking<'a> {
@@ -93,8 +95,13 @@ impl<'a> Tracking<'a> {
             message: format!("the files that the program reads cannot be observed: {error}"),
         })?;
         let Some(tracking) = tracking else { return Ok(None) };
-        if let (true, Err(reason)) = (tracking.is_strict(), &tracking.kernel) {
-            return Err(unknown(reason, "run the job where the kernel reports them, or use"));
+        if let Err(reason) = &tracking.kernel {
+            if tracking.is_strict() {
+                return Err(unknown(reason, "run the job where the kernel reports them, or use"));
+            }
+            if command.environment == Some(EnvironmentRole::Strict) {
+                return Err(unknown_environment(reason));
+            }
         }
         for program in programs {
             let is_aid = tracking.kernel.is_ok();
@@ -130,8 +137,7 @@ impl<'a> Tracking<'a> {
                 digest: content_digest,
             })
         };
-        let kernel =
-            kernel.map(|kernel| if command.tracks == Some(Tracks::Strict) { kernel.required() } else { kernel });
+        let kernel = kernel.map(|kernel| if command.needs_observation() { kernel.required() } else { kernel });
         Ok(Some(Self {
             command,
             project,
@@ -215,6 +221,7 @@ impl<'a> Tracking<'a> {
             written: seen.written,
             made: seen.made,
             rewritten: seen.rewritten,
+            outside: Some(kernel::outside(&seen.outside)),
         })
     }
 
@@ -248,13 +255,13 @@ impl<'a> Tracking<'a> {
         }
         let (facts, listed, made) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
         let audit::Seen { read: files, packages: modules, written, .. } = seen;
-        Ok(Some(Found { tool: Tool::Audit, files, facts, listed, modules, written, made, rewritten }))
+        Ok(Some(Found { tool: Tool::Audit, files, facts, listed, modules, written, made, rewritten, outside: None }))
     }
 
     /// The report on what was found.
     fn observed(&self, found: Found, report: &mut dyn Report) -> Result<Observed, Failure> {
         let texts = |paths: BTreeSet<PathBuf>| paths.iter().map(|path| path_text(path)).collect();
-        let Found { tool, files, facts, listed, modules, written, made, rewritten } = found;
+        let Found { tool, files, facts, listed, modules, written, made, rewritten, outside } = found;
         // Patterns that are none are mistakes of the recipe, and have been reported.
         let ignore = Ignore::only(&self.command.ignore).unwrap_or_default();
         let counts = |path: &Path| !ignore.covers(&self.project, path);
@@ -297,7 +304,7 @@ impl<'a> Tracking<'a> {
         let packages = audit::packages(&modules);
         let rewritten = rewritten.iter().map(|path| place(path)).collect();
         let (written, made) = (texts(written), texts(made));
-        Ok(Observed { tool, files, facts, listed, packages, written, made, rewritten })
+        Ok(Observed { tool, files, facts, listed, packages, written, made, rewritten, outside })
     }
 
     /// Adds the files of a list of dependencies.
@@ -392,6 +399,15 @@ fn unknown(reason: &str, remedy: &str) -> Failure {
     let message = format!(
         "`tracks: strict` needs to know all files that the program reads, and they are not observed: {reason}; {remedy} `tracks: \
          code` or `tracks: declared`"
+    );
+    Failure { kind: FailureKind::Input, message }
+}
+
+/// The failure of a job whose environment is part of its record's validity, and is not known.
+fn unknown_environment(reason: &str) -> Failure {
+    let message = format!(
+        "`environment: strict` needs to know the programs and libraries that the program uses, and they are not observed: {reason}; \
+         run the job where the kernel reports them, or use `environment: recorded`"
     );
     Failure { kind: FailureKind::Input, message }
 }

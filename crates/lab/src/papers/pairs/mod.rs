@@ -3,6 +3,10 @@
 //! Every variant is a [`Contender`]: it prepares its inputs and returns a call that is then repeated. The harness warms
 //! up, times, counts memory, and compares the first call's output with that of the reference variant. A job is one
 //! variant in a separate process.
+//!
+//! Ranks of `pair/sharding` that are processes (`ranks.rs`) are this program again, `sweep worker --rank`, with the pipes of
+//! a ring (`ring.rs`) as standard input and output, so that the end of one ends all. Pairs that do not support fusion are not
+//! compiled for the fusing backends.
 
 mod accumulation;
 mod activations;

@@ -198,7 +198,7 @@ fn is_planned(shared: &Shared, spec: &SerializedJob, project: &Project) -> Resul
     let (Some(folder), Some(code)) = (&spec.project, &spec.identity.code) else { return Ok(()) };
     let base = spec.identity.base_key().map_err(|error| error.to_string())?;
     let mut digests = Digests::open(shared.store.digests());
-    let site = Site::new(&spec.values, folder, spec.place.clone());
+    let site = Site::of(spec.place.clone(), &spec.values, folder);
     let known = Code::of_project(folder.clone(), site);
     let (is_planned, planned) = shared.store.manifests().is_planned(base, &known, Some(code), &mut digests);
     let is_sent = |file: &CodeFile| {

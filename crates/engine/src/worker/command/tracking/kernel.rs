@@ -6,13 +6,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use sweep_job::{Failure, FailureKind, FileStamp};
+use sweep_job::{Failure, FailureKind, FileStamp, Outside};
 use sweep_observer::{Fact, File, Hook, Layer, Options, Seen};
 
 use super::{Noted, Read, audit};
 use crate::{
     host::threads::{self, Started},
-    record::fact,
+    record::{fact, path_text},
 };
 
 /// Variable that switches the kernel's reports off.
@@ -72,6 +72,15 @@ pub(super) fn files(seen: &BTreeMap<PathBuf, File>, python: &audit::Seen) -> BTr
         (path.clone(), Noted { read, was_written_first: false })
     };
     seen.iter().map(noted).collect()
+}
+
+/// The programs and libraries outside of the project, by their paths in the form of a record.
+pub(super) fn outside(seen: &BTreeMap<PathBuf, sweep_observer::Outside>) -> BTreeMap<String, Outside> {
+    let one = |(path, used): (&PathBuf, &sweep_observer::Outside)| {
+        let stamp = FileStamp { size: used.stamp.size, mtime: used.stamp.mtime, inode: used.stamp.inode };
+        (path_text(path), Outside { stamp, is_started: used.is_started })
+    };
+    seen.iter().map(one).collect()
 }
 
 /// Properties of other paths, and the folders that the program itself listed. Python's import system lists each folder of
