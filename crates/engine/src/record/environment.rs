@@ -1,5 +1,5 @@
-//! The environment of a program: what it used outside of its project. Programs that it started, shared libraries that it
-//! opened, and packages of Python.
+//! The environment of a program, outside of its project: the programs that it started, the shared libraries that it opened, and
+//! packages of Python.
 //!
 //! A record names its environment by an identifier; the store keeps each environment once, because thousands of jobs share
 //! one. Programs and libraries are known by the identifiers that linkers compute from their content, which are the same on
@@ -23,7 +23,7 @@ const DIGITS: usize = 12;
 /// The end of a shared library's name, before its version.
 const SHARED: &str = ".so";
 
-/// What a program used outside of its project.
+/// The programs, libraries and packages that a program used outside of its project.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Environment {
     format: u32,
@@ -201,7 +201,7 @@ impl Environment {
                 None => (name.clone(), values.map(shown)),
             });
         }
-        // What people know by its version comes first.
+        // Things that people know by their versions come first.
         differing.sort_by_key(|(name, _)| ORDER.iter().position(|kind| name.starts_with(kind)));
         differing
     }
