@@ -16,6 +16,7 @@ const ENGINE: &[&str] = &[
     "suggest",
     "charts",
     "recipe",
+    "variant",
     "plan",
     "store",
     "hosts",

@@ -28,6 +28,7 @@ pub mod log;
 pub mod machine;
 pub(crate) mod packages;
 mod program;
+mod project;
 mod quotas;
 pub(crate) mod replaced;
 pub(crate) mod settings;
@@ -40,6 +41,7 @@ pub(crate) use self::{
     ask::{Answer, Children, Limits, ask, converse},
     git::git,
     program::program,
+    project::project_of,
 };
 
 /// Name of the user of this process: that of the system's accounts, else that of the environment.

@@ -25,16 +25,13 @@ use super::{
     values::CODE,
 };
 use crate::{
-    host::packages,
+    host::{packages, project_of},
     record::{
         ABSENT, ELSEWHERE, Environment, FILE_ELSEWHERE, Identity, Key, Line, Manifest, Own, ReadSet, code_digest, fact,
         path_text, text_path,
     },
     variant::text_of,
 };
-
-/// Files whose presence marks the folder of a project.
-const MARKS: [&str; 2] = [".git", "pyproject.toml"];
 
 /// The manifests of a store.
 #[derive(Debug, Default)]
@@ -70,14 +67,6 @@ pub struct Manifests {
     projects: HashMap<PathBuf, PathBuf>,
     /// Layers, by the projects and the layers' folders.
     layers: HashMap<(PathBuf, String), Layer>,
-}
-
-/// The folder of the project that a folder belongs to: the nearest one with `.git` or `pyproject.toml`, else itself.
-pub(crate) fn project_of(folder: &Path) -> PathBuf {
-    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
-    let real = fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
-    let marked = real.ancestors().find(|folder| MARKS.iter().any(|mark| folder.join(mark).exists()));
-    marked.unwrap_or(&real).to_owned()
 }
 
 impl Manifests {

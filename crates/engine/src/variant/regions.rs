@@ -10,7 +10,10 @@ use std::{
 use fs_err as fs;
 use sweep_job::Ignore;
 
-use crate::{host, plan::project_of, recipe::is_name};
+use crate::{
+    host::{self, project_of},
+    recipe::is_name,
+};
 
 /// Comments of languages.
 const COMMENTS: [&str; 5] = ["#", "//", "--", ";", "%"];

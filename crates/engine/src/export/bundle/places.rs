@@ -11,7 +11,8 @@ use fs_err as fs;
 
 use super::SOURCES;
 use crate::{
-    plan::{CodeFile, Digests, Plan, normal, project_of, relative},
+    host::project_of,
+    plan::{CodeFile, Digests, Plan, normal, relative},
     record::ABSENT,
 };
 

@@ -17,11 +17,12 @@ use super::{
     shared::{Shared, lock},
 };
 use crate::{
+    host::project_of,
     hosts::{
         self, Connection, HostError, HostEvent, Hosted, Probe, Project, StartJob, Started, Stop, Submitter, Target,
         declared_env,
     },
-    plan::{Code, CodeFile, Digests, SerializedJob, Site, project_of},
+    plan::{Code, CodeFile, Digests, SerializedJob, Site},
     recipe::{ResourceCount, executor::ssh::SshHost},
     record::{FILE_ELSEWHERE, Key, ReadSet, text_path},
     run::{RunFolder, cluster::CancelScope, job_specs, slots::Lease},
