@@ -40,7 +40,8 @@ pub(crate) fn table(table: &recipe::Table, aggregate: &Aggregate, source: Source
     for metric in table.cells.iter().map(|cell| cell.value.as_str()) {
         let traits = source.traits(aggregate.of.step, metric);
         let apart = super::pairs::apart(step, &[axis]);
-        let question = Question { traits, apart, repeats: None, ratio: false, unpaired: true, rules: table.rules };
+        let (kinds, rules) = (source.kinds(&[aggregate.of.step]), table.rules);
+        let question = Question { traits, apart, kinds, repeats: None, ratio: false, unpaired: true, rules };
         let mut sides: Vec<Side<'_>> =
             methods.iter().map(|method| side(aggregate, source, method, (metric, traits))).collect();
         let mut all: Vec<&mut Side<'_>> = sides.iter_mut().collect();

@@ -315,15 +315,16 @@ fn measure(source: Source<'_>, of: &OfStep, contest: &Contest, traits: MetricTra
     let mut sides: Vec<Side<'_>> =
         members.iter().map(|members| source.side_of(members.iter().copied(), &contest.metric, traits)).collect();
     let geometric = traits.unit.is_timing() && sides.iter().all(Side::is_positive);
-    let apart = contest.axes.clone();
+    let (apart, kinds, rules) = (contest.axes.clone(), source.kinds(&[of.step]), Rules::default());
+    let question = Question { traits, apart, kinds, repeats: None, ratio: false, unpaired: true, rules };
     let mut equal = BTreeSet::new();
     let mut cells: Vec<Cell> = sides
         .iter()
         .zip(&members)
         .map(|(side, members)| {
             let mut distinct = side.clone();
-            equal.extend(leave_out_equal(&mut [&mut distinct], &apart, traits));
-            let summary = summarize(&distinct, &apart, traits, geometric);
+            equal.extend(leave_out_equal(&mut [&mut distinct], &question.apart, traits));
+            let summary = summarize(&distinct, &question, geometric);
             Cell {
                 sample: summary.as_ref().map(|summary| summary.sample),
                 estimate: summary.map(|summary| summary.estimate),
@@ -336,7 +337,6 @@ fn measure(source: Source<'_>, of: &OfStep, contest: &Contest, traits: MetricTra
         .collect();
     let absent =
         sides.iter().map(|side| side.absent.iter().map(|(why, job, _)| (why.clone(), *job)).collect()).collect();
-    let question = Question { traits, apart, repeats: None, ratio: false, unpaired: true, rules: Rules::default() };
     let remarks = mark(&mut cells, &mut sides, &question, geometric).into_iter().collect();
     let value = |members: &Vec<(&Point, JobId)>| {
         contest.axes.iter().map(|axis| members.first().and_then(|(point, _)| point.get(axis)).cloned()).collect()

@@ -10,14 +10,15 @@ pub(super) use super::source::{Found, Side, Source, traits};
 use super::{
     Absence,
     alike::{leave_out_equal, seeds_without_effect, values_without_effect},
+    kinds::Kinds,
     looks::Level,
-    units::{Units, pairs, reduce},
+    units::{Units, pairs, reduce, unit_pairs},
 };
 use crate::{
     format::count,
     plan::{JobId, Point},
     recipe::{MetricTraits, Missing, Rules},
-    stats::{Better, Estimate, LEVEL, Odds, Sample, WANTED, estimate, odds, seeds_needed, welch},
+    stats::{Better, ErrorOfMean, Estimate, LEVEL, Odds, Sample, WANTED, estimate, odds, seeds_needed, welch},
     store::Measured,
 };
 
@@ -26,6 +27,8 @@ pub(super) struct Question<'q> {
     pub(super) traits: MetricTraits,
     /// The axes that distinguish the sides.
     pub(super) apart: Vec<String>,
+    /// The kinds of replication of the other axes.
+    pub(super) kinds: Kinds,
     /// The axis that repeats the same job.
     pub(super) repeats: Option<&'q str>,
     /// True for a ratio, false for a difference.
@@ -68,18 +71,16 @@ pub(super) enum Doubt {
 pub(super) struct Evidence {
     /// The independent units; of the first side if the sides are not paired.
     pub(super) sample: Sample,
+    /// The number of units of the side that has fewer.
+    least: usize,
     pub(super) level: Level,
     /// Number and kind of the units.
     pub(super) basis: String,
     pub(super) notes: Vec<String>,
     value: f64,
     /// Standard error; `None` if it is unknown.
-    error: Option<f64>,
-    freedom: f64,
+    error: Option<ErrorOfMean>,
     ratio: bool,
-    doubt: Doubt,
-    /// The precision of a unit.
-    precision: Precision,
     /// True if every seed is a unit.
     growing: bool,
     /// A remark on jobs that are no samples because they are equal to others.
@@ -148,19 +149,18 @@ pub(super) struct Summary {
 }
 
 /// Summarizes the results of a side, on logarithms for a geometric mean.
-pub(super) fn summarize(side: &Side<'_>, apart: &[String], traits: MetricTraits, geometric: bool) -> Option<Summary> {
+pub(super) fn summarize(side: &Side<'_>, question: &Question<'_>, geometric: bool) -> Option<Summary> {
     let scaled = |value: f64| if geometric { value.ln() } else { value };
     let units = |scaled: &dyn Fn(f64) -> f64| {
         let values: Vec<(&Point, f64)> =
             side.values().into_iter().map(|(point, value)| (point, scaled(value))).collect();
-        reduce(&values, apart, None)
+        reduce(&values, &question.apart, &question.kinds, None)
     };
     let shown = Sample::new(&units(&|value| value).values)?;
     let units = units(&scaled);
     let sample = Sample::new(&units.values)?;
-    let precision = relative(traits.precision, geometric.then(|| side.mean()));
-    let (error, _) = error(sample, units.precision(precision));
-    let found = estimate(sample.mean, error, sample.n.saturating_sub(1) as f64, LEVEL);
+    let precision = relative(question.traits.precision, geometric.then(|| side.mean()));
+    let found = from_error(sample.mean, units.error(units.precision(precision)), LEVEL);
     let estimate = match geometric {
         // Logarithm and exponential would show as 7.499999999999999.
         true if shown.n == 1 || shown.sd == Some(0.0) => Estimate { value: shown.mean, ..found.exp() },
@@ -182,16 +182,16 @@ impl Evidence {
         let notes = like(&[side], question)?;
         let equal = leave_out_equal(&mut [&mut *side], &question.apart, question.traits);
         let equal = seeds_without_effect(&equal);
-        let units = reduce(&side.values(), &question.apart, question.repeats);
+        let units = reduce(&side.values(), &question.apart, &question.kinds, question.repeats);
         let sample = Sample::new(&units.values).ok_or(Silence::NoPoint)?;
         let precision = units.precision(question.traits.precision);
-        let (error, doubt) = error(sample, precision);
-        let level = side.looks.level(sample.n, units.axes.is_empty());
-        let basis = if units.axes.is_empty() { count(side.found.len(), "job") } else { units.basis("mean") };
-        let notes = notes.into_iter().chain(units.note()).chain(equal.clone()).collect();
-        let (value, freedom) = (sample.mean, sample.n.saturating_sub(1) as f64);
         let growing = units.axes.is_empty();
-        Ok(Self { sample, level, basis, notes, value, error, freedom, ratio: false, doubt, precision, growing, equal })
+        let level = side.looks.level(sample.n, growing);
+        let basis = if growing { count(side.found.len(), "job") } else { units.basis("mean") };
+        let notes = notes.into_iter().chain(units.notes()).chain(equal.clone()).collect();
+        let error = units.error(precision);
+        let (least, value) = (sample.n, sample.mean);
+        Ok(Self { sample, least, level, basis, notes, value, error, ratio: false, growing, equal })
     }
 
     /// Evidence about the difference or the ratio of two sides.
@@ -208,7 +208,7 @@ impl Evidence {
     }
 
     /// The same for sides from which nothing is missing, and which have samples only.
-    fn between(of: &Side<'_>, to: &Side<'_>, question: &Question<'_>) -> Result<Self, Silence> {
+    fn between<'a>(of: &Side<'a>, to: &Side<'a>, question: &Question<'_>) -> Result<Self, Silence> {
         let ratio = question.ratio;
         if ratio && of.found.iter().chain(&to.found).any(|found| found.value <= 0.0) {
             return Err(Silence::NoRatio);
@@ -221,82 +221,61 @@ impl Evidence {
         let one = two.scaled(0.5_f64.sqrt());
         let looks = of.looks.joined(&to.looks);
         let partial = question.rules.missing == Missing::Ignore || looks.is_adaptive();
-        if let Some(pairs) = pairs(&of.values(), &to.values(), &question.apart, partial) {
-            let differences: Vec<(&Point, f64)> =
-                pairs.into_iter().map(|(point, of, to)| (point, scaled(of) - scaled(to))).collect();
-            let units = reduce(&differences, &question.apart, question.repeats);
+        let scale = |side: &Side<'a>| -> Vec<(&'a Point, f64)> {
+            side.values().into_iter().map(|(point, value)| (point, scaled(value))).collect()
+        };
+        let (of_values, to_values) = (scale(of), scale(to));
+        let (apart, kinds) = (&question.apart, &question.kinds);
+        let units = match pairs(&of_values, &to_values, apart, partial) {
+            Some(pairs) => {
+                let differences: Vec<(&Point, f64)> =
+                    pairs.into_iter().map(|(point, of, to)| (point, of - to)).collect();
+                Some(reduce(&differences, apart, kinds, question.repeats))
+            }
+            None => unit_pairs([&of_values, &to_values], apart, kinds),
+        };
+        if let Some(units) = units {
             let sample = Sample::new(&units.values).ok_or(Silence::NoPoint)?;
-            let precision = units.precision(two);
-            let (error, doubt) = error(sample, precision);
-            let level = looks.level(sample.n, units.axes.is_empty());
-            let basis = units.basis(if units.axes.is_empty() { "pair" } else { "mean difference" });
-            let notes = notes.into_iter().chain(units.note()).collect();
-            let (value, freedom) = (sample.mean, sample.n.saturating_sub(1) as f64);
+            let error = units.error(units.precision(two));
             let growing = units.axes.is_empty();
-            return Ok(Self {
-                sample,
-                level,
-                basis,
-                notes,
-                value,
-                error,
-                freedom,
-                ratio,
-                doubt,
-                precision,
-                growing,
-                equal: None,
-            });
+            let level = looks.level(sample.n, growing);
+            let basis = units.basis(if growing { "pair" } else { "mean difference" });
+            let notes = notes.into_iter().chain(units.notes()).collect();
+            let (least, value) = (sample.n, sample.mean);
+            return Ok(Self { sample, least, level, basis, notes, value, error, ratio, growing, equal: None });
         }
         if !question.unpaired {
             return Err(Silence::Unpaired);
         }
-        let units = |side: &Side<'_>| {
-            let values: Vec<(&Point, f64)> =
-                side.values().into_iter().map(|(point, value)| (point, scaled(value))).collect();
-            reduce(&values, &question.apart, question.repeats)
-        };
-        let (first, second) = (units(of), units(to));
+        let units = |values: &[(&Point, f64)]| reduce(values, apart, kinds, question.repeats);
+        let (first, second) = (units(&of_values), units(&to_values));
         let sample = |units: &Units| Sample::new(&units.values).ok_or(Silence::NoPoint);
         let (a, b) = (sample(&first)?, sample(&second)?);
-        let errors = [(a, &first), (b, &second)].map(|(sample, units)| error(sample, units.precision(one)));
-        let (error, freedom) = match errors {
-            [(Some(of), _), (Some(to), _)] => {
-                let (error, freedom) = welch([(of, a.n), (to, b.n)]);
-                (Some(error), freedom)
-            }
-            _ => (None, 0.0),
-        };
-        let doubt = if a.n.min(b.n) < 2 { Doubt::One } else { Doubt::Equal };
-        let level = looks.level(a.n.min(b.n), first.axes.is_empty() && second.axes.is_empty());
+        let [of, to] = [&first, &second].map(|units| units.error(units.precision(one)));
+        let error = of.zip(to).map(|(of, to)| welch([of, to]));
+        let growing = first.axes.is_empty() && second.axes.is_empty();
+        let least = a.n.min(b.n);
+        let level = looks.level(least, growing);
         let basis = format!("{} against {}, not paired", a.n, b.n);
-        let notes = notes.into_iter().chain(first.note()).collect();
-        Ok(Self {
-            sample: a,
-            level,
-            basis,
-            notes,
-            value: a.mean - b.mean,
-            error,
-            freedom,
-            ratio,
-            doubt,
-            precision: one,
-            growing: first.axes.is_empty() && second.axes.is_empty(),
-            equal: None,
-        })
+        let notes = notes.into_iter().chain(first.notes()).collect();
+        let value = a.mean - b.mean;
+        Ok(Self { sample: a, least, level, basis, notes, value, error, ratio, growing, equal: None })
     }
 
     /// The estimate with its interval. Its p-value allows for all looks at the results.
     pub(super) fn estimate(&self) -> Estimate {
-        let found = estimate(self.value, self.error, self.freedom, self.level.confidence);
+        let found = from_error(self.value, self.error, self.level.confidence);
         let found = Estimate { p: found.p.map(|p| self.corrected(p)), ..found };
         if self.ratio { found.exp() } else { found }
     }
 
     /// Reason why the estimate has no interval; `None` if it has one.
     pub(super) fn doubt(&self) -> Option<Doubt> {
-        let doubt = if self.equal.is_some() { Doubt::NoEffect } else { self.doubt };
+        let doubt = match self.least {
+            _ if self.equal.is_some() => Doubt::NoEffect,
+            0 | 1 => Doubt::One,
+            _ => Doubt::Equal,
+        };
         self.error.is_none().then_some(doubt)
     }
 
@@ -312,7 +291,7 @@ impl Evidence {
             true => bound.ln(),
             false => bound,
         };
-        let p = estimate(self.value - bound, self.error, self.freedom, LEVEL).p?;
+        let p = from_error(self.value - bound, self.error, LEVEL).p?;
         Some(self.corrected(p))
     }
 
@@ -325,7 +304,7 @@ impl Evidence {
     ) -> Option<Needed> {
         /// Most seeds that are considered.
         const MOST: usize = 1000;
-        let error = self.error.filter(|error| self.growing && *error > 0.0)?;
+        let ErrorOfMean { error, .. } = self.error.filter(|of| self.growing && of.error > 0.0)?;
         let scaled = |bound: f64| if self.ratio { bound.ln() } else { bound };
         let seeds = |distance: f64, power: f64| {
             let effect = distance / (error * (self.sample.n as f64).sqrt());
@@ -346,12 +325,12 @@ impl Evidence {
     /// ratios.
     pub(super) fn odds(&self, region: f64) -> Option<Odds> {
         let region = if self.ratio { region.ln_1p() } else { region };
-        odds(&self.sample, region, self.precision)
+        odds(self.value, self.error?, region)
     }
 
     /// True if the estimate is certain.
     pub(super) fn is_certain(&self) -> bool {
-        self.error == Some(0.0)
+        self.error.is_some_and(|of| of.error == 0.0)
     }
 
     fn corrected(&self, p: f64) -> f64 {
@@ -370,13 +349,9 @@ fn equal_sides<'a>(of: &mut Side<'a>, to: &mut Side<'a>, question: &Question<'_>
     (!remarks.is_empty()).then(|| remarks.join("; "))
 }
 
-/// Standard error of a sample's mean, and the reason if it is unknown.
-fn error(sample: Sample, precision: Precision) -> (Option<f64>, Doubt) {
-    let Some(sd) = sample.sd else {
-        let certain = precision == Precision::Deterministic;
-        return (certain.then_some(0.0), Doubt::One);
-    };
-    (precision.spread(sd).map(|sd| sd / (sample.n as f64).sqrt()), Doubt::Equal)
+/// The estimate of a number with this error, with an interval of this level.
+fn from_error(value: f64, error: Option<ErrorOfMean>, level: f64) -> Estimate {
+    estimate(value, error.map(|of| of.error), error.map_or(0.0, |of| of.freedom), level)
 }
 
 /// Checks the conditions of times, rates and utilizations; returns footnotes.

@@ -12,7 +12,7 @@ use super::{
     Cell, Mark,
     alike::leave_out_equal,
     evidence::{Question, Side, Silence, complete, like, relative},
-    units::unit_values,
+    units::{SamplingUnit, blocks, unit_values},
 };
 use crate::{
     format::clean,
@@ -47,6 +47,7 @@ pub(super) enum Remark {
 struct Ranked {
     rows: Vec<usize>,
     values: Vec<BTreeMap<Vec<String>, f64>>,
+    unit: SamplingUnit,
 }
 
 /// Statistics of the ranked rows.
@@ -84,9 +85,11 @@ pub(super) fn mark(
     let scaled = |value: f64| if logarithm { value.ln() } else { value };
     let values = |row: usize| -> BTreeMap<Vec<String>, f64> {
         let values: Vec<_> = sides[row].values().into_iter().map(|(point, value)| (point, scaled(value))).collect();
-        unit_values(&values, &question.apart)
+        unit_values(&values, &question.apart, &question.kinds)
     };
-    let ranked = Ranked { values: rows.iter().map(|row| values(*row)).collect(), rows };
+    let points = compared[0].found.iter().map(|found| found.point);
+    let unit = SamplingUnit::of(points, &question.apart, &question.kinds, None);
+    let ranked = Ranked { values: rows.iter().map(|row| values(*row)).collect(), rows, unit };
     let precision = relative(question.traits.precision, logarithm.then(|| mean_size(sides)));
     let Some((test, common)) = ranked.test() else {
         ranked.mark_certain(cells, better, precision);
@@ -97,7 +100,10 @@ pub(super) fn mark(
     }
     if ranked.mark(cells, &test, better, precision) {
         remarks.insert(match &test {
-            Test::Blocks(blocks) => Remark::Blocks(blocks.blocks, varying(compared[0], &question.apart)),
+            Test::Blocks(blocks) => {
+                let axes = ranked.unit.named().map(<[String]>::to_vec);
+                Remark::Blocks(blocks.blocks, axes.unwrap_or_else(|| varying(compared[0], &question.apart)))
+            }
             Test::Groups(_) => Remark::Unblocked,
         });
         if common {
@@ -150,7 +156,7 @@ impl Ranked {
         };
         let rows: Vec<Vec<f64>> = self.values.iter().map(row).collect();
         let uneven = self.values.iter().any(|values| values.len() > common.len());
-        Some((Test::Blocks(Blocks::new(&rows)?), uneven))
+        Some((Test::Blocks(blocks(&rows, &common, &self.unit)?), uneven))
     }
 
     /// Marks the rows by a test. True if there is any mark.

@@ -13,6 +13,7 @@ mod decisions;
 pub mod design;
 mod effects;
 mod evidence;
+mod kinds;
 mod looks;
 mod marks;
 mod origins;

@@ -1,6 +1,8 @@
 //! Comparison of all rows of a table at once (Tukey), with and without blocks.
 
-use super::{Estimate, Precision, dunnett_quantile, dunnett_sf, range::range_quantile, range_sf};
+use super::{
+    ErrorOfMean, Estimate, Precision, dunnett_quantile, dunnett_sf, range::range_quantile, range_sf, variance_of_folds,
+};
 
 /// Randomized complete blocks: every row measured once in every block (a seed). What a block has in common cancels out.
 #[derive(Debug, Clone, PartialEq)]
@@ -11,7 +13,7 @@ pub struct Blocks {
     pub blocks: usize,
     /// Standard deviation of one measurement around the sum of its row's and its block's effect.
     pub sd: f64,
-    /// Degrees of freedom of `sd`: (rows − 1)(blocks − 1).
+    /// Degrees of freedom of `sd`: (rows − 1)(blocks − 1) if the blocks are independent.
     pub freedom: f64,
 }
 
@@ -37,6 +39,20 @@ impl Blocks {
         Some(Self { means, blocks, sd, freedom })
     }
 
+    /// The same rows with another error of a row's mean, because their blocks are not independent.
+    #[must_use]
+    pub fn with_error(self, ErrorOfMean { error, freedom }: ErrorOfMean) -> Self {
+        Self { sd: error * (self.blocks as f64).sqrt(), freedom, ..self }
+    }
+
+    /// The same rows, whose blocks are the folds of a cross-validation.
+    #[must_use]
+    pub fn of_folds(self) -> Self {
+        let error = self.sd * variance_of_folds(self.blocks).sqrt();
+        let freedom = self.freedom;
+        self.with_error(ErrorOfMean { error, freedom })
+    }
+
     /// The smallest difference of two rows' means that is not chance at this level, simultaneously for all pairs
     /// (Tukey). `None` if the spread is zero and the precision does not explain it.
     pub fn honest_difference(&self, level: f64, precision: Precision) -> Option<f64> {
@@ -45,7 +61,7 @@ impl Blocks {
 
     /// The honest difference in residual standard deviations, which depends on the numbers of rows and blocks only.
     pub fn reach(&self, level: f64) -> f64 {
-        reach(level, self.means.len(), self.blocks)
+        range_quantile(level, self.means.len(), self.freedom) / (self.blocks as f64).sqrt()
     }
 
     /// The p-value of a difference of two rows' means, corrected for all pairs; `None` as in

@@ -32,7 +32,7 @@ impl<'a> Judge<'a> {
         verdict: &mut Verdict,
     ) -> Result<(), String> {
         let metric = comparison.metric.value.as_str();
-        let question = self.question(comparison.of.step, metric, Vec::new(), false);
+        let question = self.question(&[comparison.of.step], metric, Vec::new(), false);
         let expect = Self::in_its_unit(metric, question.traits.unit, expect)?;
         let mut of = self.side(&comparison.of, metric, question.traits, verdict)?;
         let evidence = Evidence::of_mean(&mut of, &question).map_err(|silence| spoken(&silence, metric, &[&of]))?;
@@ -50,7 +50,7 @@ impl<'a> Judge<'a> {
         let Some(to) = &comparison.to else { return Err("it compares nothing".to_owned()) };
         let metric = comparison.metric.value.as_str();
         let axes = [self.apart(comparison.of.step, &comparison.of.only), self.apart(to.step, &to.only)].concat();
-        let question = self.question(comparison.of.step, metric, axes, ratio);
+        let question = self.question(&[comparison.of.step, to.step], metric, axes, ratio);
         let traits = question.traits;
         let expect = if ratio { expect } else { Self::in_its_unit(metric, traits.unit, expect)? };
         let mut of = self.side(&comparison.of, metric, traits, verdict)?;
@@ -71,7 +71,7 @@ impl<'a> Judge<'a> {
             .collect();
         let mut own = order.only.clone();
         own.0.push((order.axis.clone(), order.ascending.clone()));
-        let question = self.question(order.step, metric, self.apart(order.step, &own), false);
+        let question = self.question(&[order.step], metric, self.apart(order.step, &own), false);
         let side = |value: &Value, verdict: &mut Verdict| {
             let mut wanted = resolved(&self.source.study.recipe, &order.only);
             wanted.push((&order.axis.value, vec![value.clone()]));
@@ -102,9 +102,11 @@ impl<'a> Judge<'a> {
         Ok(())
     }
 
-    fn question(&self, step: usize, metric: &str, apart: Vec<String>, ratio: bool) -> Question<'static> {
-        let traits = self.source.traits(step, metric);
-        Question { traits, apart, repeats: None, ratio, unpaired: true, rules: self.rules }
+    /// The question about points of these steps; the first has the metric's properties.
+    fn question(&self, steps: &[usize], metric: &str, apart: Vec<String>, ratio: bool) -> Question<'static> {
+        let traits = self.source.traits(steps[0], metric);
+        let kinds = self.source.kinds(steps);
+        Question { traits, apart, kinds, repeats: None, ratio, unpaired: true, rules: self.rules }
     }
 
     /// The expected range in the unit of the metric.

@@ -17,6 +17,7 @@ mod matrix;
 mod metrics;
 mod misread;
 mod recipe;
+mod replicates;
 mod resources;
 mod scales;
 mod search;
@@ -42,6 +43,7 @@ pub use self::{
     least::Least,
     metrics::{MetricRule, MetricTraits, Missing, Rules, UnitOf},
     recipe::Citation,
+    replicates::Replication,
     resources::{GpuMemory, ResourceCount, Resources},
     search::{Racing, Rungs, Search},
     states::{KeptStates, StatePolicy},

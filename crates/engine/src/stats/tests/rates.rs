@@ -86,9 +86,10 @@ fn a_spread_of_zero_is_certainty_only_for_exact_metrics() {
     assert_eq!(Precision::Deterministic.spread(f64::INFINITY), None);
     assert_eq!(Sample::new(&[1.0]).unwrap().estimate_with(LEVEL, Precision::Deterministic).low, None);
 
-    assert_eq!(odds(&same, 0.0, Precision::Measured), None);
-    assert_eq!(odds(&same, 0.005, Precision::Deterministic), Some(Odds { less: 0.0, equivalent: 0.0, more: 1.0 }));
-    let odds = odds(&same, 0.005, Precision::Resolution(0.01)).unwrap();
+    let of = |error: f64| odds(same.mean, ErrorOfMean { error, freedom: 1.0 }, 0.005);
+    assert_eq!(of(f64::NAN), None);
+    assert_eq!(of(0.0), Some(Odds { less: 0.0, equivalent: 0.0, more: 1.0 }));
+    let odds = of(0.01 / 24.0_f64.sqrt()).unwrap();
     assert!((odds.less + odds.equivalent + odds.more - 1.0).abs() < 1e-12 && odds.more < 1.0, "{odds:?}");
 
     let blocks = Blocks::new(&[vec![1.0, 2.0], vec![1.5, 2.5], vec![1.0, 2.0]]).unwrap();

@@ -170,7 +170,9 @@ fn odds_are_scipys_and_baycomps() {
     let vectors = read(include_str!("../testdata/equivalence.json"));
     for case in list(&vectors, "cases") {
         let sample = Sample::new(&numbers(&case["differences"])).unwrap();
-        let ours = odds(&sample, number(case, "region"), Precision::Measured).unwrap();
+        let error = sample.sd.unwrap() / (sample.n as f64).sqrt();
+        let error = ErrorOfMean { error, freedom: (sample.n - 1) as f64 };
+        let ours = odds(sample.mean, error, number(case, "region")).unwrap();
         near(ours.less, number(case, "less"), 1e-9, case);
         near(ours.equivalent, number(case, "equivalent"), 1e-9, case);
         near(ours.more, number(case, "more"), 1e-9, case);
