@@ -4,6 +4,8 @@
 //! seeds are averaged first, and the values of the other axes are the independent units. The spread of a metric is never
 //! less than its resolution.
 
+use std::collections::BTreeSet;
+
 use sweep_job::Precision;
 
 pub(super) use super::source::{Found, Side, Source, traits};
@@ -12,7 +14,7 @@ use super::{
     alike::{leave_out_equal, seeds_without_effect, values_without_effect},
     kinds::Kinds,
     looks::Level,
-    units::{Units, pairs, reduce, unit_pairs},
+    units::{Units, pairs, place, reduce, unit_pairs},
 };
 use crate::{
     format::count,
@@ -213,7 +215,6 @@ impl Evidence {
         if ratio && of.found.iter().chain(&to.found).any(|found| found.value <= 0.0) {
             return Err(Silence::NoRatio);
         }
-        let notes = like(&[of, to], question)?;
         let scaled = |value: f64| if ratio { value.ln() } else { value };
         // The precision of a difference of two values, and of one value.
         let size = if ratio { of.mean().powi(-2) + to.mean().powi(-2) } else { 2.0 };
@@ -226,7 +227,14 @@ impl Evidence {
         };
         let (of_values, to_values) = (scale(of), scale(to));
         let (apart, kinds) = (&question.apart, &question.kinds);
-        let units = match pairs(&of_values, &to_values, apart, partial) {
+        let paired = pairs(&of_values, &to_values, apart, partial);
+        let notes = if paired.is_some() {
+            let [of, to] = [(of, to), (to, of)].map(|(own, other)| with_partner(own, other, apart));
+            like(&[&of, &to], question)?
+        } else {
+            like(&[of, to], question)?
+        };
+        let units = match paired {
             Some(pairs) => {
                 let differences: Vec<(&Point, f64)> =
                     pairs.into_iter().map(|(point, of, to)| (point, of - to)).collect();
@@ -352,6 +360,14 @@ fn equal_sides<'a>(of: &mut Side<'a>, to: &mut Side<'a>, question: &Question<'_>
 /// The estimate of a number with this error, with an interval of this level.
 fn from_error(value: f64, error: Option<ErrorOfMean>, level: f64) -> Estimate {
     estimate(value, error.map(|of| of.error), error.map_or(0.0, |of| of.freedom), level)
+}
+
+/// The measurements of a side that have a partner on the other one.
+fn with_partner<'a>(side: &Side<'a>, other: &Side<'_>, apart: &[String]) -> Side<'a> {
+    let key = |found: &Found<'_>| place(found.point, |axis| apart.iter().any(|other| other == axis));
+    let partners: BTreeSet<Vec<String>> = other.found.iter().map(key).collect();
+    let found = side.found.iter().filter(|found| partners.contains(&key(found))).cloned().collect();
+    Side { found, ..Side::default() }
 }
 
 /// Checks the conditions of times, rates and utilizations; returns footnotes.

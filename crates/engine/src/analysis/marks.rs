@@ -11,7 +11,7 @@ use sweep_job::Precision;
 use super::{
     Cell, Mark,
     alike::leave_out_equal,
-    evidence::{Question, Side, Silence, complete, like, relative},
+    evidence::{Found, Question, Side, Silence, complete, like, relative},
     units::{SamplingUnit, blocks, unit_values},
 };
 use crate::{
@@ -77,11 +77,6 @@ pub(super) fn mark(
         return remarks;
     }
     let compared: Vec<&Side<'_>> = rows.iter().map(|row| &sides[*row]).collect();
-    match like(&compared, question) {
-        Ok(_) => {}
-        Err(Silence::Unlike(reason)) => return BTreeSet::from([Remark::Unlike(reason)]),
-        Err(_) => return remarks,
-    }
     let scaled = |value: f64| if logarithm { value.ln() } else { value };
     let values = |row: usize| -> BTreeMap<Vec<String>, f64> {
         let values: Vec<_> = sides[row].values().into_iter().map(|(point, value)| (point, scaled(value))).collect();
@@ -90,6 +85,12 @@ pub(super) fn mark(
     let points = compared[0].found.iter().map(|found| found.point);
     let unit = SamplingUnit::of(points, &question.apart, &question.kinds, None);
     let ranked = Ranked { values: rows.iter().map(|row| values(*row)).collect(), rows, unit };
+    let used: Vec<Side<'_>> = compared.iter().map(|side| ranked.used(side, &question.apart)).collect();
+    match like(&used.iter().collect::<Vec<_>>(), question) {
+        Ok(_) => {}
+        Err(Silence::Unlike(reason)) => return BTreeSet::from([Remark::Unlike(reason)]),
+        Err(_) => return remarks,
+    }
     let precision = relative(question.traits.precision, logarithm.then(|| mean_size(sides)));
     let Some((test, common)) = ranked.test() else {
         ranked.mark_certain(cells, better, precision);
@@ -143,10 +144,23 @@ fn mean_size(sides: &[Side<'_>]) -> f64 {
 }
 
 impl Ranked {
+    /// The blocks that all rows have.
+    fn common(&self) -> Vec<&Vec<String>> {
+        let mut common: Vec<&Vec<String>> = self.values.first().into_iter().flat_map(BTreeMap::keys).collect();
+        common.retain(|block| self.values.iter().all(|values| values.contains_key(*block)));
+        common
+    }
+
+    /// The measurements of a row that the test uses: those of common blocks, or all of them without any.
+    fn used<'a>(&self, side: &Side<'a>, apart: &[String]) -> Side<'a> {
+        let common: BTreeSet<&Vec<String>> = self.common().into_iter().collect();
+        let is_used = |found: &&Found<'a>| common.is_empty() || common.contains(&self.unit.key(found.point, apart));
+        Side { found: side.found.iter().filter(is_used).cloned().collect(), ..Side::default() }
+    }
+
     /// The test, and true if rows have measurements outside of the common blocks; `None` with a single measurement each.
     fn test(&self) -> Option<(Test, bool)> {
-        let mut common: Vec<&Vec<String>> = self.values.first()?.keys().collect();
-        common.retain(|block| self.values.iter().all(|values| values.contains_key(*block)));
+        let common = self.common();
         if common.is_empty() {
             let rows: Vec<Vec<f64>> = self.values.iter().map(|values| values.values().copied().collect()).collect();
             return Some((Test::Groups(Groups::new(&rows)?), false));

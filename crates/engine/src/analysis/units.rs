@@ -98,7 +98,7 @@ impl SamplingUnit {
     }
 
     /// The place of a point's unit among those of one side.
-    fn key(&self, point: &Point, apart: &[String]) -> Vec<String> {
+    pub(super) fn key(&self, point: &Point, apart: &[String]) -> Vec<String> {
         place(point, |axis| [apart, &self.ignored].concat().iter().any(|other| other == axis))
     }
 
