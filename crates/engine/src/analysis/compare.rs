@@ -199,7 +199,7 @@ impl<'a> Sides<'a> {
                         }
                         Silence::Unlike(reason) => Some(Absence::Unlike(reason)),
                         Silence::NoRatio => Some(Absence::NoRatio),
-                        Silence::Unpaired | Silence::Shared(_) => Some(Absence::Unpaired),
+                        Silence::Unpaired | Silence::Shared(_) | Silence::NoStatistic => Some(Absence::Unpaired),
                         Silence::NoPoint => None,
                     }
                     .map(|why| (why, None)),
@@ -212,7 +212,7 @@ impl<'a> Sides<'a> {
         cell.odds = self.compare.equivalent.and_then(|region| evidence.odds(region));
         absent.extend(evidence.doubt().map(|doubt| match doubt {
             Doubt::One => (Absence::OnePair, None),
-            Doubt::Equal => (Absence::Equal, None),
+            Doubt::Equal | Doubt::Few => (Absence::Equal, None),
             Doubt::NoEffect => (Absence::NoEffect(evidence.equal().unwrap_or_default().to_owned()), None),
         }));
         cell.open = estimate.p.is_none() && evidence.doubt() != Some(Doubt::NoEffect);
@@ -255,6 +255,10 @@ impl<'a> Sides<'a> {
         let places: Vec<&Vec<String>> = units[0].keys().collect();
         let unit = SamplingUnit::of(sides[0].found.iter().map(|found| found.point), &self.apart, &self.kinds, None);
         let blocks = blocks(&rows, &places, &unit)?;
+        if blocks.is_uneven() {
+            let uneven = "the values differ in their spread (Cochran's C), so each comparison has its own error";
+            return Some(uneven.to_owned());
+        }
         let size = sides.iter().map(Side::mean).sum::<f64>() / sides.len() as f64;
         let precision = relative(self.traits.precision, ratio.then_some(size));
         for (index, row) in compared.iter().enumerate() {

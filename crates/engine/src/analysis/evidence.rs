@@ -11,16 +11,19 @@ use sweep_job::Precision;
 pub(super) use super::source::{Found, Side, Source, traits};
 use super::{
     Absence,
-    alike::{leave_out_equal, seeds_without_effect, values_without_effect},
+    alike::{leave_out_equal, values_without_effect},
     kinds::Kinds,
-    looks::Level,
+    looks::{Level, Looks},
     units::{Units, pairs, place, reduce, unit_pairs},
 };
 use crate::{
     format::count,
     plan::{JobId, Point},
-    recipe::{MetricTraits, Missing, Rules},
-    stats::{Better, ErrorOfMean, Estimate, LEVEL, Odds, Sample, WANTED, estimate, odds, seeds_needed, welch},
+    recipe::{MetricTraits, Missing, Rules, Statistic},
+    stats::{
+        Better, ErrorOfMean, Estimate, LEVEL, Odds, Sample, WANTED, correlation, estimate, is_carried_by_one, median,
+        odds, seeds_needed, sign_test, welch,
+    },
     store::Measured,
 };
 
@@ -55,6 +58,8 @@ pub(super) enum Silence {
     NoRatio,
     /// The points cannot be paired one to one.
     Unpaired,
+    /// The statistic has no interval for units that are not independent, or not paired.
+    NoStatistic,
 }
 
 /// Reason why an estimate has no interval.
@@ -66,6 +71,8 @@ pub(super) enum Doubt {
     Equal,
     /// The jobs of different seeds, or those of both sides, have measured the same.
     NoEffect,
+    /// The number of units is too small for the interval of a median.
+    Few,
 }
 
 /// An estimate with its uncertainty, on the scale on which it was computed: logarithms for ratios.
@@ -76,12 +83,17 @@ pub(super) struct Evidence {
     /// The number of units of the side that has fewer.
     least: usize,
     pub(super) level: Level,
+    looks: Looks,
     /// Number and kind of the units.
     pub(super) basis: String,
     pub(super) notes: Vec<String>,
+    /// Remarks on other statistics that a claim may be about.
+    pub(super) hints: Vec<String>,
     value: f64,
     /// Standard error; `None` if it is unknown.
     error: Option<ErrorOfMean>,
+    /// The units of a median, whose interval has no standard error.
+    ranked: Option<Vec<f64>>,
     ratio: bool,
     /// True if every seed is a unit.
     growing: bool,
@@ -148,6 +160,8 @@ pub(super) struct Summary {
     pub(super) sample: Sample,
     /// The mean, or the geometric mean, with its interval.
     pub(super) estimate: Estimate,
+    /// The level of the interval, which allows for all looks at the results.
+    pub(super) level: Level,
 }
 
 /// Summarizes the results of a side, on logarithms for a geometric mean.
@@ -162,14 +176,15 @@ pub(super) fn summarize(side: &Side<'_>, question: &Question<'_>, geometric: boo
     let units = units(&scaled);
     let sample = Sample::new(&units.values)?;
     let precision = relative(question.traits.precision, geometric.then(|| side.mean()));
-    let found = from_error(sample.mean, units.error(units.precision(precision)), LEVEL);
+    let level = side.looks.level(sample.n, units.axes.is_empty());
+    let found = from_error(sample.mean, units.error(units.precision(precision)), level.confidence);
     let estimate = match geometric {
         // Logarithm and exponential would show as 7.499999999999999.
         true if shown.n == 1 || shown.sd == Some(0.0) => Estimate { value: shown.mean, ..found.exp() },
         true => found.exp(),
         false => Estimate { p: None, ..found },
     };
-    Some(Summary { sample: shown, estimate })
+    Some(Summary { sample: shown, estimate, level })
 }
 
 /// The precision of values, or of their logarithms if their size is given.
@@ -183,17 +198,42 @@ impl Evidence {
         complete(&mut [&mut *side], question)?;
         let notes = like(&[side], question)?;
         let equal = leave_out_equal(&mut [&mut *side], &question.apart, question.traits);
-        let equal = seeds_without_effect(&equal);
+        let equal = equal.words();
         let units = reduce(&side.values(), &question.apart, &question.kinds, question.repeats);
-        let sample = Sample::new(&units.values).ok_or(Silence::NoPoint)?;
-        let precision = units.precision(question.traits.precision);
+        let notes = notes.into_iter().chain(equal.clone()).collect();
+        let precision = question.traits.precision;
+        let found = Self::of_units(&units, question, (precision, false), side.looks.clone(), notes)?;
         let growing = units.axes.is_empty();
-        let level = side.looks.level(sample.n, growing);
         let basis = if growing { count(side.found.len(), "job") } else { units.basis("mean") };
-        let notes = notes.into_iter().chain(units.notes()).chain(equal.clone()).collect();
-        let error = units.error(precision);
-        let (least, value) = (sample.n, sample.mean);
-        Ok(Self { sample, least, level, basis, notes, value, error, ratio: false, growing, equal })
+        Ok(Self { basis: question.rules.statistic.of(&basis), equal, ..found })
+    }
+
+    /// Evidence from independent units, given the precision of a measurement and whether they are logarithms of ratios.
+    fn of_units(
+        units: &Units,
+        question: &Question<'_>,
+        (precision, ratio): (Precision, bool),
+        looks: Looks,
+        notes: Vec<String>,
+    ) -> Result<Self, Silence> {
+        let statistic = question.rules.statistic;
+        let sample = Sample::new(&units.values).ok_or(Silence::NoPoint)?;
+        let (value, error) = units.center(statistic, units.precision(precision)).ok_or(Silence::NoStatistic)?;
+        let growing = units.axes.is_empty() && statistic == Statistic::Mean;
+        let level = looks.level(sample.n, growing);
+        let carried = statistic == Statistic::Mean && is_carried_by_one(&units.values);
+        let carried = carried.then(|| {
+            format!(
+                "one of {} values carries their mean (Dixon's Q): `statistic: median` or `iqm` claims a typical one",
+                sample.n
+            )
+        });
+        let notes = notes.into_iter().chain(units.notes()).chain(looks.chosen()).collect();
+        let hints = carried.into_iter().collect();
+        let basis = statistic.of(&units.basis(if units.axes.is_empty() { "pair" } else { "mean difference" }));
+        let ranked = (statistic == Statistic::Median).then(|| units.values.clone());
+        let least = sample.n;
+        Ok(Self { sample, least, level, looks, basis, notes, value, error, ranked, ratio, growing, equal: None, hints })
     }
 
     /// Evidence about the difference or the ratio of two sides.
@@ -227,52 +267,56 @@ impl Evidence {
         };
         let (of_values, to_values) = (scale(of), scale(to));
         let (apart, kinds) = (&question.apart, &question.kinds);
-        let paired = pairs(&of_values, &to_values, apart, partial);
+        let independent = question.rules.independent;
+        let paired = pairs(&of_values, &to_values, apart, partial).filter(|_| !independent);
         let notes = if paired.is_some() {
             let [of, to] = [(of, to), (to, of)].map(|(own, other)| with_partner(own, other, apart));
             like(&[&of, &to], question)?
         } else {
             like(&[of, to], question)?
         };
+        let correlation = paired.as_ref().and_then(|pairs| uncorrelated(pairs, question));
         let units = match paired {
             Some(pairs) => {
                 let differences: Vec<(&Point, f64)> =
                     pairs.into_iter().map(|(point, of, to)| (point, of - to)).collect();
                 Some(reduce(&differences, apart, kinds, question.repeats))
             }
-            None => unit_pairs([&of_values, &to_values], apart, kinds),
+            None => unit_pairs([&of_values, &to_values], apart, kinds).filter(|_| !independent),
         };
         if let Some(units) = units {
-            let sample = Sample::new(&units.values).ok_or(Silence::NoPoint)?;
-            let error = units.error(units.precision(two));
-            let growing = units.axes.is_empty();
-            let level = looks.level(sample.n, growing);
-            let basis = units.basis(if growing { "pair" } else { "mean difference" });
-            let notes = notes.into_iter().chain(units.notes()).collect();
-            let (least, value) = (sample.n, sample.mean);
-            return Ok(Self { sample, least, level, basis, notes, value, error, ratio, growing, equal: None });
+            let correlation = correlation.filter(|_| units.axes.is_empty());
+            let mut found = Self::of_units(&units, question, (two, ratio), looks, notes)?;
+            found.hints.extend(correlation);
+            return Ok(found);
         }
-        if !question.unpaired {
+        if !question.unpaired && !independent {
             return Err(Silence::Unpaired);
+        }
+        if question.rules.statistic == Statistic::Median {
+            return Err(Silence::NoStatistic);
         }
         let units = |values: &[(&Point, f64)]| reduce(values, apart, kinds, question.repeats);
         let (first, second) = (units(&of_values), units(&to_values));
+        let statistic = question.rules.statistic;
         let sample = |units: &Units| Sample::new(&units.values).ok_or(Silence::NoPoint);
+        let center = |units: &Units| units.center(statistic, units.precision(one)).ok_or(Silence::NoStatistic);
         let (a, b) = (sample(&first)?, sample(&second)?);
-        let [of, to] = [&first, &second].map(|units| units.error(units.precision(one)));
-        let error = of.zip(to).map(|(of, to)| welch([of, to]));
-        let growing = first.axes.is_empty() && second.axes.is_empty();
+        let ((of, of_error), (to, to_error)) = (center(&first)?, center(&second)?);
+        let error = of_error.zip(to_error).map(|(of, to)| welch([of, to]));
+        let growing = first.axes.is_empty() && second.axes.is_empty() && statistic == Statistic::Mean;
         let least = a.n.min(b.n);
         let level = looks.level(least, growing);
-        let basis = format!("{} against {}, not paired", a.n, b.n);
-        let notes = notes.into_iter().chain(first.notes()).collect();
-        let value = a.mean - b.mean;
-        Ok(Self { sample: a, least, level, basis, notes, value, error, ratio, growing, equal: None })
+        let basis = statistic.of(&format!("{} against {}, not paired", a.n, b.n));
+        let notes = notes.into_iter().chain(first.notes()).chain(looks.chosen()).collect();
+        let (value, equal, ranked, hints) = (of - to, None, None, Vec::new());
+        Ok(Self { sample: a, least, level, looks, basis, notes, value, error, ranked, ratio, growing, equal, hints })
     }
 
     /// The estimate with its interval. Its p-value allows for all looks at the results.
     pub(super) fn estimate(&self) -> Estimate {
-        let found = from_error(self.value, self.error, self.level.confidence);
+        let ranked = self.ranked.as_ref().and_then(|values| median(values, self.level.confidence));
+        let found = ranked.unwrap_or_else(|| from_error(self.value, self.error, self.level.confidence));
         let found = Estimate { p: found.p.map(|p| self.corrected(p)), ..found };
         if self.ratio { found.exp() } else { found }
     }
@@ -282,9 +326,10 @@ impl Evidence {
         let doubt = match self.least {
             _ if self.equal.is_some() => Doubt::NoEffect,
             0 | 1 => Doubt::One,
+            _ if self.ranked.is_some() => Doubt::Few,
             _ => Doubt::Equal,
         };
-        self.error.is_none().then_some(doubt)
+        (self.equal.is_some() && self.error.is_none() || self.estimate().low.is_none()).then_some(doubt)
     }
 
     /// The remark on jobs that are equal to others.
@@ -299,7 +344,10 @@ impl Evidence {
             true => bound.ln(),
             false => bound,
         };
-        let p = from_error(self.value - bound, self.error, LEVEL).p?;
+        let p = match &self.ranked {
+            Some(values) => sign_test(values, bound)?,
+            None => from_error(self.value - bound, self.error, LEVEL).p?,
+        };
         Some(self.corrected(p))
     }
 
@@ -342,7 +390,7 @@ impl Evidence {
     }
 
     fn corrected(&self, p: f64) -> f64 {
-        (p * (1.0 - LEVEL) / (1.0 - self.level.confidence)).min(1.0)
+        self.looks.corrected(p, self.level, self.growing)
     }
 }
 
@@ -353,13 +401,32 @@ fn equal_sides<'a>(of: &mut Side<'a>, to: &mut Side<'a>, question: &Question<'_>
     let named = [("the first side".to_owned(), &*of), ("the second".to_owned(), &*to)];
     let values = values_without_effect(&named, &question.apart, traits);
     let jobs = leave_out_equal(&mut [&mut *of, &mut *to], &question.apart, traits);
-    let remarks: Vec<String> = values.into_iter().chain(seeds_without_effect(&jobs)).collect();
+    let remarks: Vec<String> = values.into_iter().chain(jobs.words()).collect();
     (!remarks.is_empty()).then(|| remarks.join("; "))
 }
 
 /// The estimate of a number with this error, with an interval of this level.
 fn from_error(value: f64, error: Option<ErrorOfMean>, level: f64) -> Estimate {
     estimate(value, error.map(|of| of.error), error.map_or(0.0, |of| of.freedom), level)
+}
+
+/// A remark on pairs of seeds that hardly correlate, so that pairing loses degrees of freedom and gains nothing.
+fn uncorrelated(pairs: &[(&Point, f64, f64)], question: &Question<'_>) -> Option<String> {
+    // Times are paired by their rounds, for the drift of the machine.
+    if question.traits.depends_on_load || pairs.len() < 3 {
+        return None;
+    }
+    let of: Vec<f64> = pairs.iter().map(|(_, of, _)| *of).collect();
+    let to: Vec<f64> = pairs.iter().map(|(_, _, to)| *to).collect();
+    let correlation = correlation(&of, &to)?;
+    // That of three or four pairs is hardly known.
+    let least = if pairs.len() < 5 { 0.0 } else { 0.3 };
+    (correlation < least).then(|| {
+        format!(
+            "values with equal seeds correlate by {correlation:.2}: if seeds do not give both sides the same data or initialization, `pair: \
+             false` compares independent samples (Welch)"
+        )
+    })
 }
 
 /// The measurements of a side that have a partner on the other one.

@@ -17,7 +17,7 @@ use super::{
 use crate::{
     format::clean,
     plan::Point,
-    stats::{Better, Blocks, Groups, LEVEL, reach},
+    stats::{Better, Blocks, Groups, reach},
 };
 
 /// Differences between rows are not told apart for lack of seeds if only those above this number of residual standard
@@ -41,6 +41,10 @@ pub(super) enum Remark {
     Unlike(String),
     /// The differences between rows do not vary, and the metric's resolution is unknown.
     Equal,
+    /// The rows differ in their spread.
+    Uneven,
+    /// Seeds were added after looks at the results, in words.
+    Looks(String),
 }
 
 /// The ranked rows of a column: their indices, and their values by block.
@@ -97,9 +101,17 @@ pub(super) fn mark(
         return remarks;
     };
     if !test.has_spread(precision) {
-        remarks.insert(Remark::Equal);
+        // Nothing is known about chance, so no sign says anything about it.
+        return BTreeSet::from([Remark::Equal]);
     }
-    if ranked.mark(cells, &test, better, precision) {
+    if test.is_uneven() {
+        remarks.insert(Remark::Uneven);
+    }
+    let looks = used.iter().map(|side| side.looks.clone()).reduce(|all, side| all.joined(&side)).unwrap_or_default();
+    let growing = ranked.unit.is_seeds();
+    let level = looks.level(test.units(), growing);
+    remarks.extend(level.words().map(Remark::Looks));
+    if ranked.mark(cells, &test, (better, precision, level.confidence)) {
         remarks.insert(match &test {
             Test::Blocks(blocks) => {
                 let axes = ranked.unit.named().map(<[String]>::to_vec);
@@ -135,6 +147,21 @@ impl Test {
         };
         precision.spread(sd).is_some()
     }
+
+    /// Number of blocks, or the least number of values of a row.
+    fn units(&self) -> usize {
+        match self {
+            Self::Blocks(blocks) => blocks.blocks,
+            Self::Groups(groups) => groups.counts.iter().copied().min().unwrap_or(0),
+        }
+    }
+
+    fn is_uneven(&self) -> bool {
+        match self {
+            Self::Blocks(blocks) => blocks.is_uneven(),
+            Self::Groups(groups) => groups.is_uneven(),
+        }
+    }
 }
 
 /// Mean size of the values, to which a resolution is related on logarithms.
@@ -155,7 +182,8 @@ impl Ranked {
     fn used<'a>(&self, side: &Side<'a>, apart: &[String]) -> Side<'a> {
         let common: BTreeSet<&Vec<String>> = self.common().into_iter().collect();
         let is_used = |found: &&Found<'a>| common.is_empty() || common.contains(&self.unit.key(found.point, apart));
-        Side { found: side.found.iter().filter(is_used).cloned().collect(), ..Side::default() }
+        let looks = side.looks.clone();
+        Side { found: side.found.iter().filter(is_used).cloned().collect(), looks, ..Side::default() }
     }
 
     /// The test, and true if rows have measurements outside of the common blocks; `None` with a single measurement each.
@@ -174,7 +202,7 @@ impl Ranked {
     }
 
     /// Marks the rows by a test. True if there is any mark.
-    fn mark(&self, cells: &mut [Cell], test: &Test, better: Better, precision: Precision) -> bool {
+    fn mark(&self, cells: &mut [Cell], test: &Test, (better, precision, level): (Better, Precision, f64)) -> bool {
         let means = match test {
             Test::Blocks(blocks) => &blocks.means,
             Test::Groups(groups) => &groups.means,
@@ -187,17 +215,17 @@ impl Ranked {
         let told: Vec<bool> = (0..means.len())
             .map(|row| {
                 let p = match test {
-                    Test::Blocks(blocks) => blocks.p(means[row] - means[best], precision),
+                    Test::Blocks(blocks) => blocks.p(row, best, precision),
                     Test::Groups(groups) => groups.p(row, best, precision),
                 };
-                p.is_some_and(|p| p < 1.0 - LEVEL)
+                p.is_some_and(|p| p < 1.0 - level)
             })
             .collect();
         let few = match test {
-            Test::Blocks(blocks) => blocks.reach(LEVEL) > TOO_WIDE,
+            Test::Blocks(blocks) => blocks.reach(level) > TOO_WIDE,
             Test::Groups(groups) => {
                 let least = groups.counts.iter().copied().min().unwrap_or(0);
-                reach(LEVEL, means.len(), least) > TOO_WIDE
+                reach(level, means.len(), least) > TOO_WIDE
             }
         };
         let any = told.contains(&true);
@@ -279,9 +307,14 @@ impl Remark {
                 };
                 format!("rows compared in {blocks} blocks ({equal}) at 5 % for a whole column (Tukey)")
             }
-            Self::Equal => "all differences between rows are equal at every seed: their spread is unknown, and ≈ says no more than \
-                            that; declare the metric's `resolution`, or `deterministic: true`, under `metrics`"
+            Self::Equal => "rows are not ranked: all differences between them are equal at every seed, so their spread is unknown; declare \
+                            the metric's `resolution`, or `deterministic: true`, under `metrics`"
                 .to_owned(),
+            Self::Uneven => {
+                "rows differ in their spread (Cochran's C), so they are told apart only if their own spreads also do (Games and Howell)"
+                    .to_owned()
+            }
+            Self::Looks(looks) => format!("signs allow for looks at the results: {looks}"),
             Self::Unblocked => {
                 "rows without common seeds compared at 5 % for a whole column (Tukey and Kramer)".to_owned()
             }

@@ -11,7 +11,7 @@ use crate::{
     analysis::{
         Absence, Cell, Compared, Mark, Show,
         absence::Footnotes,
-        alike::{leave_out_equal, seeds_without_effect, values_without_effect},
+        alike::{Alike, leave_out_equal, values_without_effect},
         cell::{Text, tell_apart},
         evidence::{Question, Side, Source, summarize},
         marks::{Remark, mark},
@@ -90,7 +90,8 @@ impl Table {
         let mut remarks: BTreeMap<String, BTreeSet<Remark>> = BTreeMap::new();
         let mut rows: Vec<TableRow> =
             row_keys.labels.iter().map(|labels| TableRow { labels: labels.clone(), cells: Vec::new() }).collect();
-        let (mut equal_rows, mut equal_jobs) = (BTreeSet::new(), BTreeSet::new());
+        let (mut equal_rows, mut equal_jobs) = (BTreeSet::new(), Alike::default());
+        let mut looks = BTreeSet::new();
         let mut letters: Vec<Vec<(usize, Absence, Option<JobId>)>> = vec![Vec::new(); rows.len()];
         for (group, key) in column_keys.labels.iter().enumerate() {
             for metric in table.cells.iter().map(|cell| cell.value.as_str()) {
@@ -116,7 +117,7 @@ impl Table {
                 for (index, (side, members)) in sides.iter().zip(&members).enumerate() {
                     let mut distinct = side.clone();
                     equal_jobs.extend(leave_out_equal(&mut [&mut distinct], &question.apart, traits));
-                    let mut cell = cell(&distinct, &question, show);
+                    let mut cell = cell(&distinct, &question, show, &mut looks);
                     cell.points = members.len();
                     cell.paper = paper.value(members, metric);
                     let absent = side.absent.iter();
@@ -139,7 +140,8 @@ impl Table {
         let unit = SamplingUnit::of(points.iter().map(|(point, _)| *point), &apart, &kinds, None);
         let mut notes = notes(&unit, &columns, &rows, &remarks, &footnotes);
         notes.extend(unit.remarks(&kinds));
-        let equal = seeds_without_effect(&equal_jobs).into_iter().chain(equal_rows);
+        notes.extend(looks.iter().map(|looks| format!("intervals allow for looks at the results: {looks}")));
+        let equal = equal_jobs.words().into_iter().chain(equal_rows);
         notes.extend(equal.map(|remark| clean(&remark).into_owned()));
         let title = clean(table.title.as_ref().unwrap_or(&table.name.value)).into_owned();
         Self { name: table.name.value.clone(), title, axes: row_axes, columns, rows, notes }
@@ -299,9 +301,10 @@ impl Keys {
 }
 
 /// The cell of some measurements.
-fn cell(side: &Side<'_>, question: &Question<'_>, show: Show) -> Cell {
+fn cell(side: &Side<'_>, question: &Question<'_>, show: Show, looks: &mut BTreeSet<String>) -> Cell {
     let values: Vec<f64> = side.found.iter().map(|found| found.value).collect();
     let summary = summarize(side, question, show == Show::Interval);
+    looks.extend(summary.as_ref().and_then(|summary| summary.level.words()));
     Cell {
         sample: summary.as_ref().map(|summary| summary.sample),
         estimate: summary.map(|summary| summary.estimate),

@@ -9,8 +9,8 @@ use super::kinds::Kinds;
 use crate::{
     format::count,
     plan::Point,
-    recipe::Replication,
-    stats::{Blocks, ErrorOfMean, Leveled, Sample, crossed, variance_of_folds},
+    recipe::{Replication, Statistic},
+    stats::{Blocks, ErrorOfMean, LEVEL, Leveled, Sample, crossed, median, middle_mean, variance_of_folds},
 };
 
 /// The axis whose values repeat a job with other random numbers.
@@ -117,6 +117,11 @@ impl SamplingUnit {
         (self.is_shared() || self.is_crossed()).then_some(self.axes.as_slice())
     }
 
+    /// True if every seed is a unit.
+    pub(super) fn is_seeds(&self) -> bool {
+        self.kind >= Replication::Seed && !self.is_crossed()
+    }
+
     /// True if nothing varies.
     pub(super) fn is_single(&self) -> bool {
         self.axes.is_empty()
@@ -206,6 +211,27 @@ impl Units {
         let sd = precision.spread(sd)?;
         let error = if self.unit.is_folds() { sd * variance_of_folds(n).sqrt() } else { sd / units.sqrt() };
         Some(ErrorOfMean { error, freedom: units - 1.0 })
+    }
+
+    /// The number that stands for the units, and its error; for a median, there is none. `None` if the units are not
+    /// independent, except for a mean.
+    pub(super) fn center(&self, statistic: Statistic, precision: Precision) -> Option<(f64, Option<ErrorOfMean>)> {
+        if statistic == Statistic::Mean {
+            let sample = Sample::new(&self.values)?;
+            return Some((sample.mean, self.error(precision)));
+        }
+        if self.unit.is_crossed() || self.unit.is_folds() {
+            return None;
+        }
+        if statistic == Statistic::Median {
+            return Some((median(&self.values, LEVEL)?.value, None));
+        }
+        let (mean, error) = middle_mean(&self.values)?;
+        let floor = |ErrorOfMean { error, freedom }: ErrorOfMean| {
+            let precision = precision.scaled((freedom + 1.0).sqrt().recip());
+            Some(ErrorOfMean { error: precision.spread(error)?, freedom })
+        };
+        Some((mean, error.and_then(floor)))
     }
 
     /// Number and kind of the units.

@@ -34,7 +34,7 @@ pub use self::{
         Adaptive, Aggregate, Bound, Citation, Claim, Compare, ComparedValues, Comparison, Confirm, Effects,
         Expectation, Family, Figure, GpuMemory, Interactions, KeptStates, Least, MetricRule, MetricTraits, Metrics,
         Missing, Need, OfStep, Order, PaperRow, Policy, Racing, Replication, ResourceCount, Resources, Rules, Rungs,
-        Search, Side, StatePolicy, Statement, Suggest, Table, TableKind, UnitOf,
+        Search, Side, StatePolicy, Statement, Statistic, Suggest, Table, TableKind, UnitOf,
         executor::{self, BatchSystem, Executor},
     },
     matrix::{

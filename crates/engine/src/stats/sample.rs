@@ -124,6 +124,14 @@ impl Estimate {
     }
 }
 
+/// Pearson's correlation of two lists of equal length; `None` if one of them has no spread.
+pub fn correlation(of: &[f64], to: &[f64]) -> Option<f64> {
+    let (first, second) = (Sample::new(of)?, Sample::new(to)?);
+    let spread = first.sd.filter(|sd| *sd > 0.0)? * second.sd.filter(|sd| *sd > 0.0)?;
+    let products: f64 = of.iter().zip(to).map(|(of, to)| (of - first.mean) * (to - second.mean)).sum();
+    Some(products / (spread * (first.n - 1) as f64))
+}
+
 /// The error of a difference of two independent means (Welch), from the error of each.
 pub(crate) fn welch([a, b]: [ErrorOfMean; 2]) -> ErrorOfMean {
     let squared = a.error * a.error + b.error * b.error;

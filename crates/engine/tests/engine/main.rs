@@ -70,6 +70,7 @@ mod ray;
 mod reads;
 #[cfg(feature = "remote")]
 mod remote;
+mod replication;
 mod reports;
 mod runs;
 mod sandbox;

@@ -50,6 +50,7 @@ impl<'a> Judge<'a> {
         let Some(to) = &comparison.to else { return Err("it compares nothing".to_owned()) };
         let metric = comparison.metric.value.as_str();
         let axes = [self.apart(comparison.of.step, &comparison.of.only), self.apart(to.step, &to.only)].concat();
+        let axes = self.distinguishing(axes, &comparison.of.only, &to.only);
         let question = self.question(&[comparison.of.step, to.step], metric, axes, ratio);
         let traits = question.traits;
         let expect = if ratio { expect } else { Self::in_its_unit(metric, traits.unit, expect)? };
@@ -128,6 +129,16 @@ impl<'a> Judge<'a> {
         apart(&self.source.study.recipe.steps[step], &named)
     }
 
+    /// The axes without those on which both sides have the same several values, such as the same seeds.
+    fn distinguishing(&self, mut axes: Vec<String>, of: &Selection, to: &Selection) -> Vec<String> {
+        let recipe = &self.source.study.recipe;
+        let [of, to] = [of, to].map(|only| resolved(recipe, only));
+        let same: Vec<&str> =
+            of.iter().filter(|own| own.1.len() > 1 && to.contains(own)).map(|(axis, _)| *axis).collect();
+        axes.retain(|axis| !same.contains(&axis.as_str()));
+        axes
+    }
+
     fn side(
         &self,
         side: &recipe::Side,
@@ -171,6 +182,9 @@ impl Doubt {
     fn words(self, evidence: &Evidence) -> String {
         match self {
             Self::NoEffect => evidence.equal().unwrap_or_default(),
+            Self::Few => {
+                "the interval of a median needs six units at 95 %, and more for several looks; give the step more seeds"
+            }
             Self::One => "one measurement says nothing about chance; give the step more seeds",
             Self::Equal => {
                 "all measurements are equal, so their spread is unknown; give the step more seeds, or declare the \
@@ -194,6 +208,9 @@ fn spoken(silence: &Silence, metric: &str, sides: &[&Side<'_>]) -> String {
         Silence::Unlike(reason) => format!("{reason}; `conditions: any` compares them nevertheless"),
         Silence::NoRatio => {
             format!("`{metric}` is not always above zero, so it has no ratio; claim a `difference`")
+        }
+        Silence::NoStatistic => {
+            "a median or a mean of the middle half needs independent units, and a median needs pairs".to_owned()
         }
         Silence::Unpaired => "the points do not go together one by one".to_owned(),
         Silence::Absent => absent(metric, sides),
@@ -320,7 +337,7 @@ fn decide(evidence: &Evidence, expect: Expectation, lacking: &str, verdict: &mut
         None => String::new(),
     };
     verdict.because = format!("{interval}, expected {expected}{tied}; {}{lacking}{doubt}", evidence.basis);
-    for note in &evidence.notes {
+    for note in evidence.notes.iter().chain(&evidence.hints) {
         let _ = write!(verdict.because, "; {note}");
     }
     Ok(())

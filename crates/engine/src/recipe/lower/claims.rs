@@ -7,7 +7,7 @@ use super::{Lower, find};
 use super::{
     expect::{About, EXPECTS, Expectation, USAGE, expect},
     least::{self, Least},
-    metrics::{CONDITIONS, MetricRule, Missing, Rules, traits_of},
+    metrics::{CONDITIONS, MetricRule, Missing, Rules, Statistic, traits_of},
 };
 use crate::recipe::{
     Names, Selection, Step, Template,
@@ -102,6 +102,26 @@ impl Claim {
         }
     }
 
+    /// The claim over all values of an axis; `None` if it selects none of them.
+    pub(crate) fn over_all(&self, axis: &str) -> Option<Self> {
+        let mut whole = self.clone();
+        let selections: Vec<&mut Selection> = match &mut whole.statement {
+            Statement::Value(comparison, _)
+            | Statement::Ratio(comparison, _)
+            | Statement::Difference(comparison, _) => {
+                std::iter::once(&mut comparison.of).chain(&mut comparison.to).map(|side| &mut side.only).collect()
+            }
+            Statement::Order(order) => vec![&mut order.only],
+        };
+        let mut selects = false;
+        for selection in selections {
+            let before = selection.0.len();
+            selection.0.retain(|(name, _)| name.value != axis);
+            selects |= selection.0.len() < before;
+        }
+        selects.then_some(whole)
+    }
+
     /// The steps of the statement, each with its selection of points.
     pub fn selections(&self) -> Vec<(usize, Selection)> {
         match &self.statement {
@@ -147,6 +167,17 @@ mapping! {
         ///
         /// See [docs/statistics.md](statistics.md).
         conditions: Word<bool> = Word(CONDITIONS),
+        /// Pairs points that agree on all axes except those that distinguish the sides. Default: `true`.
+        ///
+        /// `false` compares the means of independent samples (Welch), for seeds that do not give both sides the same data or
+        /// initialization. Declare it before the run: a choice by the verdict is a further look.
+        pair: Flag,
+        /// The number that stands for a side, or for the differences of pairs: `mean`, `median`, or `iqm`, the mean of the middle
+        /// half. Default: `mean`.
+        ///
+        /// A median has the interval of the sign test, which needs six units, and pairs. A mean of the middle half has Yuen's.
+        /// Not accepted with `order`.
+        statistic: Word<Statistic> = Word(Statistic::WORDS),
         /// The value in the paper, which is shown next to the measured one.
         paper: Number,
         /// The backends that the claim applies to. On other backends the claim is undecided.
@@ -336,8 +367,13 @@ impl Lower<'_> {
                 _ => Statement::Difference(comparison, expect?),
             }
         };
+        self.check_statistic(kind, &keys);
         let hardware = keys.hardware.value.unwrap_or_default();
-        let rules = Rules::of(&keys.missing, &keys.conditions);
+        let rules = Rules {
+            independent: keys.pair.value == Some(false),
+            statistic: keys.statistic.value.unwrap_or_default(),
+            ..Rules::of(&keys.missing, &keys.conditions)
+        };
         let mut claim = Claim {
             name: name.clone(),
             says: keys.says.value,
@@ -355,6 +391,23 @@ impl Lower<'_> {
             steps.into_iter().map(|step| (claim.metric().to_owned(), traits_of(context.rules, step, claim.metric())));
         self.check_worst(&keys.missing, traits);
         Some(claim)
+    }
+
+    /// Checks that `pair` and `statistic` have an effect on a statement of this kind.
+    fn check_statistic(&mut self, kind: &str, keys: &ClaimKeys<'_>) {
+        if let Some(span) = keys.statistic.span().filter(|_| kind == "order") {
+            let help = "remove `statistic`, or claim the `difference` of two values of the axis";
+            self.problem(span, "an `order` ranks means", "has no effect", help);
+        }
+        if let Some(span) = keys.pair.span().filter(|_| kind == "value") {
+            self.problem(span, "a `value` has one side, so nothing is paired", "has no effect", "remove `pair`");
+        }
+        if let (Some(Statistic::Median), Some(false), Some(span)) =
+            (keys.statistic.value, keys.pair.value, keys.statistic.span())
+        {
+            let help = "write `statistic: iqm`, or remove `pair: false`";
+            self.problem(span, "a median of independent samples has no interval", "needs pairs", help);
+        }
     }
 
     /// Reads `{ metric, of, to }`; a value has no `to`.

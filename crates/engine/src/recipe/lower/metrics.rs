@@ -79,6 +79,37 @@ pub struct Rules {
     pub missing: Missing,
     /// True if times and rates are compared whatever the conditions of their measurement.
     pub any_conditions: bool,
+    /// True if the sides are compared as independent samples, although they could be paired.
+    pub independent: bool,
+    /// The number that stands for a sample.
+    pub statistic: Statistic,
+}
+
+/// The number that stands for the independent units of a side, or for their differences.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Statistic {
+    /// The mean.
+    #[default]
+    Mean,
+    /// The median.
+    Median,
+    /// The mean of the middle half.
+    Iqm,
+}
+
+impl Statistic {
+    /// The words in recipes.
+    pub(super) const WORDS: &'static [(&'static str, Self)] =
+        &[("mean", Self::Mean), ("median", Self::Median), ("iqm", Self::Iqm)];
+
+    /// Units with the statistic over them; a mean goes without saying.
+    pub(crate) fn of(self, units: &str) -> String {
+        match self {
+            Self::Mean => units.to_owned(),
+            Self::Median => format!("median of {units}"),
+            Self::Iqm => format!("mean of the middle half of {units}"),
+        }
+    }
 }
 
 /// Treatment of missing results in a decision.
@@ -96,7 +127,11 @@ pub enum Missing {
 impl Rules {
     /// The rules that a table or a claim gives.
     pub(super) fn of(missing: &Given<'_, Missing>, conditions: &Given<'_, bool>) -> Self {
-        Self { missing: missing.value.unwrap_or_default(), any_conditions: conditions.value.unwrap_or_default() }
+        Self {
+            missing: missing.value.unwrap_or_default(),
+            any_conditions: conditions.value.unwrap_or_default(),
+            ..Self::default()
+        }
     }
 }
 

@@ -41,7 +41,7 @@ pub use self::{
     expect::{Bound, Expectation},
     figures::Figure,
     least::Least,
-    metrics::{MetricRule, MetricTraits, Missing, Rules, UnitOf},
+    metrics::{MetricRule, MetricTraits, Missing, Rules, Statistic, UnitOf},
     recipe::Citation,
     replicates::Replication,
     resources::{GpuMemory, ResourceCount, Resources},

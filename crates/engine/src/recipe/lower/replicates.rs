@@ -81,7 +81,7 @@ impl Lower<'_> {
         let mut kinds = Vec::new();
         for entry in self.entries(node, "`replicates`") {
             self.check_axis(&entry.key, step, &axes);
-            let kind = Word(WORDS).read(self, &entry.value, &entry.key.value);
+            let kind = Word(WORDS).read(self, &entry.value, "kind of replication");
             kinds.extend(kind.map(|kind| (entry.key.value.clone(), kind)));
         }
         kinds

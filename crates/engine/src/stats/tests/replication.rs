@@ -1,4 +1,5 @@
-//! Errors of means over measurements that are not independent, compared with statsmodels and SciPy.
+//! Errors of means over measurements that are not independent, robust centers, and rows of unequal spread, compared with
+//! statsmodels and SciPy.
 
 use crate::stats::*;
 
@@ -46,5 +47,63 @@ fn folds_have_the_error_of_nadeau_and_bengio() {
     assert!((sample.mean / error - 1.738_786_682_575_123).abs() < 1e-12);
     assert!((estimate(sample.mean, Some(error), 4.0, LEVEL).p.unwrap() - 0.157_060_623_840_193_6).abs() < 1e-9);
     let blocks = Blocks::new(&[vec![0.021, 0.013, -0.004, 0.017, 0.009], vec![0.0; 5]]).unwrap().of_folds();
-    assert!((blocks.p(sample.mean, Precision::Measured).unwrap() - 0.157_060_623_840_193_6).abs() < 1e-7);
+    assert!((blocks.p(0, 1, Precision::Measured).unwrap() - 0.157_060_623_840_193_6).abs() < 1e-7);
+}
+
+/// SciPy's `quantile_test` with its interval, `ttest_ind(trim=0.25, equal_var=False)`, `trim_mean`, and NumPy's `corrcoef`.
+#[test]
+fn medians_and_middle_means_are_scipys() {
+    let a = [1.2, 0.4, 2.2, 30.0, 1.1, 0.9, 1.6, 0.7];
+    let b = [0.2, 0.1, 1.4, 0.6, 0.5, -0.3, 0.8, 1.0];
+    let differences: Vec<f64> = a.iter().zip(b).map(|(a, b)| a - b).collect();
+    let close = |ours: f64, theirs: f64| assert!((ours - theirs).abs() < 1e-9, "{ours} {theirs}");
+    let found = median(&differences, LEVEL).unwrap();
+    close(found.value, 0.8);
+    close(found.low.unwrap(), -0.3);
+    close(found.high.unwrap(), 29.4);
+    close(sign_test(&differences, 0.0).unwrap(), 0.070_312_5);
+    assert_eq!((sign_test(&[1.0, 1.0], 1.0), median(&[], LEVEL)), (None, None));
+    // Five values say less than 95 %: 2/2⁵ = 6.25 %.
+    assert_eq!(median(&differences[..5], LEVEL).unwrap().low, None);
+    assert!(median(&differences[..6], LEVEL).unwrap().low.is_some());
+
+    let [(first, one), (second, two)] = [&a, &b].map(|values| middle_mean(values).unwrap());
+    close(first, 1.2);
+    let error = welch([one.unwrap(), two.unwrap()]);
+    let found = estimate(first - second, Some(error.error), error.freedom, LEVEL);
+    close(error.freedom, 5.853_507_480_221_043);
+    close(found.low.unwrap(), -0.136_456_257_831_049_75);
+    close(found.p.unwrap(), 0.087_676_929_632_360_36);
+    let (center, error) = middle_mean(&differences).unwrap();
+    close(center, 0.8);
+    close(error.unwrap().error, 0.141_421_356_237_309_38);
+    close(correlation(&a, &b).unwrap(), 0.081_421_970_642_550_63);
+    assert_eq!((correlation(&[1.0, 1.0], &[1.0, 2.0]), middle_mean(&[])), (None, None));
+    assert!(is_carried_by_one(&a) && !is_carried_by_one(&b) && !is_carried_by_one(&[0.1, -0.2, 30.0]));
+}
+
+/// SciPy's `tukey_hsd(equal_var=False)`, which is Games and Howell's test, and `studentized_range` for blocks.
+#[test]
+fn rows_of_unequal_spread_also_have_their_own() {
+    let rows =
+        [vec![1.0, 1.2, 0.9, 1.1], vec![1.4, 1.5, 1.3, 1.45], vec![0.2, 9.0, -6.0, 4.0], vec![1.05, 0.95, 1.1, 1.0]];
+    let groups = Groups::new(&rows).unwrap();
+    assert!(groups.is_uneven());
+    let p = |first, second| groups.p(first, second, Precision::Measured).unwrap();
+    // The pooled p is the larger one, except beside the row with the large spread.
+    assert!((p(1, 0) - 0.998_399_42).abs() < 1e-6, "{}", p(1, 0));
+    assert!((p(1, 2) - 0.999_198_29).abs() < 1e-6, "{}", p(1, 2));
+    let blocks = Blocks::new(&[
+        vec![1.0, 2.0, 3.0, 4.0],
+        vec![1.5, 2.6, 3.4, 4.5],
+        vec![0.0, 7.0, -3.0, 9.0],
+        vec![1.1, 2.2, 3.0, 4.1],
+        vec![0.9, 1.8, 3.1, 4.2],
+    ])
+    .unwrap();
+    assert!(blocks.is_uneven());
+    let pooled = blocks.p(1, 0, Precision::Measured).unwrap();
+    assert!((pooled - 0.998_008_567_769_698).abs() < 1e-6, "own 0.0047: {pooled}");
+    let even = Blocks::new(&rows[..2]).unwrap();
+    assert!(!even.is_uneven(), "two rows have the same residuals");
 }
