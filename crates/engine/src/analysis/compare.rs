@@ -39,7 +39,7 @@ pub(crate) fn table(table: &recipe::Table, compare: &Compare, source: Source<'_>
     for metric in table.cells.iter().map(|cell| cell.value.as_str()) {
         let traits = source.traits(compare.of.step, metric);
         let (apart, kinds) = (apart(step, &[axis]), source.kinds(&[compare.of.step]));
-        let sides = Sides { source, compare, metric, traits, apart, kinds, table };
+        let sides = Sides { source, table, compare, metric, traits, apart, kinds };
         let floor = sides.floor();
         floors.extend(floor.map(|floor| (metric, floor, traits.unit)));
         let mut odds = Vec::new();
@@ -253,7 +253,7 @@ impl<'a> Sides<'a> {
         }
         let rows: Vec<Vec<f64>> = units.iter().map(|values| values.values().copied().collect()).collect();
         let places: Vec<&Vec<String>> = units[0].keys().collect();
-        let unit = SamplingUnit::of(sides[0].found.iter().map(|found| found.point), &self.apart, &self.kinds, None);
+        let unit = SamplingUnit::of(&sides[0].found.iter().map(|found| found.point), &self.apart, &self.kinds, None);
         let blocks = blocks(&rows, &places, &unit)?;
         if blocks.is_uneven() {
             let uneven = "the values differ in their spread (Cochran's C), so each comparison has its own error";

@@ -87,7 +87,7 @@ pub(super) fn mark(
         unit_values(&values, &question.apart, &question.kinds)
     };
     let points = compared[0].found.iter().map(|found| found.point);
-    let unit = SamplingUnit::of(points, &question.apart, &question.kinds, None);
+    let unit = SamplingUnit::of(&points, &question.apart, &question.kinds, None);
     let ranked = Ranked { values: rows.iter().map(|row| values(*row)).collect(), rows, unit };
     let used: Vec<Side<'_>> = compared.iter().map(|side| ranked.used(side, &question.apart)).collect();
     match like(&used.iter().collect::<Vec<_>>(), question) {

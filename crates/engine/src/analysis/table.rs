@@ -137,7 +137,7 @@ impl Table {
                 row.cells[column].lacks(&absence, job, &mut footnotes);
             }
         }
-        let unit = SamplingUnit::of(points.iter().map(|(point, _)| *point), &apart, &kinds, None);
+        let unit = SamplingUnit::of(&points.iter().map(|(point, _)| *point), &apart, &kinds, None);
         let mut notes = notes(&unit, &columns, &rows, &remarks, &footnotes);
         notes.extend(unit.remarks(&kinds));
         notes.extend(looks.iter().map(|looks| format!("intervals allow for looks at the results: {looks}")));

@@ -45,7 +45,7 @@ pub(super) struct Units {
 impl SamplingUnit {
     /// The unit of points, given the axes that distinguish the sides and the axis that repeats the same job.
     pub(super) fn of<'p>(
-        points: impl Iterator<Item = &'p Point> + Clone,
+        points: &(impl Iterator<Item = &'p Point> + Clone),
         apart: &[String],
         kinds: &Kinds,
         repeats: Option<&str>,
@@ -99,7 +99,7 @@ impl SamplingUnit {
 
     /// The place of a point's unit among those of one side.
     pub(super) fn key(&self, point: &Point, apart: &[String]) -> Vec<String> {
-        place(point, |axis| [apart, &self.ignored].concat().iter().any(|other| other == axis))
+        place(point, |axis| apart.iter().chain(&self.ignored).any(|other| other == axis))
     }
 
     /// True if several axes are random factors of their own.
@@ -253,7 +253,7 @@ impl Units {
 
 /// The values of independent units by their place: data sets, folds, other axes, or seeds.
 pub(super) fn unit_values(values: &[(&Point, f64)], apart: &[String], kinds: &Kinds) -> BTreeMap<Vec<String>, f64> {
-    let unit = SamplingUnit::of(values.iter().map(|(point, _)| *point), apart, kinds, None);
+    let unit = SamplingUnit::of(&values.iter().map(|(point, _)| *point), apart, kinds, None);
     means(values, |point| unit.key(point, apart))
 }
 
@@ -305,7 +305,7 @@ pub(super) fn place(point: &Point, without: impl Fn(&str) -> bool) -> Vec<String
 /// Averages what varies within the independent units: repetitions along `repeats` if there are several seeds, seeds if
 /// another axis varies, and all other axes within data sets.
 pub(super) fn reduce(values: &[(&Point, f64)], apart: &[String], kinds: &Kinds, repeats: Option<&str>) -> Units {
-    let unit = SamplingUnit::of(values.iter().map(|(point, _)| *point), apart, kinds, repeats);
+    let unit = SamplingUnit::of(&values.iter().map(|(point, _)| *point), apart, kinds, repeats);
     let is_grouped = !unit.averaged.is_empty() || unit.is_crossed() || unit.kind < Replication::Seed;
     if !is_grouped {
         let values = values.iter().map(|(_, value)| *value).collect();
@@ -334,7 +334,7 @@ fn from_means(means: &BTreeMap<Vec<String>, f64>, per: usize, unit: SamplingUnit
 
 /// The differences between two sides that have the same data sets or folds, averaged within each; `None` if they have not.
 pub(super) fn unit_pairs([of, to]: [&[(&Point, f64)]; 2], apart: &[String], kinds: &Kinds) -> Option<Units> {
-    let unit = |side: &[(&Point, f64)]| SamplingUnit::of(side.iter().map(|(point, _)| *point), apart, kinds, None);
+    let unit = |side: &[(&Point, f64)]| SamplingUnit::of(&side.iter().map(|(point, _)| *point), apart, kinds, None);
     let (first, second) = (unit(of), unit(to));
     if !first.is_shared() || first.axes != second.axes {
         return None;
