@@ -9,7 +9,7 @@ use crate::{
     analysis::{
         Absence, absence,
         evidence::{Doubt, Evidence, Needed, Question, Side, Silence, Source},
-        pairs::apart,
+        pairs::{apart, without_same},
     },
     format::{clean, count},
     plan::resolved,
@@ -50,7 +50,8 @@ impl<'a> Judge<'a> {
         let Some(to) = &comparison.to else { return Err("it compares nothing".to_owned()) };
         let metric = comparison.metric.value.as_str();
         let axes = [self.apart(comparison.of.step, &comparison.of.only), self.apart(to.step, &to.only)].concat();
-        let axes = self.distinguishing(axes, &comparison.of.only, &to.only);
+        let sides = [&comparison.of.only, &to.only].map(|only| resolved(&self.source.study.recipe, only));
+        let axes = without_same(axes, &sides);
         let question = self.question(&[comparison.of.step, to.step], metric, axes, ratio);
         let traits = question.traits;
         let expect = if ratio { expect } else { Self::in_its_unit(metric, traits.unit, expect)? };
@@ -127,16 +128,6 @@ impl<'a> Judge<'a> {
     fn apart(&self, step: usize, selection: &Selection) -> Vec<String> {
         let named: Vec<&str> = selection.0.iter().map(|(name, _)| name.value.as_str()).collect();
         apart(&self.source.study.recipe.steps[step], &named)
-    }
-
-    /// The axes without those on which both sides have the same several values, such as the same seeds.
-    fn distinguishing(&self, mut axes: Vec<String>, of: &Selection, to: &Selection) -> Vec<String> {
-        let recipe = &self.source.study.recipe;
-        let [of, to] = [of, to].map(|only| resolved(recipe, only));
-        let same: Vec<&str> =
-            of.iter().filter(|own| own.1.len() > 1 && to.contains(own)).map(|(axis, _)| *axis).collect();
-        axes.retain(|axis| !same.contains(&axis.as_str()));
-        axes
     }
 
     fn side(

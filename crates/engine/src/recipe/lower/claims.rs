@@ -6,12 +6,14 @@ use sweep_job::Backend;
 use super::{Lower, find};
 use super::{
     expect::{About, EXPECTS, Expectation, USAGE, expect},
+    family::{FAMILY, Family},
     least::{self, Least},
-    metrics::{CONDITIONS, MetricRule, Missing, Rules, Statistic, traits_of},
+    metrics::{CONDITIONS, MetricRule, Missing, Rules, traits_of},
+    statistic::Statistic,
 };
 use crate::recipe::{
     Names, Selection, Step, Template,
-    keys::{Custom, Flag, Given, Mapping as _, Number, Shape as _, Text, Within, Word, Words, mapping},
+    keys::{Custom, Flag, Given, Mapping as _, Number, Text, Within, Word, Words, mapping},
     node::{Entry, Node, NodeKind},
     problem::suggest,
     schema::reference,
@@ -267,39 +269,6 @@ pub(super) struct Context<'a> {
     pub(super) params: &'a Names,
 }
 
-/// The key of `claims` that is not the name of a claim.
-const FAMILY: &str = "family";
-
-/// Correction of a recipe's verdicts for the number of its claims.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Family {
-    /// Each claim is judged by itself.
-    #[default]
-    None,
-    /// Holm's correction: the probability of any wrong verdict is at most that of one claim.
-    Holm,
-}
-
-impl Family {
-    /// The words in recipes.
-    const WORDS: &'static [(&'static str, Self)] = &[("none", Self::None), ("holm", Self::Holm)];
-}
-
-/// The schema of `claims`: name to claim, and the correction for the number of claims.
-pub(in crate::recipe) fn claims_schema(claim: &Json) -> Json {
-    let words: Vec<&str> = Family::WORDS.iter().map(|(word, _)| *word).collect();
-    let family = json!({
-        "enum": words,
-        "description": "The correction of verdicts for the number of claims.",
-    });
-    json!({
-        "type": "object",
-        "propertyNames": reference("name"),
-        "properties": { FAMILY: family },
-        "additionalProperties": claim,
-    })
-}
-
 impl Lower<'_> {
     /// Reads the claims, and the correction for their number.
     pub(super) fn claims(&mut self, node: &Node, context: &Context<'_>) -> (Vec<Claim>, Family) {
@@ -309,16 +278,6 @@ impl Lower<'_> {
         let family = families.first().and_then(|entry| self.family(entry));
         let claims = entries.into_iter().filter_map(|entry| self.claim(entry, context)).collect();
         (claims, family.unwrap_or_default())
-    }
-
-    fn family(&mut self, entry: &Entry) -> Option<Family> {
-        if matches!(entry.value.kind, NodeKind::Map(_)) {
-            let help = "give the claim another name";
-            let message = "`family` is the correction for the number of claims, and no name for a claim";
-            self.problem(entry.key.span, message, "reserved", help);
-            return None;
-        }
-        Word(Family::WORDS).read(self, &entry.value, FAMILY)
     }
 
     fn claim(&mut self, entry: &Entry, context: &Context<'_>) -> Option<Claim> {
@@ -367,7 +326,7 @@ impl Lower<'_> {
                 _ => Statement::Difference(comparison, expect?),
             }
         };
-        self.check_statistic(kind, &keys);
+        self.check_statistic(kind, &keys.statistic, &keys.pair);
         let hardware = keys.hardware.value.unwrap_or_default();
         let rules = Rules {
             independent: keys.pair.value == Some(false),
@@ -391,23 +350,6 @@ impl Lower<'_> {
             steps.into_iter().map(|step| (claim.metric().to_owned(), traits_of(context.rules, step, claim.metric())));
         self.check_worst(&keys.missing, traits);
         Some(claim)
-    }
-
-    /// Checks that `pair` and `statistic` have an effect on a statement of this kind.
-    fn check_statistic(&mut self, kind: &str, keys: &ClaimKeys<'_>) {
-        if let Some(span) = keys.statistic.span().filter(|_| kind == "order") {
-            let help = "remove `statistic`, or claim the `difference` of two values of the axis";
-            self.problem(span, "an `order` ranks means", "has no effect", help);
-        }
-        if let Some(span) = keys.pair.span().filter(|_| kind == "value") {
-            self.problem(span, "a `value` has one side, so nothing is paired", "has no effect", "remove `pair`");
-        }
-        if let (Some(Statistic::Median), Some(false), Some(span)) =
-            (keys.statistic.value, keys.pair.value, keys.statistic.span())
-        {
-            let help = "write `statistic: iqm`, or remove `pair: false`";
-            self.problem(span, "a median of independent samples has no interval", "needs pairs", help);
-        }
     }
 
     /// Reads `{ metric, of, to }`; a value has no `to`.

@@ -4,7 +4,7 @@
 use serde_json::{Value as Json, json};
 use sweep_job::{Metric, Precision, Unit, same_metric};
 
-use super::{Lower, Step};
+use super::{Lower, Step, statistic::Statistic};
 use crate::{
     recipe::{
         Recipe,
@@ -83,33 +83,6 @@ pub struct Rules {
     pub independent: bool,
     /// The number that stands for a sample.
     pub statistic: Statistic,
-}
-
-/// The number that stands for the independent units of a side, or for their differences.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Statistic {
-    /// The mean.
-    #[default]
-    Mean,
-    /// The median.
-    Median,
-    /// The mean of the middle half.
-    Iqm,
-}
-
-impl Statistic {
-    /// The words in recipes.
-    pub(super) const WORDS: &'static [(&'static str, Self)] =
-        &[("mean", Self::Mean), ("median", Self::Median), ("iqm", Self::Iqm)];
-
-    /// Units with the statistic over them; a mean goes without saying.
-    pub(crate) fn of(self, units: &str) -> String {
-        match self {
-            Self::Mean => units.to_owned(),
-            Self::Median => format!("median of {units}"),
-            Self::Iqm => format!("mean of the middle half of {units}"),
-        }
-    }
 }
 
 /// Treatment of missing results in a decision.
