@@ -11,6 +11,8 @@
 mod races;
 #[path = "common/rates.rs"]
 mod rates;
+#[path = "common/replication.rs"]
+mod replication;
 #[path = "common/situation.rs"]
 mod situation;
 
@@ -18,6 +20,7 @@ use std::{process::ExitCode, time::Instant};
 
 use races::races;
 use rates::situations;
+use replication::dependent;
 use situation::Promise;
 use sweep_engine::{decide, stats};
 
@@ -28,7 +31,7 @@ fn main() -> ExitCode {
     println!("| situation | nominal | simulated |");
     println!("| --- | --- | --- |");
     let mut broken = 0;
-    for situation in situations().into_iter().chain(races()) {
+    for situation in situations().into_iter().chain(dependent()).chain(races()) {
         let rate = situation.simulate(REPLICATIONS);
         let nominal = match situation.promise {
             Promise::AtMost => format!("≤ {}", rounded(situation.nominal)),

@@ -11,7 +11,7 @@ use crate::{
     analysis::{
         Absence, Cell, Column, Compared, Show, Table, TableRow,
         absence::Footnotes,
-        alike::{leave_out_equal, seeds_without_effect},
+        alike::leave_out_equal,
         evidence::{Question, Side, Silence, Source, complete, like},
         table::scale,
         units::{SEED, place},
@@ -40,12 +40,13 @@ pub(crate) fn table(table: &recipe::Table, aggregate: &Aggregate, source: Source
     for metric in table.cells.iter().map(|cell| cell.value.as_str()) {
         let traits = source.traits(aggregate.of.step, metric);
         let apart = super::pairs::apart(step, &[axis]);
-        let question = Question { traits, apart, repeats: None, ratio: false, unpaired: true, rules: table.rules };
+        let (kinds, rules) = (source.kinds(&[aggregate.of.step]), table.rules);
+        let question = Question { traits, apart, kinds, repeats: None, ratio: false, unpaired: true, rules };
         let mut sides: Vec<Side<'_>> =
             methods.iter().map(|method| side(aggregate, source, method, (metric, traits))).collect();
         let mut all: Vec<&mut Side<'_>> = sides.iter_mut().collect();
         let equal = leave_out_equal(&mut all, &question.apart, traits);
-        notes.extend(seeds_without_effect(&equal));
+        notes.extend(equal.words());
         let scores = scores(&mut sides, &question);
         let other = methods.iter().position(|method| Some(method) == baseline.as_ref());
         let other = other.and_then(|index| scores[index].as_ref().ok());

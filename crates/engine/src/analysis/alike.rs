@@ -24,6 +24,46 @@ type Place = (Vec<String>, String);
 /// Digests of results, each with the index of its side.
 type Digests = Vec<(usize, u64)>;
 
+/// Values of seeds that differ by less than this part of their size differ by rounding: sums of 32-bit numbers in another order.
+const ROUNDING: f64 = 1e-6;
+
+/// Jobs that are no samples.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Alike {
+    /// Jobs that are equal to others in all but their seeds.
+    equal: BTreeSet<Key>,
+    /// Jobs whose values differ from those of other seeds by rounding.
+    near: BTreeSet<Key>,
+}
+
+impl Alike {
+    /// Adds those of other sides.
+    pub(super) fn extend(&mut self, other: Self) {
+        self.equal.extend(other.equal);
+        self.near.extend(other.near);
+    }
+
+    /// The remark about the jobs; nothing without any.
+    pub(super) fn words(&self) -> Option<String> {
+        let equal = (!self.equal.is_empty()).then(|| {
+            format!(
+                "the seed has no effect: {} of different seeds have the same measurements, bit by bit (times and memory aside), and \
+                 count once",
+                count(self.equal.len(), "job")
+            )
+        });
+        let near = (!self.near.is_empty()).then(|| {
+            format!(
+                "the seed has no effect beyond rounding: the values of {} of different seeds differ by less than a millionth of their \
+                 size, and count once",
+                count(self.near.len(), "job")
+            )
+        });
+        let words: Vec<String> = equal.into_iter().chain(near).collect();
+        (!words.is_empty()).then(|| words.join("; "))
+    }
+}
+
 /// What all sides have measured at a place.
 #[derive(Default)]
 struct Signature {
@@ -34,7 +74,7 @@ struct Signature {
 
 /// Leaves out the jobs that are equal to others of the sides in all but the seed, and answers the jobs that are equal to some
 /// other. Seeds are compared on all sides together: one side may be the same with every seed.
-pub(super) fn leave_out_equal(sides: &mut [&mut Side<'_>], apart: &[String], traits: MetricTraits) -> BTreeSet<Key> {
+pub(super) fn leave_out_equal(sides: &mut [&mut Side<'_>], apart: &[String], traits: MetricTraits) -> Alike {
     let place_of = |point: &Point| -> Option<Place> {
         let seed = point.get(SEED)?;
         Some((place(point, |axis| axis == SEED || apart.iter().any(|other| other == axis)), format!("{seed:?}")))
@@ -78,18 +118,47 @@ pub(super) fn leave_out_equal(sides: &mut [&mut Side<'_>], apart: &[String], tra
             !repeated.contains(&place)
         });
     }
-    jobs
+    let (others, near) = near_seeds(sides, &place_of, traits);
+    for side in sides.iter_mut().filter(|_| !others.is_empty()) {
+        side.found.retain(|found| place_of(found.point).is_none_or(|place| !others.contains(&place)));
+    }
+    Alike { equal: jobs, near }
 }
 
-/// The remark about jobs that are equal in all but the seed; nothing without any.
-pub(super) fn seeds_without_effect(jobs: &BTreeSet<Key>) -> Option<String> {
-    (!jobs.is_empty()).then(|| {
-        format!(
-            "the seed has no effect: {} of different seeds have the same measurements, bit by bit (times and memory aside), and count \
-             once",
-            count(jobs.len(), "job")
-        )
-    })
+/// The seeds other than the first of places at which all seeds have the same values up to rounding on all sides, and the jobs of
+/// these places. Nothing if the values of some place are not so.
+fn near_seeds(
+    sides: &[&mut Side<'_>],
+    place_of: &dyn Fn(&Point) -> Option<Place>,
+    traits: MetricTraits,
+) -> (BTreeSet<Place>, BTreeSet<Key>) {
+    let is_measured = traits.precision == Precision::Measured && is_computed(traits);
+    let mut values: BTreeMap<(usize, Vec<String>), Vec<f64>> = BTreeMap::new();
+    let mut seeds: BTreeMap<Vec<String>, BTreeSet<String>> = BTreeMap::new();
+    let mut jobs = BTreeSet::new();
+    for (index, side) in sides.iter().enumerate() {
+        for found in &side.found {
+            let Some((of, seed)) = place_of(found.point) else { return Default::default() };
+            values.entry((index, of.clone())).or_default().push(found.value);
+            seeds.entry(of).or_default().insert(seed);
+            jobs.extend(found.by.map(|by| by.key));
+        }
+    }
+    let spread = |values: &Vec<f64>| {
+        let (low, high) = values
+            .iter()
+            .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| (low.min(*value), high.max(*value)));
+        (high - low) / low.abs().max(high.abs())
+    };
+    let spreads: Vec<f64> = values.values().filter(|values| values.len() > 1).map(spread).collect();
+    // Equal values are another matter: they may be equal by their resolution.
+    let is_near = spreads.iter().all(|spread| *spread < ROUNDING) && spreads.iter().any(|spread| *spread > 0.0);
+    if !is_measured || !is_near {
+        return Default::default();
+    }
+    let others =
+        seeds.into_iter().flat_map(|(of, seeds)| seeds.into_iter().skip(1).map(move |seed| (of.clone(), seed)));
+    (others.collect(), jobs)
 }
 
 /// Groups of rows that measured bit by bit the same with the same seeds and other axes.
@@ -127,8 +196,7 @@ pub(super) fn values_without_effect(
 /// The digest of a job's result with the number of measured values, if it says something about the values of a metric.
 fn digest(found: &Found<'_>, traits: MetricTraits) -> Option<(u64, usize)> {
     let remarks = &found.by?.remarks;
-    // Times and sizes are samples of the machine, whatever the jobs compute.
-    if traits.depends_on_load || traits.unit.base() == Unit::Bytes {
+    if !is_computed(traits) {
         return None;
     }
     let says = match traits.precision {
@@ -137,4 +205,9 @@ fn digest(found: &Found<'_>, traits: MetricTraits) -> Option<(u64, usize)> {
         Precision::Deterministic => false,
     };
     (says && remarks.digest != 0).then_some((remarks.digest, remarks.values))
+}
+
+/// False for times and sizes, which are samples of the machine, whatever the jobs compute.
+fn is_computed(traits: MetricTraits) -> bool {
+    !traits.depends_on_load && traits.unit.base() != Unit::Bytes
 }

@@ -3,10 +3,7 @@
 //! The best of many configurations was partly lucky on the seeds that chose it. Where a search has a confirmation, whose
 //! seeds it never saw, the values of both are shown apart, and the confirmed ones rank first.
 
-use std::{
-    cmp::Reverse,
-    collections::{BTreeSet, HashMap},
-};
+use std::{cmp::Reverse, collections::HashMap};
 
 use serde_json::{Value as Json, json};
 use sweep_job::{Unit, Value};
@@ -14,7 +11,7 @@ use sweep_job::{Unit, Value};
 use super::{
     Absence, Cell, Column, Mark, Results, Show, Table, TableRow, absence,
     absence::Footnotes,
-    alike::{leave_out_equal, seeds_without_effect},
+    alike::{Alike, leave_out_equal},
     decisions::Stops,
     evidence::{Question, Side, Source, summarize},
     marks::{Remark, mark},
@@ -25,7 +22,6 @@ use crate::{
     format::{clean, count},
     plan::{JobId, Plan, Point, Study, configuration, resolved},
     recipe::{self, MetricTraits, Metrics, OfStep, Recipe, Rules, Spanned, TableKind},
-    record::Key,
     stats::Better,
     store::Store,
 };
@@ -119,7 +115,7 @@ struct Found {
     cells: Vec<Cell>,
     remarks: Vec<Remark>,
     /// The jobs that are equal to others of other seeds.
-    equal: BTreeSet<Key>,
+    equal: Alike,
     absent: Vec<Vec<(Absence, JobId)>>,
     /// The names of the configurations in the decisions of a search.
     names: Vec<String>,
@@ -315,15 +311,16 @@ fn measure(source: Source<'_>, of: &OfStep, contest: &Contest, traits: MetricTra
     let mut sides: Vec<Side<'_>> =
         members.iter().map(|members| source.side_of(members.iter().copied(), &contest.metric, traits)).collect();
     let geometric = traits.unit.is_timing() && sides.iter().all(Side::is_positive);
-    let apart = contest.axes.clone();
-    let mut equal = BTreeSet::new();
+    let (apart, kinds, rules) = (contest.axes.clone(), source.kinds(&[of.step]), Rules::default());
+    let question = Question { traits, apart, kinds, repeats: None, ratio: false, unpaired: true, rules };
+    let mut equal = Alike::default();
     let mut cells: Vec<Cell> = sides
         .iter()
         .zip(&members)
         .map(|(side, members)| {
             let mut distinct = side.clone();
-            equal.extend(leave_out_equal(&mut [&mut distinct], &apart, traits));
-            let summary = summarize(&distinct, &apart, traits, geometric);
+            equal.extend(leave_out_equal(&mut [&mut distinct], &question.apart, traits));
+            let summary = summarize(&distinct, &question, geometric);
             Cell {
                 sample: summary.as_ref().map(|summary| summary.sample),
                 estimate: summary.map(|summary| summary.estimate),
@@ -336,7 +333,6 @@ fn measure(source: Source<'_>, of: &OfStep, contest: &Contest, traits: MetricTra
         .collect();
     let absent =
         sides.iter().map(|side| side.absent.iter().map(|(why, job, _)| (why.clone(), *job)).collect()).collect();
-    let question = Question { traits, apart, repeats: None, ratio: false, unpaired: true, rules: Rules::default() };
     let remarks = mark(&mut cells, &mut sides, &question, geometric).into_iter().collect();
     let value = |members: &Vec<(&Point, JobId)>| {
         contest.axes.iter().map(|axis| members.first().and_then(|(point, _)| point.get(axis)).cloned()).collect()
@@ -385,8 +381,9 @@ fn notes(rows: &[Configuration], found: &Found, confirmed: Option<&Found>) -> Ve
     remarks.sort();
     remarks.dedup();
     notes.extend(remarks.into_iter().map(Remark::words));
-    let equal = found.equal.iter().chain(confirmed.iter().flat_map(|found| &found.equal)).copied().collect();
-    notes.extend(seeds_without_effect(&equal));
+    let mut equal = found.equal.clone();
+    equal.extend(confirmed.map(|found| found.equal.clone()).unwrap_or_default());
+    notes.extend(equal.words());
     let ranked = rows.iter().filter(|row| row.rank.is_some()).count();
     if confirmed.is_some() {
         notes.push("search: the seeds that chose the configurations, which favor the best of many; confirmed: seeds that the search never saw".to_owned());

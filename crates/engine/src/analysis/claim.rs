@@ -14,7 +14,7 @@ use serde::Serialize;
 use sweep_job::Unit;
 
 use self::judge::Judge;
-use super::evidence::Source;
+use super::{evidence::Source, units::SEED};
 use crate::{
     format::{clean, count},
     plan::{JobId, Point, Study, resolved, selected},
@@ -195,6 +195,9 @@ pub(crate) fn judge(claim: &Claim, source: Source<'_>) -> Verdict {
     if let Err(reason) = judged {
         verdict.because = reason;
     }
+    if let Some(whole) = over_all_seeds(claim, source) {
+        let _ = write!(verdict.because, "; {whole}");
+    }
     // The claim may be about other hardware, too; that does not hide that it is about other sizes.
     if let Some(reason) = scale::too_small(claim, source) {
         let (because, lacks) = match verdict.lacks {
@@ -216,6 +219,24 @@ pub(crate) fn judge(claim: &Claim, source: Source<'_>) -> Verdict {
         verdict.lacks = Some(if verdict.open { Lack::Samples } else { Lack::Results });
     }
     verdict
+}
+
+/// The verdict over all seeds that were measured, in words, if the claim selects some of them.
+fn over_all_seeds(claim: &Claim, source: Source<'_>) -> Option<String> {
+    let whole = claim.over_all(SEED)?;
+    let measured = |claim: &Claim| {
+        let jobs = selected_jobs(claim, source.study).filter(|(_, job)| source.measured.contains_key(job));
+        jobs.count()
+    };
+    if measured(claim) >= measured(&whole) {
+        return None;
+    }
+    let verdict = judge(&whole, source);
+    Some(format!(
+        "the claim selects seeds: over all that were measured it is {} ({})",
+        verdict.state.word(),
+        verdict.because
+    ))
 }
 
 /// The verdicts on a recipe's claims, corrected for their number if the recipe says so.

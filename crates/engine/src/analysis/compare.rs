@@ -10,14 +10,15 @@ use crate::{
         absence::Footnotes,
         alike::leave_out_equal,
         evidence::{Doubt, Evidence, Question, Side, Silence, Source, relative},
+        kinds::Kinds,
         pairs::apart,
         table::scale,
-        units::unit_values,
+        units::{SamplingUnit, blocks, unit_values},
     },
     format::{clean, count, measured},
     plan::{JobId, Point, resolved, selected},
     recipe::{self, Compare, MetricTraits, Names},
-    stats::{Blocks, Estimate, LEVEL, Sample, holm, quantile},
+    stats::{Estimate, LEVEL, Sample, holm, quantile},
 };
 
 /// The table: one row for each pair of values, one column for each metric, and one for its odds if the table has a region
@@ -37,7 +38,8 @@ pub(crate) fn table(table: &recipe::Table, compare: &Compare, source: Source<'_>
     let mut remarks = BTreeSet::new();
     for metric in table.cells.iter().map(|cell| cell.value.as_str()) {
         let traits = source.traits(compare.of.step, metric);
-        let sides = Sides { source, compare, metric, traits, apart: apart(step, &[axis]), table };
+        let (apart, kinds) = (apart(step, &[axis]), source.kinds(&[compare.of.step]));
+        let sides = Sides { source, table, compare, metric, traits, apart, kinds };
         let floor = sides.floor();
         floors.extend(floor.map(|floor| (metric, floor, traits.unit)));
         let mut odds = Vec::new();
@@ -160,6 +162,7 @@ struct Sides<'a> {
     metric: &'a str,
     traits: MetricTraits,
     apart: Vec<String>,
+    kinds: Kinds,
 }
 
 type Absent = Vec<(Absence, Option<JobId>)>;
@@ -183,8 +186,8 @@ impl<'a> Sides<'a> {
         let points = of.found.len() + to.found.len() + absent.len();
         let mut cell = Cell { missing: absent.len(), points, ..Cell::default() };
         let (traits, ratio) = (self.traits, self.compare.ratio);
-        let (apart, rules) = (self.apart.clone(), self.table.rules);
-        let question = Question { traits, apart, repeats: self.repeats(), ratio, unpaired: false, rules };
+        let (apart, kinds, rules) = (self.apart.clone(), self.kinds.clone(), self.table.rules);
+        let question = Question { traits, apart, kinds, repeats: self.repeats(), ratio, unpaired: false, rules };
         let evidence = match Evidence::of_two(&mut of, &mut to, &question) {
             Ok(evidence) => evidence,
             Err(silence) => {
@@ -196,7 +199,7 @@ impl<'a> Sides<'a> {
                         }
                         Silence::Unlike(reason) => Some(Absence::Unlike(reason)),
                         Silence::NoRatio => Some(Absence::NoRatio),
-                        Silence::Unpaired | Silence::Shared(_) => Some(Absence::Unpaired),
+                        Silence::Unpaired | Silence::Shared(_) | Silence::NoStatistic => Some(Absence::Unpaired),
                         Silence::NoPoint => None,
                     }
                     .map(|why| (why, None)),
@@ -209,7 +212,7 @@ impl<'a> Sides<'a> {
         cell.odds = self.compare.equivalent.and_then(|region| evidence.odds(region));
         absent.extend(evidence.doubt().map(|doubt| match doubt {
             Doubt::One => (Absence::OnePair, None),
-            Doubt::Equal => (Absence::Equal, None),
+            Doubt::Equal | Doubt::Few => (Absence::Equal, None),
             Doubt::NoEffect => (Absence::NoEffect(evidence.equal().unwrap_or_default().to_owned()), None),
         }));
         cell.open = estimate.p.is_none() && evidence.doubt() != Some(Doubt::NoEffect);
@@ -242,14 +245,20 @@ impl<'a> Sides<'a> {
         let scaled = |value: f64| if ratio { value.ln() } else { value };
         let values = |side: &Side<'_>| {
             let values: Vec<_> = side.values().into_iter().map(|(point, value)| (point, scaled(value))).collect();
-            unit_values(&values, &self.apart)
+            unit_values(&values, &self.apart, &self.kinds)
         };
         let units: Vec<BTreeMap<Vec<String>, f64>> = sides.iter().map(values).collect();
         if units.iter().any(|other| !other.keys().eq(units[0].keys())) {
             return None;
         }
         let rows: Vec<Vec<f64>> = units.iter().map(|values| values.values().copied().collect()).collect();
-        let blocks = Blocks::new(&rows)?;
+        let places: Vec<&Vec<String>> = units[0].keys().collect();
+        let unit = SamplingUnit::of(&sides[0].found.iter().map(|found| found.point), &self.apart, &self.kinds, None);
+        let blocks = blocks(&rows, &places, &unit)?;
+        if blocks.is_uneven() {
+            let uneven = "the values differ in their spread (Cochran's C), so each comparison has its own error";
+            return Some(uneven.to_owned());
+        }
         let size = sides.iter().map(Side::mean).sum::<f64>() / sides.len() as f64;
         let precision = relative(self.traits.precision, ratio.then_some(size));
         for (index, row) in compared.iter().enumerate() {

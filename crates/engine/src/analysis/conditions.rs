@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
     format::{clean, count},
-    store::{Measured, Under},
+    store::{Measured, Under, overlapping, turns},
 };
 
 /// Names that a sentence lists at most.
@@ -30,10 +30,10 @@ pub(crate) fn comparable(sides: &[&[&Measured]]) -> Comparable {
         threads(&known),
         exclusivity(&known),
         load(&known),
+        interleaving(sides),
     ];
     let reasons: Vec<String> = reasons.into_iter().flatten().collect();
     let notes = [
-        interleaving(sides),
         attempts(&known),
         neighbors(&known),
         undetermined(&known),
@@ -92,29 +92,26 @@ fn load(known: &[&Under]) -> Option<String> {
     Some(format!("{busy}: `sweep run --remeasure` takes the times again"))
 }
 
-/// The runs and rounds that measurements belong to.
-fn turns<'m>(side: &[(&Measured, &'m Under)]) -> BTreeSet<(Option<&'m str>, Option<usize>)> {
-    side.iter().map(|(_, under)| (under.run.as_deref(), under.round)).collect()
-}
-
-/// A remark unless every side has its measurements in the same rounds of the same runs.
+/// Reason why sides were not measured in turns: every side has a measurement in each round, and no round began before the
+/// one before it had begun on all sides.
 fn interleaving(sides: &[&[&Measured]]) -> Option<String> {
-    let sides: Vec<Vec<(&Measured, &Under)>> = sides
-        .iter()
-        .map(|side| side.iter().filter_map(|one| Some((*one, one.under.as_deref()?))).collect::<Vec<_>>())
-        .filter(|side| !side.is_empty())
-        .collect();
-    if sides.len() < 2 {
+    let known: Vec<Vec<(&Measured, &Under)>> =
+        sides.iter().map(|side| side.iter().filter_map(|one| Some((*one, one.under.as_deref()?))).collect()).collect();
+    if known.iter().filter(|side| !side.is_empty()).count() < 2 {
         return None;
     }
-    let first = turns(sides.first()?);
-    let in_rounds = first.iter().all(|(_, round)| round.is_some());
-    if in_rounds && sides.iter().all(|side| turns(side) == first) {
+    let all: Vec<(&Measured, &Under)> = known.iter().flatten().copied().collect();
+    // The turns of records of earlier versions are unknown.
+    let is_known = known.iter().map(Vec::len).eq(sides.iter().map(|side| side.len()));
+    let first = turns(known.first()?);
+    let in_rounds = turns(&all).iter().all(|(_, round)| round.is_some());
+    let same = !is_known || known.iter().all(|side| turns(side) == first);
+    if in_rounds && same && overlapping(&all).is_empty() {
         return None;
     }
-    let runs: BTreeSet<&str> = sides.iter().flatten().filter_map(|(_, under)| under.run.as_deref()).collect();
-    let days: BTreeSet<String> =
-        sides.iter().flatten().map(|(one, _)| one.started.strftime("%Y-%m-%d").to_string()).collect();
+    let runs: BTreeSet<&str> = all.iter().filter_map(|(_, under)| under.run.as_deref()).collect();
+    let days: BTreeSet<String> = all.iter().map(|(one, _)| one.started.strftime("%Y-%m-%d").to_string()).collect();
+    let steps: BTreeSet<&str> = all.iter().filter_map(|(_, under)| under.label.split('/').next()).collect();
     let mut places = Vec::new();
     if runs.len() > 1 {
         places.push(format!("in {} ({})", count(runs.len(), "run"), names(runs.iter().copied())));
@@ -122,11 +119,16 @@ fn interleaving(sides: &[&[&Measured]]) -> Option<String> {
     if let (true, Some(first), Some(last)) = (days.len() > 1, days.first(), days.last()) {
         places.push(format!("on {} ({first} to {last})", count(days.len(), "day")));
     }
-    Some(match (places.is_empty(), in_rounds) {
-        (false, _) => format!("measured {}, not in one interleaved round", places.join(" ")),
-        (true, true) => "the sides were not measured in the same rounds".to_owned(),
-        (true, false) => "not measured in interleaved rounds".to_owned(),
-    })
+    if steps.len() > 1 {
+        places.push(format!("by {} ({})", count(steps.len(), "step"), names(steps.iter().copied())));
+    }
+    let places = if places.is_empty() { String::new() } else { format!(", but {}", places.join(" ")) };
+    let remedy = if steps.len() > 1 {
+        "values of one axis of a step take turns"
+    } else {
+        "`sweep run --remeasure` takes the times again in turns"
+    };
+    Some(format!("the sides were not measured in turns{places}: {remedy}"))
 }
 
 fn attempts(known: &[&Under]) -> Option<String> {
@@ -164,6 +166,7 @@ fn short(cores: f64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use jiff::Timestamp;
     use sweep_job::Metrics;
 
     use super::*;
@@ -292,27 +295,56 @@ mod tests {
     }
 
     #[test]
-    fn other_rounds_runs_and_days_are_remarks() {
-        assert_eq!(note(|_, under| under.round = Some(7)), "the sides were not measured in the same rounds");
+    fn sides_that_took_no_turns_decide_nothing() {
+        let again = ": `sweep run --remeasure` takes the times again in turns";
+        assert_eq!(reason(|_, under| under.round = Some(7)), format!("the sides were not measured in turns{again}"));
         assert_eq!(
-            note(|_, under| under.run = Some("r2".into())),
-            "measured in 2 runs (r1, r2), not in one interleaved round"
+            reason(|_, under| under.run = Some("r2".into())),
+            format!("the sides were not measured in turns, but in 2 runs (r1, r2){again}")
         );
         let later = |measured: &mut Measured, under: &mut Under| {
             measured.started = "2026-01-02T00:00:00Z".parse().unwrap();
             under.run = Some("r2".into());
         };
         assert_eq!(
-            note(later),
-            "measured in 2 runs (r1, r2) on 2 days (1970-01-01 to 2026-01-02), not in one interleaved round"
+            reason(later),
+            format!(
+                "the sides were not measured in turns, but in 2 runs (r1, r2) on 2 days (1970-01-01 to 2026-01-02){again}"
+            )
         );
-        // The same rounds of the same two runs: interleaved, although not at once.
+        // The same rounds of the same two runs: in turns, although not at once.
         let sides = [(); 2].map(|()| [same(0), measured(1, later)]);
         let [first, second] = sides.each_ref().map(|side| side.iter().collect::<Vec<_>>());
         assert_eq!(comparable(&[&first, &second]), Comparable::default());
         let sides = [(); 2].map(|()| measured(0, |_, under| under.round = None));
         let found = comparable(&[&[&sides[0]], &[&sides[1]]]);
-        assert_eq!(found.notes, ["not measured in interleaved rounds"]);
+        assert_eq!(found.reason, Some(format!("the sides were not measured in turns{again}")));
+    }
+
+    /// Measurements of a step at these seconds, one in each round.
+    fn at(step: &str, seconds: [i64; 3]) -> Vec<Measured> {
+        let one = |(seed, second): (usize, i64)| {
+            measured(seed, |measured, under| {
+                measured.started = Timestamp::from_second(second).unwrap();
+                under.label = format!("{step}/seed={seed}");
+            })
+        };
+        seconds.into_iter().enumerate().map(one).collect()
+    }
+
+    #[test]
+    fn steps_one_after_the_other_took_no_turns() {
+        let found = |one: &[Measured], other: &[Measured]| {
+            let [one, other] = [one, other].map(|side| side.iter().collect::<Vec<_>>());
+            comparable(&[&one, &other]).reason
+        };
+        assert_eq!(found(&at("a", [0, 20, 40]), &at("a", [10, 30, 50])), None);
+        assert_eq!(found(&at("a", [0, 30, 40]), &at("a", [10, 20, 50])), None, "in a drawn order");
+        let steps =
+            "the sides were not measured in turns, but by 2 steps (a, b): values of one axis of a step take turns";
+        assert_eq!(found(&at("a", [0, 10, 20]), &at("b", [30, 40, 50])).as_deref(), Some(steps));
+        assert_eq!(found(&at("b", [30, 40, 50]), &at("a", [0, 10, 20])).as_deref(), Some(steps));
+        assert_eq!(found(&at("a", [0, 20, 40]), &at("b", [10, 30, 50])), None, "two steps that took turns");
     }
 
     #[test]
@@ -326,7 +358,7 @@ mod tests {
         assert_eq!(note(|_, under| under.foreign = None), unknown);
         assert_eq!(
             note(|measured, _| measured.sweep = "old".into()),
-            "the sides were not measured in the same rounds | the conditions of 1 of 4 records were not recorded (earlier version)"
+            "the conditions of 1 of 4 records were not recorded (earlier version)"
         );
         let old = [(); 2].map(|()| measured(0, |measured, _| measured.sweep = "old".into()));
         let found = comparable(&[&[&old[0]], &[&old[1]]]);

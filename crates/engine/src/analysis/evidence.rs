@@ -4,20 +4,26 @@
 //! seeds are averaged first, and the values of the other axes are the independent units. The spread of a metric is never
 //! less than its resolution.
 
+use std::collections::BTreeSet;
+
 use sweep_job::Precision;
 
 pub(super) use super::source::{Found, Side, Source, traits};
 use super::{
     Absence,
-    alike::{leave_out_equal, seeds_without_effect, values_without_effect},
-    looks::Level,
-    units::{Units, pairs, reduce},
+    alike::{leave_out_equal, values_without_effect},
+    kinds::Kinds,
+    looks::{Level, Looks},
+    units::{Units, pairs, place, reduce, unit_pairs},
 };
 use crate::{
     format::count,
     plan::{JobId, Point},
-    recipe::{MetricTraits, Missing, Rules},
-    stats::{Better, Estimate, LEVEL, Odds, Sample, WANTED, estimate, odds, seeds_needed, welch},
+    recipe::{MetricTraits, Missing, Rules, Statistic},
+    stats::{
+        Better, ErrorOfMean, Estimate, LEVEL, Odds, Sample, WANTED, correlation, estimate, is_carried_by_one, median,
+        odds, seeds_needed, sign_test, welch,
+    },
     store::Measured,
 };
 
@@ -26,6 +32,8 @@ pub(super) struct Question<'q> {
     pub(super) traits: MetricTraits,
     /// The axes that distinguish the sides.
     pub(super) apart: Vec<String>,
+    /// The kinds of replication of the other axes.
+    pub(super) kinds: Kinds,
     /// The axis that repeats the same job.
     pub(super) repeats: Option<&'q str>,
     /// True for a ratio, false for a difference.
@@ -50,6 +58,8 @@ pub(super) enum Silence {
     NoRatio,
     /// The points cannot be paired one to one.
     Unpaired,
+    /// The statistic has no interval for units that are not independent, or not paired.
+    NoStatistic,
 }
 
 /// Reason why an estimate has no interval.
@@ -61,6 +71,8 @@ pub(super) enum Doubt {
     Equal,
     /// The jobs of different seeds, or those of both sides, have measured the same.
     NoEffect,
+    /// The number of units is too small for the interval of a median.
+    Few,
 }
 
 /// An estimate with its uncertainty, on the scale on which it was computed: logarithms for ratios.
@@ -68,18 +80,21 @@ pub(super) enum Doubt {
 pub(super) struct Evidence {
     /// The independent units; of the first side if the sides are not paired.
     pub(super) sample: Sample,
+    /// The number of units of the side that has fewer.
+    least: usize,
     pub(super) level: Level,
+    looks: Looks,
     /// Number and kind of the units.
     pub(super) basis: String,
     pub(super) notes: Vec<String>,
+    /// Remarks on other statistics that a claim may be about.
+    pub(super) hints: Vec<String>,
     value: f64,
     /// Standard error; `None` if it is unknown.
-    error: Option<f64>,
-    freedom: f64,
+    error: Option<ErrorOfMean>,
+    /// The units of a median, whose interval has no standard error.
+    ranked: Option<Vec<f64>>,
     ratio: bool,
-    doubt: Doubt,
-    /// The precision of a unit.
-    precision: Precision,
     /// True if every seed is a unit.
     growing: bool,
     /// A remark on jobs that are no samples because they are equal to others.
@@ -145,29 +160,31 @@ pub(super) struct Summary {
     pub(super) sample: Sample,
     /// The mean, or the geometric mean, with its interval.
     pub(super) estimate: Estimate,
+    /// The level of the interval, which allows for all looks at the results.
+    pub(super) level: Level,
 }
 
 /// Summarizes the results of a side, on logarithms for a geometric mean.
-pub(super) fn summarize(side: &Side<'_>, apart: &[String], traits: MetricTraits, geometric: bool) -> Option<Summary> {
+pub(super) fn summarize(side: &Side<'_>, question: &Question<'_>, geometric: bool) -> Option<Summary> {
     let scaled = |value: f64| if geometric { value.ln() } else { value };
     let units = |scaled: &dyn Fn(f64) -> f64| {
         let values: Vec<(&Point, f64)> =
             side.values().into_iter().map(|(point, value)| (point, scaled(value))).collect();
-        reduce(&values, apart, None)
+        reduce(&values, &question.apart, &question.kinds, None)
     };
     let shown = Sample::new(&units(&|value| value).values)?;
     let units = units(&scaled);
     let sample = Sample::new(&units.values)?;
-    let precision = relative(traits.precision, geometric.then(|| side.mean()));
-    let (error, _) = error(sample, units.precision(precision));
-    let found = estimate(sample.mean, error, sample.n.saturating_sub(1) as f64, LEVEL);
+    let precision = relative(question.traits.precision, geometric.then(|| side.mean()));
+    let level = side.looks.level(sample.n, units.axes.is_empty());
+    let found = from_error(sample.mean, units.error(units.precision(precision)), level.confidence);
     let estimate = match geometric {
         // Logarithm and exponential would show as 7.499999999999999.
         true if shown.n == 1 || shown.sd == Some(0.0) => Estimate { value: shown.mean, ..found.exp() },
         true => found.exp(),
         false => Estimate { p: None, ..found },
     };
-    Some(Summary { sample: shown, estimate })
+    Some(Summary { sample: shown, estimate, level })
 }
 
 /// The precision of values, or of their logarithms if their size is given.
@@ -181,17 +198,42 @@ impl Evidence {
         complete(&mut [&mut *side], question)?;
         let notes = like(&[side], question)?;
         let equal = leave_out_equal(&mut [&mut *side], &question.apart, question.traits);
-        let equal = seeds_without_effect(&equal);
-        let units = reduce(&side.values(), &question.apart, question.repeats);
-        let sample = Sample::new(&units.values).ok_or(Silence::NoPoint)?;
-        let precision = units.precision(question.traits.precision);
-        let (error, doubt) = error(sample, precision);
-        let level = side.looks.level(sample.n, units.axes.is_empty());
-        let basis = if units.axes.is_empty() { count(side.found.len(), "job") } else { units.basis("mean") };
-        let notes = notes.into_iter().chain(units.note()).chain(equal.clone()).collect();
-        let (value, freedom) = (sample.mean, sample.n.saturating_sub(1) as f64);
+        let equal = equal.words();
+        let units = reduce(&side.values(), &question.apart, &question.kinds, question.repeats);
+        let notes = notes.into_iter().chain(equal.clone()).collect();
+        let precision = question.traits.precision;
+        let found = Self::of_units(&units, question, (precision, false), side.looks.clone(), notes)?;
         let growing = units.axes.is_empty();
-        Ok(Self { sample, level, basis, notes, value, error, freedom, ratio: false, doubt, precision, growing, equal })
+        let basis = if growing { count(side.found.len(), "job") } else { units.basis("mean") };
+        Ok(Self { basis: question.rules.statistic.of(&basis), equal, ..found })
+    }
+
+    /// Evidence from independent units, given the precision of a measurement and whether they are logarithms of ratios.
+    fn of_units(
+        units: &Units,
+        question: &Question<'_>,
+        (precision, ratio): (Precision, bool),
+        looks: Looks,
+        notes: Vec<String>,
+    ) -> Result<Self, Silence> {
+        let statistic = question.rules.statistic;
+        let sample = Sample::new(&units.values).ok_or(Silence::NoPoint)?;
+        let (value, error) = units.center(statistic, units.precision(precision)).ok_or(Silence::NoStatistic)?;
+        let growing = units.axes.is_empty() && statistic == Statistic::Mean;
+        let level = looks.level(sample.n, growing);
+        let carried = statistic == Statistic::Mean && is_carried_by_one(&units.values);
+        let carried = carried.then(|| {
+            format!(
+                "one of {} values carries their mean (Dixon's Q): `statistic: median` or `iqm` claims a typical one",
+                sample.n
+            )
+        });
+        let notes = notes.into_iter().chain(units.notes()).chain(looks.chosen()).collect();
+        let hints = carried.into_iter().collect();
+        let basis = statistic.of(&units.basis(if units.axes.is_empty() { "pair" } else { "mean difference" }));
+        let ranked = (statistic == Statistic::Median).then(|| units.values.clone());
+        let least = sample.n;
+        Ok(Self { sample, least, level, looks, basis, notes, value, error, ranked, ratio, growing, equal: None, hints })
     }
 
     /// Evidence about the difference or the ratio of two sides.
@@ -208,12 +250,11 @@ impl Evidence {
     }
 
     /// The same for sides from which nothing is missing, and which have samples only.
-    fn between(of: &Side<'_>, to: &Side<'_>, question: &Question<'_>) -> Result<Self, Silence> {
+    fn between<'a>(of: &Side<'a>, to: &Side<'a>, question: &Question<'_>) -> Result<Self, Silence> {
         let ratio = question.ratio;
         if ratio && of.found.iter().chain(&to.found).any(|found| found.value <= 0.0) {
             return Err(Silence::NoRatio);
         }
-        let notes = like(&[of, to], question)?;
         let scaled = |value: f64| if ratio { value.ln() } else { value };
         // The precision of a difference of two values, and of one value.
         let size = if ratio { of.mean().powi(-2) + to.mean().powi(-2) } else { 2.0 };
@@ -221,83 +262,74 @@ impl Evidence {
         let one = two.scaled(0.5_f64.sqrt());
         let looks = of.looks.joined(&to.looks);
         let partial = question.rules.missing == Missing::Ignore || looks.is_adaptive();
-        if let Some(pairs) = pairs(&of.values(), &to.values(), &question.apart, partial) {
-            let differences: Vec<(&Point, f64)> =
-                pairs.into_iter().map(|(point, of, to)| (point, scaled(of) - scaled(to))).collect();
-            let units = reduce(&differences, &question.apart, question.repeats);
-            let sample = Sample::new(&units.values).ok_or(Silence::NoPoint)?;
-            let precision = units.precision(two);
-            let (error, doubt) = error(sample, precision);
-            let level = looks.level(sample.n, units.axes.is_empty());
-            let basis = units.basis(if units.axes.is_empty() { "pair" } else { "mean difference" });
-            let notes = notes.into_iter().chain(units.note()).collect();
-            let (value, freedom) = (sample.mean, sample.n.saturating_sub(1) as f64);
-            let growing = units.axes.is_empty();
-            return Ok(Self {
-                sample,
-                level,
-                basis,
-                notes,
-                value,
-                error,
-                freedom,
-                ratio,
-                doubt,
-                precision,
-                growing,
-                equal: None,
-            });
+        let scale = |side: &Side<'a>| -> Vec<(&'a Point, f64)> {
+            side.values().into_iter().map(|(point, value)| (point, scaled(value))).collect()
+        };
+        let (of_values, to_values) = (scale(of), scale(to));
+        let (apart, kinds) = (&question.apart, &question.kinds);
+        let independent = question.rules.independent;
+        let paired = pairs(&of_values, &to_values, apart, partial).filter(|_| !independent);
+        let notes = if paired.is_some() {
+            let [of, to] = [(of, to), (to, of)].map(|(own, other)| with_partner(own, other, apart));
+            like(&[&of, &to], question)?
+        } else {
+            like(&[of, to], question)?
+        };
+        let correlation = paired.as_ref().and_then(|pairs| uncorrelated(pairs, question));
+        let units = match paired {
+            Some(pairs) => {
+                let differences: Vec<(&Point, f64)> =
+                    pairs.into_iter().map(|(point, of, to)| (point, of - to)).collect();
+                Some(reduce(&differences, apart, kinds, question.repeats))
+            }
+            None => unit_pairs([&of_values, &to_values], apart, kinds).filter(|_| !independent),
+        };
+        if let Some(units) = units {
+            let correlation = correlation.filter(|_| units.axes.is_empty());
+            let mut found = Self::of_units(&units, question, (two, ratio), looks, notes)?;
+            found.hints.extend(correlation);
+            return Ok(found);
         }
-        if !question.unpaired {
+        if !question.unpaired && !independent {
             return Err(Silence::Unpaired);
         }
-        let units = |side: &Side<'_>| {
-            let values: Vec<(&Point, f64)> =
-                side.values().into_iter().map(|(point, value)| (point, scaled(value))).collect();
-            reduce(&values, &question.apart, question.repeats)
-        };
-        let (first, second) = (units(of), units(to));
+        if question.rules.statistic == Statistic::Median {
+            return Err(Silence::NoStatistic);
+        }
+        let units = |values: &[(&Point, f64)]| reduce(values, apart, kinds, question.repeats);
+        let (first, second) = (units(&of_values), units(&to_values));
+        let statistic = question.rules.statistic;
         let sample = |units: &Units| Sample::new(&units.values).ok_or(Silence::NoPoint);
+        let center = |units: &Units| units.center(statistic, units.precision(one)).ok_or(Silence::NoStatistic);
         let (a, b) = (sample(&first)?, sample(&second)?);
-        let errors = [(a, &first), (b, &second)].map(|(sample, units)| error(sample, units.precision(one)));
-        let (error, freedom) = match errors {
-            [(Some(of), _), (Some(to), _)] => {
-                let (error, freedom) = welch([(of, a.n), (to, b.n)]);
-                (Some(error), freedom)
-            }
-            _ => (None, 0.0),
-        };
-        let doubt = if a.n.min(b.n) < 2 { Doubt::One } else { Doubt::Equal };
-        let level = looks.level(a.n.min(b.n), first.axes.is_empty() && second.axes.is_empty());
-        let basis = format!("{} against {}, not paired", a.n, b.n);
-        let notes = notes.into_iter().chain(first.note()).collect();
-        Ok(Self {
-            sample: a,
-            level,
-            basis,
-            notes,
-            value: a.mean - b.mean,
-            error,
-            freedom,
-            ratio,
-            doubt,
-            precision: one,
-            growing: first.axes.is_empty() && second.axes.is_empty(),
-            equal: None,
-        })
+        let ((of, of_error), (to, to_error)) = (center(&first)?, center(&second)?);
+        let error = of_error.zip(to_error).map(|(of, to)| welch([of, to]));
+        let growing = first.axes.is_empty() && second.axes.is_empty() && statistic == Statistic::Mean;
+        let least = a.n.min(b.n);
+        let level = looks.level(least, growing);
+        let basis = statistic.of(&format!("{} against {}, not paired", a.n, b.n));
+        let notes = notes.into_iter().chain(first.notes()).chain(looks.chosen()).collect();
+        let (value, equal, ranked, hints) = (of - to, None, None, Vec::new());
+        Ok(Self { sample: a, least, level, looks, basis, notes, value, error, ranked, ratio, growing, equal, hints })
     }
 
     /// The estimate with its interval. Its p-value allows for all looks at the results.
     pub(super) fn estimate(&self) -> Estimate {
-        let found = estimate(self.value, self.error, self.freedom, self.level.confidence);
+        let ranked = self.ranked.as_ref().and_then(|values| median(values, self.level.confidence));
+        let found = ranked.unwrap_or_else(|| from_error(self.value, self.error, self.level.confidence));
         let found = Estimate { p: found.p.map(|p| self.corrected(p)), ..found };
         if self.ratio { found.exp() } else { found }
     }
 
     /// Reason why the estimate has no interval; `None` if it has one.
     pub(super) fn doubt(&self) -> Option<Doubt> {
-        let doubt = if self.equal.is_some() { Doubt::NoEffect } else { self.doubt };
-        self.error.is_none().then_some(doubt)
+        let doubt = match self.least {
+            _ if self.equal.is_some() => Doubt::NoEffect,
+            0 | 1 => Doubt::One,
+            _ if self.ranked.is_some() => Doubt::Few,
+            _ => Doubt::Equal,
+        };
+        (self.equal.is_some() && self.error.is_none() || self.estimate().low.is_none()).then_some(doubt)
     }
 
     /// The remark on jobs that are equal to others.
@@ -312,7 +344,10 @@ impl Evidence {
             true => bound.ln(),
             false => bound,
         };
-        let p = estimate(self.value - bound, self.error, self.freedom, LEVEL).p?;
+        let p = match &self.ranked {
+            Some(values) => sign_test(values, bound)?,
+            None => from_error(self.value - bound, self.error, LEVEL).p?,
+        };
         Some(self.corrected(p))
     }
 
@@ -325,7 +360,7 @@ impl Evidence {
     ) -> Option<Needed> {
         /// Most seeds that are considered.
         const MOST: usize = 1000;
-        let error = self.error.filter(|error| self.growing && *error > 0.0)?;
+        let ErrorOfMean { error, .. } = self.error.filter(|of| self.growing && of.error > 0.0)?;
         let scaled = |bound: f64| if self.ratio { bound.ln() } else { bound };
         let seeds = |distance: f64, power: f64| {
             let effect = distance / (error * (self.sample.n as f64).sqrt());
@@ -346,16 +381,16 @@ impl Evidence {
     /// ratios.
     pub(super) fn odds(&self, region: f64) -> Option<Odds> {
         let region = if self.ratio { region.ln_1p() } else { region };
-        odds(&self.sample, region, self.precision)
+        odds(self.value, self.error?, region)
     }
 
     /// True if the estimate is certain.
     pub(super) fn is_certain(&self) -> bool {
-        self.error == Some(0.0)
+        self.error.is_some_and(|of| of.error == 0.0)
     }
 
     fn corrected(&self, p: f64) -> f64 {
-        (p * (1.0 - LEVEL) / (1.0 - self.level.confidence)).min(1.0)
+        self.looks.corrected(p, self.level, self.growing)
     }
 }
 
@@ -366,17 +401,40 @@ fn equal_sides<'a>(of: &mut Side<'a>, to: &mut Side<'a>, question: &Question<'_>
     let named = [("the first side".to_owned(), &*of), ("the second".to_owned(), &*to)];
     let values = values_without_effect(&named, &question.apart, traits);
     let jobs = leave_out_equal(&mut [&mut *of, &mut *to], &question.apart, traits);
-    let remarks: Vec<String> = values.into_iter().chain(seeds_without_effect(&jobs)).collect();
+    let remarks: Vec<String> = values.into_iter().chain(jobs.words()).collect();
     (!remarks.is_empty()).then(|| remarks.join("; "))
 }
 
-/// Standard error of a sample's mean, and the reason if it is unknown.
-fn error(sample: Sample, precision: Precision) -> (Option<f64>, Doubt) {
-    let Some(sd) = sample.sd else {
-        let certain = precision == Precision::Deterministic;
-        return (certain.then_some(0.0), Doubt::One);
-    };
-    (precision.spread(sd).map(|sd| sd / (sample.n as f64).sqrt()), Doubt::Equal)
+/// The estimate of a number with this error, with an interval of this level.
+fn from_error(value: f64, error: Option<ErrorOfMean>, level: f64) -> Estimate {
+    estimate(value, error.map(|of| of.error), error.map_or(0.0, |of| of.freedom), level)
+}
+
+/// A remark on pairs of seeds that hardly correlate, so that pairing loses degrees of freedom and gains nothing.
+fn uncorrelated(pairs: &[(&Point, f64, f64)], question: &Question<'_>) -> Option<String> {
+    // Times are paired by their rounds, for the drift of the machine.
+    if question.traits.depends_on_load || pairs.len() < 3 {
+        return None;
+    }
+    let of: Vec<f64> = pairs.iter().map(|(_, of, _)| *of).collect();
+    let to: Vec<f64> = pairs.iter().map(|(_, _, to)| *to).collect();
+    let correlation = correlation(&of, &to)?;
+    // That of three or four pairs is hardly known.
+    let least = if pairs.len() < 5 { 0.0 } else { 0.3 };
+    (correlation < least).then(|| {
+        format!(
+            "values with equal seeds correlate by {correlation:.2}: if seeds do not give both sides the same data or initialization, `pair: \
+             false` compares independent samples (Welch)"
+        )
+    })
+}
+
+/// The measurements of a side that have a partner on the other one.
+fn with_partner<'a>(side: &Side<'a>, other: &Side<'_>, apart: &[String]) -> Side<'a> {
+    let key = |found: &Found<'_>| place(found.point, |axis| apart.iter().any(|other| other == axis));
+    let partners: BTreeSet<Vec<String>> = other.found.iter().map(key).collect();
+    let found = side.found.iter().filter(|found| partners.contains(&key(found))).cloned().collect();
+    Side { found, ..Side::default() }
 }
 
 /// Checks the conditions of times, rates and utilizations; returns footnotes.

@@ -6,7 +6,7 @@
 
 use crate::{
     record::SeedPlan,
-    stats::{LEVEL, RAISE, constant_level, extension_level, level_of},
+    stats::{LEVEL, RAISE, constant_level, error_rate, extension_level, level_of},
 };
 
 /// Planned and earlier looks of a side.
@@ -16,6 +16,8 @@ pub(super) struct Looks {
     most: usize,
     /// Earlier plans with fewer seeds, by their largest number.
     earlier: Vec<(usize, usize)>,
+    /// The number of seeds that a plan had under which measurements were made, if it is larger.
+    chosen_from: Option<usize>,
 }
 
 /// The level of an evaluation.
@@ -32,13 +34,17 @@ pub(super) struct Level {
 impl Looks {
     /// Looks at every number of seeds from `least` to `most`.
     pub(super) fn planned(least: usize, most: usize) -> Self {
-        Self { least: least.max(1), most: most.max(1), earlier: Vec::new() }
+        Self { least: least.max(1), most: most.max(1), earlier: Vec::new(), chosen_from: None }
     }
 
     /// Adds the plans under which measurements were made. Plans with fewer seeds than planned now were looked at.
     pub(super) fn add_made(&mut self, plans: impl Iterator<Item = SeedPlan>) {
         for SeedPlan { least, most } in plans {
             let earlier = (most, least.clamp(1, most.max(1)));
+            // With adaptive seeds, only the least number was certainly measured.
+            if self.most > 1 && least > self.most {
+                self.chosen_from = self.chosen_from.max(Some(least));
+            }
             if most > 1 && most < self.most && !self.earlier.contains(&earlier) {
                 self.earlier.push(earlier);
             }
@@ -48,12 +54,23 @@ impl Looks {
 
     /// The looks of two sides together.
     pub(super) fn joined(&self, other: &Self) -> Self {
-        let mut joined =
-            Self { least: self.least.min(other.least), most: self.most.max(other.most), earlier: self.earlier.clone() };
+        let mut joined = Self {
+            least: self.least.min(other.least),
+            most: self.most.max(other.most),
+            earlier: self.earlier.clone(),
+            chosen_from: self.chosen_from.max(other.chosen_from),
+        };
         joined.earlier.extend(other.earlier.iter().filter(|plan| !self.earlier.contains(plan)));
         joined.earlier.retain(|(most, _)| *most < joined.most);
         joined.earlier.sort_unstable();
         joined
+    }
+
+    /// A remark on seeds that were measured and do not count.
+    pub(super) fn chosen(&self) -> Option<String> {
+        let seeds = self.chosen_from?;
+        let most = self.most;
+        Some(format!("chosen seeds: they were measured with {seeds} seeds, of which the recipe names {most}"))
     }
 
     /// True if the number of seeds depends on the results.
@@ -83,6 +100,23 @@ impl Looks {
     /// The numbers of seeds of the looks that are still to be made.
     pub(super) fn sizes(&self) -> Vec<usize> {
         self.plans().pop().unwrap_or_default()
+    }
+
+    /// The p-value of one look, corrected for all looks at this level: the probability that any of them has a p-value at least
+    /// as small. `growing` as in [`level`](Self::level).
+    pub(super) fn corrected(&self, p: f64, level: Level, growing: bool) -> f64 {
+        /// Below this, the sum of the looks' p-values is as good as the recursion.
+        const SMALL: f64 = 1e-5;
+        let least = 1.0 - level.confidence;
+        let plans = self.plans();
+        match plans.as_slice() {
+            // The recursion gives 5 % at the level, and so does the proportion.
+            [sizes] if growing && sizes.len() > 1 && p < least => {
+                let looks = || sizes.iter().map(|size| (*size, 1.0 - p)).collect::<Vec<_>>();
+                if p < SMALL { p * sizes.len() as f64 } else { error_rate(&looks()).max(p) }
+            }
+            _ => (p * (1.0 - LEVEL) / least).min(1.0),
+        }
     }
 
     /// The level of the look at `n` units. `growing` is true if every seed is a unit.

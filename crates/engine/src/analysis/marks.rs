@@ -11,13 +11,13 @@ use sweep_job::Precision;
 use super::{
     Cell, Mark,
     alike::leave_out_equal,
-    evidence::{Question, Side, Silence, complete, like, relative},
-    units::unit_values,
+    evidence::{Found, Question, Side, Silence, complete, like, relative},
+    units::{SamplingUnit, blocks, unit_values},
 };
 use crate::{
     format::clean,
     plan::Point,
-    stats::{Better, Blocks, Groups, LEVEL, reach},
+    stats::{Better, Blocks, Groups, reach},
 };
 
 /// Differences between rows are not told apart for lack of seeds if only those above this number of residual standard
@@ -41,12 +41,17 @@ pub(super) enum Remark {
     Unlike(String),
     /// The differences between rows do not vary, and the metric's resolution is unknown.
     Equal,
+    /// The rows differ in their spread.
+    Uneven,
+    /// Seeds were added after looks at the results, in words.
+    Looks(String),
 }
 
 /// The ranked rows of a column: their indices, and their values by block.
 struct Ranked {
     rows: Vec<usize>,
     values: Vec<BTreeMap<Vec<String>, f64>>,
+    unit: SamplingUnit,
 }
 
 /// Statistics of the ranked rows.
@@ -76,28 +81,42 @@ pub(super) fn mark(
         return remarks;
     }
     let compared: Vec<&Side<'_>> = rows.iter().map(|row| &sides[*row]).collect();
-    match like(&compared, question) {
+    let scaled = |value: f64| if logarithm { value.ln() } else { value };
+    let values = |row: usize| -> BTreeMap<Vec<String>, f64> {
+        let values: Vec<_> = sides[row].values().into_iter().map(|(point, value)| (point, scaled(value))).collect();
+        unit_values(&values, &question.apart, &question.kinds)
+    };
+    let points = compared[0].found.iter().map(|found| found.point);
+    let unit = SamplingUnit::of(&points, &question.apart, &question.kinds, None);
+    let ranked = Ranked { values: rows.iter().map(|row| values(*row)).collect(), rows, unit };
+    let used: Vec<Side<'_>> = compared.iter().map(|side| ranked.used(side, &question.apart)).collect();
+    match like(&used.iter().collect::<Vec<_>>(), question) {
         Ok(_) => {}
         Err(Silence::Unlike(reason)) => return BTreeSet::from([Remark::Unlike(reason)]),
         Err(_) => return remarks,
     }
-    let scaled = |value: f64| if logarithm { value.ln() } else { value };
-    let values = |row: usize| -> BTreeMap<Vec<String>, f64> {
-        let values: Vec<_> = sides[row].values().into_iter().map(|(point, value)| (point, scaled(value))).collect();
-        unit_values(&values, &question.apart)
-    };
-    let ranked = Ranked { values: rows.iter().map(|row| values(*row)).collect(), rows };
     let precision = relative(question.traits.precision, logarithm.then(|| mean_size(sides)));
     let Some((test, common)) = ranked.test() else {
         ranked.mark_certain(cells, better, precision);
         return remarks;
     };
     if !test.has_spread(precision) {
-        remarks.insert(Remark::Equal);
+        // Nothing is known about chance, so no sign says anything about it.
+        return BTreeSet::from([Remark::Equal]);
     }
-    if ranked.mark(cells, &test, better, precision) {
+    if test.is_uneven() {
+        remarks.insert(Remark::Uneven);
+    }
+    let looks = used.iter().map(|side| side.looks.clone()).reduce(|all, side| all.joined(&side)).unwrap_or_default();
+    let growing = ranked.unit.is_seeds();
+    let level = looks.level(test.units(), growing);
+    remarks.extend(level.words().map(Remark::Looks));
+    if ranked.mark(cells, &test, (better, precision, level.confidence)) {
         remarks.insert(match &test {
-            Test::Blocks(blocks) => Remark::Blocks(blocks.blocks, varying(compared[0], &question.apart)),
+            Test::Blocks(blocks) => {
+                let axes = ranked.unit.named().map(<[String]>::to_vec);
+                Remark::Blocks(blocks.blocks, axes.unwrap_or_else(|| varying(compared[0], &question.apart)))
+            }
             Test::Groups(_) => Remark::Unblocked,
         });
         if common {
@@ -128,6 +147,21 @@ impl Test {
         };
         precision.spread(sd).is_some()
     }
+
+    /// Number of blocks, or the least number of values of a row.
+    fn units(&self) -> usize {
+        match self {
+            Self::Blocks(blocks) => blocks.blocks,
+            Self::Groups(groups) => groups.counts.iter().copied().min().unwrap_or(0),
+        }
+    }
+
+    fn is_uneven(&self) -> bool {
+        match self {
+            Self::Blocks(blocks) => blocks.is_uneven(),
+            Self::Groups(groups) => groups.is_uneven(),
+        }
+    }
 }
 
 /// Mean size of the values, to which a resolution is related on logarithms.
@@ -137,10 +171,24 @@ fn mean_size(sides: &[Side<'_>]) -> f64 {
 }
 
 impl Ranked {
+    /// The blocks that all rows have.
+    fn common(&self) -> Vec<&Vec<String>> {
+        let mut common: Vec<&Vec<String>> = self.values.first().into_iter().flat_map(BTreeMap::keys).collect();
+        common.retain(|block| self.values.iter().all(|values| values.contains_key(*block)));
+        common
+    }
+
+    /// The measurements of a row that the test uses: those of common blocks, or all of them without any.
+    fn used<'a>(&self, side: &Side<'a>, apart: &[String]) -> Side<'a> {
+        let common: BTreeSet<&Vec<String>> = self.common().into_iter().collect();
+        let is_used = |found: &&Found<'a>| common.is_empty() || common.contains(&self.unit.key(found.point, apart));
+        let looks = side.looks.clone();
+        Side { found: side.found.iter().filter(is_used).cloned().collect(), looks, ..Side::default() }
+    }
+
     /// The test, and true if rows have measurements outside of the common blocks; `None` with a single measurement each.
     fn test(&self) -> Option<(Test, bool)> {
-        let mut common: Vec<&Vec<String>> = self.values.first()?.keys().collect();
-        common.retain(|block| self.values.iter().all(|values| values.contains_key(*block)));
+        let common = self.common();
         if common.is_empty() {
             let rows: Vec<Vec<f64>> = self.values.iter().map(|values| values.values().copied().collect()).collect();
             return Some((Test::Groups(Groups::new(&rows)?), false));
@@ -150,11 +198,11 @@ impl Ranked {
         };
         let rows: Vec<Vec<f64>> = self.values.iter().map(row).collect();
         let uneven = self.values.iter().any(|values| values.len() > common.len());
-        Some((Test::Blocks(Blocks::new(&rows)?), uneven))
+        Some((Test::Blocks(blocks(&rows, &common, &self.unit)?), uneven))
     }
 
     /// Marks the rows by a test. True if there is any mark.
-    fn mark(&self, cells: &mut [Cell], test: &Test, better: Better, precision: Precision) -> bool {
+    fn mark(&self, cells: &mut [Cell], test: &Test, (better, precision, level): (Better, Precision, f64)) -> bool {
         let means = match test {
             Test::Blocks(blocks) => &blocks.means,
             Test::Groups(groups) => &groups.means,
@@ -167,17 +215,17 @@ impl Ranked {
         let told: Vec<bool> = (0..means.len())
             .map(|row| {
                 let p = match test {
-                    Test::Blocks(blocks) => blocks.p(means[row] - means[best], precision),
+                    Test::Blocks(blocks) => blocks.p(row, best, precision),
                     Test::Groups(groups) => groups.p(row, best, precision),
                 };
-                p.is_some_and(|p| p < 1.0 - LEVEL)
+                p.is_some_and(|p| p < 1.0 - level)
             })
             .collect();
         let few = match test {
-            Test::Blocks(blocks) => blocks.reach(LEVEL) > TOO_WIDE,
+            Test::Blocks(blocks) => blocks.reach(level) > TOO_WIDE,
             Test::Groups(groups) => {
                 let least = groups.counts.iter().copied().min().unwrap_or(0);
-                reach(LEVEL, means.len(), least) > TOO_WIDE
+                reach(level, means.len(), least) > TOO_WIDE
             }
         };
         let any = told.contains(&true);
@@ -259,9 +307,14 @@ impl Remark {
                 };
                 format!("rows compared in {blocks} blocks ({equal}) at 5 % for a whole column (Tukey)")
             }
-            Self::Equal => "all differences between rows are equal at every seed: their spread is unknown, and ≈ says no more than \
-                            that; declare the metric's `resolution`, or `deterministic: true`, under `metrics`"
+            Self::Equal => "rows are not ranked: all differences between them are equal at every seed, so their spread is unknown; declare \
+                            the metric's `resolution`, or `deterministic: true`, under `metrics`"
                 .to_owned(),
+            Self::Uneven => {
+                "rows differ in their spread (Cochran's C), so they are told apart only if their own spreads also do (Games and Howell)"
+                    .to_owned()
+            }
+            Self::Looks(looks) => format!("signs allow for looks at the results: {looks}"),
             Self::Unblocked => {
                 "rows without common seeds compared at 5 % for a whole column (Tukey and Kramer)".to_owned()
             }

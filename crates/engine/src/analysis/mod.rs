@@ -25,6 +25,7 @@ pub mod design;
 mod effects;
 mod environments;
 mod evidence;
+mod kinds;
 mod looks;
 mod marks;
 mod origins;

@@ -1,5 +1,7 @@
 //! The axes that distinguish the sides of a comparison.
 
+use sweep_job::Value;
+
 use crate::recipe::{Dimension, Step};
 
 /// The axes that distinguish the sides of a comparison: those that it names, and those zipped with one of them.
@@ -12,4 +14,11 @@ pub(crate) fn apart(step: &Step, named: &[&str]) -> Vec<String> {
         }
     }
     apart
+}
+
+/// The axes without those on which both sides have the same several values, such as the same seeds.
+pub(super) fn without_same(mut axes: Vec<String>, [of, to]: &[Vec<(&str, Vec<Value>)>; 2]) -> Vec<String> {
+    let is_same = |axis: &str| of.iter().any(|own| own.0 == axis && own.1.len() > 1 && to.contains(own));
+    axes.retain(|axis| !is_same(axis));
+    axes
 }

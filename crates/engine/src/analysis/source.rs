@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use sweep_job::{Unit, Value};
 
-use super::{Absence, looks::Looks, units::SEED};
+use super::{Absence, kinds::Kinds, looks::Looks, units::SEED};
 use crate::{
     plan::{JobId, Point, Study, selected},
     recipe::{MetricTraits, UnitOf},
@@ -44,6 +44,11 @@ impl<'a> Source<'a> {
     /// The properties of a metric of a step, with the unit in which its jobs report it.
     pub(super) fn traits(&self, step: usize, metric: &str) -> MetricTraits {
         traits(self.study, self.measured, step, metric)
+    }
+
+    /// The kinds of replication of the axes of these steps.
+    pub(super) fn kinds(&self, steps: &[usize]) -> Kinds {
+        Kinds::of(self.study, steps)
     }
 
     /// The measurements of a metric at the points of a step that have these values.

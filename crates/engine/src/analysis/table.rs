@@ -11,12 +11,12 @@ use crate::{
     analysis::{
         Absence, Cell, Compared, Mark, Show,
         absence::Footnotes,
-        alike::{leave_out_equal, seeds_without_effect, values_without_effect},
+        alike::{Alike, leave_out_equal, values_without_effect},
         cell::{Text, tell_apart},
         evidence::{Question, Side, Source, summarize},
         marks::{Remark, mark},
         pairs::apart,
-        units::SEED,
+        units::SamplingUnit,
     },
     format::{Scale, clean, readable},
     plan::{JobId, Point, Study, resolved, selected},
@@ -83,14 +83,15 @@ impl Table {
             members[row_key * groups + column_key].push(*point);
         }
         let named: Vec<&str> = row_axes.iter().chain(&column_axes).map(String::as_str).collect();
-        let apart = apart(step, &named);
+        let (apart, kinds) = (apart(step, &named), source.kinds(&[shown.of.step]));
         let paper = Paper::new(shown, source.study);
         let mut footnotes = Footnotes::default();
         let mut columns = Vec::new();
         let mut remarks: BTreeMap<String, BTreeSet<Remark>> = BTreeMap::new();
         let mut rows: Vec<TableRow> =
             row_keys.labels.iter().map(|labels| TableRow { labels: labels.clone(), cells: Vec::new() }).collect();
-        let (mut equal_rows, mut equal_jobs) = (BTreeSet::new(), BTreeSet::new());
+        let (mut equal_rows, mut equal_jobs) = (BTreeSet::new(), Alike::default());
+        let mut looks = BTreeSet::new();
         let mut letters: Vec<Vec<(usize, Absence, Option<JobId>)>> = vec![Vec::new(); rows.len()];
         for (group, key) in column_keys.labels.iter().enumerate() {
             for metric in table.cells.iter().map(|cell| cell.value.as_str()) {
@@ -109,19 +110,20 @@ impl Table {
                 let labels = row_keys.labels.iter().map(|labels| labels.join(", "));
                 let named: Vec<(String, &Side<'_>)> = labels.zip(&sides).collect();
                 equal_rows.extend(values_without_effect(&named, &apart, traits));
+                let (rules, unpaired) = (table.rules, true);
+                let (apart, kinds) = (apart.clone(), kinds.clone());
+                let question = Question { traits, apart, kinds, repeats: None, ratio: false, unpaired, rules };
                 let mut cells = Vec::new();
                 for (index, (side, members)) in sides.iter().zip(&members).enumerate() {
                     let mut distinct = side.clone();
-                    equal_jobs.extend(leave_out_equal(&mut [&mut distinct], &apart, traits));
-                    let mut cell = cell(&distinct, &apart, traits, show);
+                    equal_jobs.extend(leave_out_equal(&mut [&mut distinct], &question.apart, traits));
+                    let mut cell = cell(&distinct, &question, show, &mut looks);
                     cell.points = members.len();
                     cell.paper = paper.value(members, metric);
                     let absent = side.absent.iter();
                     letters[index].extend(absent.map(|(why, job, _)| (columns.len(), why.clone(), Some(*job))));
                     cells.push(cell);
                 }
-                let (apart, rules) = (apart.clone(), table.rules);
-                let question = Question { traits, apart, repeats: None, ratio: false, unpaired: true, rules };
                 let found = mark(&mut cells, &mut sides, &question, show == Show::Interval);
                 remarks.entry(metric.to_owned()).or_default().extend(found);
                 let point = column_axes.iter().cloned().zip(key.iter().cloned()).collect();
@@ -135,14 +137,11 @@ impl Table {
                 row.cells[column].lacks(&absence, job, &mut footnotes);
             }
         }
-        let averaged: Vec<&str> = step
-            .axes()
-            .into_iter()
-            .filter(|axis| !apart.iter().any(|other| other == axis))
-            .filter(|axis| Keys::new(&points, &[(*axis).to_owned()]).labels.len() > 1)
-            .collect();
-        let mut notes = notes(&averaged, &columns, &rows, &remarks, &footnotes);
-        let equal = seeds_without_effect(&equal_jobs).into_iter().chain(equal_rows);
+        let unit = SamplingUnit::of(&points.iter().map(|(point, _)| *point), &apart, &kinds, None);
+        let mut notes = notes(&unit, &columns, &rows, &remarks, &footnotes);
+        notes.extend(unit.remarks(&kinds));
+        notes.extend(looks.iter().map(|looks| format!("intervals allow for looks at the results: {looks}")));
+        let equal = equal_jobs.words().into_iter().chain(equal_rows);
         notes.extend(equal.map(|remark| clean(&remark).into_owned()));
         let title = clean(table.title.as_ref().unwrap_or(&table.name.value)).into_owned();
         Self { name: table.name.value.clone(), title, axes: row_axes, columns, rows, notes }
@@ -302,13 +301,14 @@ impl Keys {
 }
 
 /// The cell of some measurements.
-fn cell(side: &Side<'_>, apart: &[String], traits: MetricTraits, show: Show) -> Cell {
+fn cell(side: &Side<'_>, question: &Question<'_>, show: Show, looks: &mut BTreeSet<String>) -> Cell {
     let values: Vec<f64> = side.found.iter().map(|found| found.value).collect();
-    let summary = summarize(side, apart, traits, show == Show::Interval);
+    let summary = summarize(side, question, show == Show::Interval);
+    looks.extend(summary.as_ref().and_then(|summary| summary.level.words()));
     Cell {
         sample: summary.as_ref().map(|summary| summary.sample),
         estimate: summary.map(|summary| summary.estimate),
-        resolution: traits.precision.resolution(),
+        resolution: question.traits.precision.resolution(),
         quartiles: Quartiles::new(&values),
         missing: side.absent.len(),
         ..Cell::default()
@@ -322,7 +322,7 @@ pub(crate) fn scale(metric: &str, cells: &[Cell], show: Show, unit: Unit) -> Sca
 }
 
 fn notes(
-    averaged: &[&str],
+    unit: &SamplingUnit,
     columns: &[Column],
     rows: &[TableRow],
     remarks: &BTreeMap<String, BTreeSet<Remark>>,
@@ -337,7 +337,7 @@ fn notes(
         let samples = of(show).flat_map(|(index, _)| rows.iter().filter_map(move |row| row.cells[index].sample));
         let counts: Vec<usize> = samples.map(|sample| sample.n).collect();
         let (Some(least), Some(most)) = (counts.iter().min(), counts.iter().max()) else { continue };
-        if *most < 2 || averaged.is_empty() {
+        if *most < 2 || unit.is_single() {
             continue;
         }
         let n = if least == most { most.to_string() } else { format!("{least} to {most}") };
@@ -347,12 +347,7 @@ fn notes(
         metrics.sort_unstable();
         metrics.dedup();
         let metrics = if mixed { format!("{}: ", metrics.join(", ")) } else { String::new() };
-        let others: Vec<&str> = averaged.iter().copied().filter(|axis| *axis != SEED).collect();
-        let over = if others.is_empty() || others.len() == averaged.len() {
-            averaged.join(", ")
-        } else {
-            format!("{}, {SEED} averaged within each", others.join(", "))
-        };
+        let over = unit.over();
         notes.push(clean(&format!("{metrics}{what} over {over} (n = {n})")).into_owned());
     }
     notes.extend(marked(rows.iter().flat_map(|row| &row.cells)));

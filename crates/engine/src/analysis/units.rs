@@ -1,21 +1,193 @@
-//! Independent units of measurements: pairs, seeds, or the values of other axes with seeds averaged within each.
+//! Independent units of measurements: pairs, seeds, data sets, folds, or the values of other axes, with what varies within a
+//! unit averaged.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use sweep_job::Precision;
 
-use crate::{format::count, plan::Point};
+use super::kinds::Kinds;
+use crate::{
+    format::count,
+    plan::Point,
+    recipe::{Replication, Statistic},
+    stats::{Blocks, ErrorOfMean, LEVEL, Leveled, Sample, crossed, median, middle_mean, variance_of_folds},
+};
 
 /// The axis whose values repeat a job with other random numbers.
 pub(super) const SEED: &str = "seed";
+
+/// The axes whose values are the independent units of some points.
+#[derive(Debug, Clone)]
+pub(super) struct SamplingUnit {
+    kind: Replication,
+    /// The axes of the unit; none if nothing varies.
+    axes: Vec<String>,
+    /// The axes over whose values measurements are averaged, with the largest number of values in a unit.
+    averaged: Vec<(String, usize)>,
+    /// The axes that do not tell units apart.
+    ignored: Vec<String>,
+}
 
 /// Independent units of a sample.
 pub(super) struct Units {
     pub(super) values: Vec<f64>,
     /// Least number of measurements in a unit.
     pub(super) per: usize,
-    /// The axes whose values are the units; none if seeds are.
+    /// The axes whose values are the units; none if the values of `seed` are.
     pub(super) axes: Vec<String>,
+    unit: SamplingUnit,
+    /// The values with the levels of crossed axes; none if the units are independent.
+    crossed: Vec<Leveled>,
+    /// Remarks on units other than seeds and settings.
+    remarks: Vec<String>,
+}
+
+impl SamplingUnit {
+    /// The unit of points, given the axes that distinguish the sides and the axis that repeats the same job.
+    pub(super) fn of<'p>(
+        points: &(impl Iterator<Item = &'p Point> + Clone),
+        apart: &[String],
+        kinds: &Kinds,
+        repeats: Option<&str>,
+    ) -> Self {
+        let kind_of = |axis: &str| if repeats == Some(axis) { Replication::Repeat } else { kinds.of_axis(axis) };
+        let names: BTreeSet<&str> =
+            points.clone().flat_map(|point| &point.values).map(|(axis, _)| axis.as_str()).collect();
+        let names: Vec<&str> = names.into_iter().filter(|axis| !apart.iter().any(|other| other == axis)).collect();
+        let levels = |axes: &[&str]| -> usize {
+            let levels: BTreeSet<Vec<String>> = points.clone().map(|point| levels(point, axes)).collect();
+            levels.len()
+        };
+        let varying: Vec<(&str, usize)> =
+            names.iter().map(|axis| (*axis, levels(&[axis]))).filter(|(_, levels)| *levels > 1).collect();
+        let kind = varying.iter().map(|(axis, _)| kind_of(axis)).min().unwrap_or(Replication::Seed);
+        let mut axes: Vec<(&str, usize)> = varying.iter().filter(|(axis, _)| kind_of(axis) == kind).copied().collect();
+        axes.sort_by_key(|(_, levels)| *levels);
+        match kind {
+            // Folds of other axes share data, too.
+            Replication::Fold => axes.truncate(1),
+            Replication::Condition => axes.sort_unstable(),
+            // An axis that another one determines is no factor of its own; the units are the fewer values.
+            _ => {
+                let mut kept: Vec<(&str, usize)> = Vec::new();
+                for (axis, own) in axes {
+                    let is_nested = kept.iter().any(|(other, _)| levels(&[*other, axis]) == own);
+                    if !is_nested {
+                        kept.push((axis, own));
+                    }
+                }
+                axes = kept;
+            }
+        }
+        let is_unit = |axis: &str| axes.iter().any(|(own, _)| *own == axis);
+        let is_varying = |axis: &str| varying.iter().any(|(other, _)| *other == axis);
+        let is_dropped = |axis: &str| kind_of(axis) == kind && is_varying(axis) && !is_unit(axis);
+        let ignored: Vec<String> =
+            names.into_iter().filter(|axis| kind_of(axis) > kind || is_dropped(axis)).map(str::to_owned).collect();
+        let own: Vec<&str> = axes.iter().map(|(axis, _)| *axis).collect();
+        let within = |axis: &str| {
+            let mut seen: BTreeMap<Vec<String>, BTreeSet<Vec<String>>> = BTreeMap::new();
+            for point in points.clone() {
+                seen.entry(self::levels(point, &own)).or_default().insert(self::levels(point, &[axis]));
+            }
+            seen.values().map(BTreeSet::len).max().unwrap_or(1)
+        };
+        let averaged = varying.iter().filter(|(axis, _)| !is_unit(axis));
+        let averaged = averaged.map(|(axis, _)| ((*axis).to_owned(), within(axis))).collect();
+        Self { kind, axes: own.into_iter().map(str::to_owned).collect(), averaged, ignored }
+    }
+
+    /// The place of a point's unit among those of one side.
+    pub(super) fn key(&self, point: &Point, apart: &[String]) -> Vec<String> {
+        place(point, |axis| apart.iter().chain(&self.ignored).any(|other| other == axis))
+    }
+
+    /// True if several axes are random factors of their own.
+    fn is_crossed(&self) -> bool {
+        self.axes.len() > 1 && !matches!(self.kind, Replication::Condition | Replication::Fold)
+    }
+
+    /// True for data sets and folds, which have an effect of their own, whatever the seeds.
+    fn is_shared(&self) -> bool {
+        matches!(self.kind, Replication::Dataset | Replication::Fold)
+    }
+
+    /// The axes of units other than seeds and settings: those on which the points of a block are equal.
+    pub(super) fn named(&self) -> Option<&[String]> {
+        (self.is_shared() || self.is_crossed()).then_some(self.axes.as_slice())
+    }
+
+    /// True if every seed is a unit.
+    pub(super) fn is_seeds(&self) -> bool {
+        self.kind >= Replication::Seed && !self.is_crossed()
+    }
+
+    /// True if nothing varies.
+    pub(super) fn is_single(&self) -> bool {
+        self.axes.is_empty()
+    }
+
+    /// The axes in words: `dataset, seed averaged within each`.
+    pub(super) fn over(&self) -> String {
+        let own = self.axes.join(if self.is_crossed() { " × " } else { ", " });
+        let averaged: Vec<&str> = self.averaged.iter().map(|(axis, _)| axis.as_str()).collect();
+        if averaged.is_empty() { own } else { format!("{own}, {} averaged within each", averaged.join(" and ")) }
+    }
+
+    /// Remarks on units other than seeds and settings.
+    pub(super) fn remarks(&self, kinds: &Kinds) -> Vec<String> {
+        let own = if self.is_crossed() {
+            Some("the variances of the crossed axes add up")
+        } else if self.is_folds() {
+            Some("corrected for the training data that folds share (Nadeau and Bengio)")
+        } else {
+            None
+        };
+        let decided = self.averaged.iter().map(|(axis, _)| axis).chain(&self.axes);
+        let implied = if self.kind == Replication::Condition { None } else { kinds.implied(decided) };
+        own.map(str::to_owned).into_iter().chain(implied).collect()
+    }
+
+    /// True if the units are the folds of a cross-validation.
+    fn is_folds(&self) -> bool {
+        self.kind == Replication::Fold && !self.axes.is_empty()
+    }
+
+    /// The units with their number: `4 datasets, 5 seeds each`; `None` for seeds and for settings.
+    fn words(&self, units: usize, crossed: &[Leveled]) -> Option<String> {
+        let axes: Vec<String> = self.axes.iter().map(|axis| format!("`{axis}`")).collect();
+        let own = if self.is_crossed() {
+            let count = |factor: usize| {
+                let levels: BTreeSet<usize> = crossed.iter().map(|(levels, _)| levels[factor]).collect();
+                levels.len().to_string()
+            };
+            let counts: Vec<String> = (0..axes.len()).map(count).collect();
+            format!("{} crossed values of {}", counts.join(" × "), axes.join(" and "))
+        } else if self.is_shared() {
+            count(units, unit_word(self.kind, self.axes.first()?))
+        } else {
+            return None;
+        };
+        let each: Vec<String> = self.averaged.iter().map(|(axis, most)| averaged_words(axis, *most)).collect();
+        Some(if each.is_empty() { own } else { format!("{own}, {} each", each.join(" × ")) })
+    }
+}
+
+fn unit_word(kind: Replication, axis: &str) -> &str {
+    match axis {
+        "task" | "environment" | "benchmark" | "game" | "domain" | "subject" | "participant" | "patient" => axis,
+        "env" => "environment",
+        _ => kind.word(),
+    }
+}
+
+fn averaged_words(axis: &str, most: usize) -> String {
+    if [SEED, "fold"].contains(&axis) { count(most, axis) } else { format!("{} of `{axis}`", count(most, "value")) }
+}
+
+/// The values of a point on some axes.
+fn levels(point: &Point, axes: &[&str]) -> Vec<String> {
+    axes.iter().map(|axis| format!("{:?}", point.get(axis))).collect()
 }
 
 impl Units {
@@ -24,31 +196,102 @@ impl Units {
         precision.scaled((self.per as f64).sqrt().recip())
     }
 
-    /// Number and kind of the units.
-    pub(super) fn basis(&self, word: &str) -> String {
-        count(self.values.len(), word)
+    /// Standard error of the mean of the units with its degrees of freedom, given the precision of a unit; `None` with one
+    /// unit, or if the spread is zero and the precision does not explain it.
+    pub(super) fn error(&self, precision: Precision) -> Option<ErrorOfMean> {
+        let Some(Sample { n, sd: Some(sd), .. }) = Sample::new(&self.values) else {
+            return (precision == Precision::Deterministic).then_some(ErrorOfMean { error: 0.0, freedom: 0.0 });
+        };
+        let units = n as f64;
+        if self.unit.is_crossed() {
+            let ErrorOfMean { error, freedom } = crossed(std::slice::from_ref(&self.crossed))?;
+            let error = if sd == 0.0 { 0.0 } else { error };
+            return Some(ErrorOfMean { error: precision.scaled(units.sqrt().recip()).spread(error)?, freedom });
+        }
+        let sd = precision.spread(sd)?;
+        let error = if self.unit.is_folds() { sd * variance_of_folds(n).sqrt() } else { sd / units.sqrt() };
+        Some(ErrorOfMean { error, freedom: units - 1.0 })
     }
 
-    pub(super) fn note(&self) -> Option<String> {
-        (!self.axes.is_empty()).then(|| {
+    /// The number that stands for the units, and its error; for a median, there is none. `None` if the units are not
+    /// independent, except for a mean.
+    pub(super) fn center(&self, statistic: Statistic, precision: Precision) -> Option<(f64, Option<ErrorOfMean>)> {
+        if statistic == Statistic::Mean {
+            let sample = Sample::new(&self.values)?;
+            return Some((sample.mean, self.error(precision)));
+        }
+        if self.unit.is_crossed() || self.unit.is_folds() {
+            return None;
+        }
+        if statistic == Statistic::Median {
+            return Some((median(&self.values, LEVEL)?.value, None));
+        }
+        let (mean, error) = middle_mean(&self.values)?;
+        let floor = |ErrorOfMean { error, freedom }: ErrorOfMean| {
+            let precision = precision.scaled((freedom + 1.0).sqrt().recip());
+            Some(ErrorOfMean { error: precision.spread(error)?, freedom })
+        };
+        Some((mean, error.and_then(floor)))
+    }
+
+    /// Number and kind of the units.
+    pub(super) fn basis(&self, word: &str) -> String {
+        self.unit.words(self.values.len(), &self.crossed).unwrap_or_else(|| count(self.values.len(), word))
+    }
+
+    /// Remarks on units other than seeds.
+    pub(super) fn notes(&self) -> Vec<String> {
+        let mut notes = self.remarks.clone();
+        if self.unit.kind == Replication::Condition {
             let axes: Vec<String> = self.axes.iter().map(|axis| format!("`{axis}`")).collect();
             let seeds = if self.per > 1 { ", seeds averaged within each" } else { "" };
-            format!("over the values of {}{seeds}", axes.join(" and "))
-        })
+            notes.push(format!("over the values of {}{seeds}", axes.join(" and ")));
+        }
+        notes
     }
 }
 
-/// The values of independent units by the axes that do not distinguish rows: seeds, or the values of other axes.
-pub(super) fn unit_values(values: &[(&Point, f64)], apart: &[String]) -> BTreeMap<Vec<String>, f64> {
-    let is_apart = |axis: &str| apart.iter().any(|other| other == axis);
-    let mut levels: BTreeMap<Vec<String>, Vec<f64>> = BTreeMap::new();
-    let mut seeds: BTreeMap<Vec<String>, Vec<f64>> = BTreeMap::new();
+/// The values of independent units by their place: data sets, folds, other axes, or seeds.
+pub(super) fn unit_values(values: &[(&Point, f64)], apart: &[String], kinds: &Kinds) -> BTreeMap<Vec<String>, f64> {
+    let unit = SamplingUnit::of(&values.iter().map(|(point, _)| *point), apart, kinds, None);
+    means(values, |point| unit.key(point, apart))
+}
+
+fn means(values: &[(&Point, f64)], key: impl Fn(&Point) -> Vec<String>) -> BTreeMap<Vec<String>, f64> {
+    let mut groups: BTreeMap<Vec<String>, Vec<f64>> = BTreeMap::new();
     for (point, value) in values {
-        levels.entry(place(point, |axis| is_apart(axis) || axis == SEED)).or_default().push(*value);
-        seeds.entry(place(point, is_apart)).or_default().push(*value);
+        groups.entry(key(point)).or_default().push(*value);
     }
-    let groups = if levels.len() > 1 { levels } else { seeds };
     groups.into_iter().map(|(key, values)| (key, values.iter().sum::<f64>() / values.len() as f64)).collect()
+}
+
+/// Rows of equally many values in the same order of blocks, given the places of the blocks; the error of a row allows for
+/// blocks that are not independent.
+pub(super) fn blocks(rows: &[Vec<f64>], places: &[&Vec<String>], unit: &SamplingUnit) -> Option<Blocks> {
+    let blocks = Blocks::new(rows)?;
+    if unit.is_crossed() {
+        let levels = leveled(places, &unit.axes);
+        let row = |row: &Vec<f64>| levels.iter().cloned().zip(row.iter().copied()).collect();
+        return Some(blocks.with_error(crossed(&rows.iter().map(row).collect::<Vec<_>>())?));
+    }
+    Some(if unit.is_folds() { blocks.of_folds() } else { blocks })
+}
+
+/// The index of each place's value on every axis.
+fn leveled(places: &[&Vec<String>], axes: &[String]) -> Vec<Vec<usize>> {
+    let on = |place: &Vec<String>, axis: &String| {
+        let prefix = format!("{axis}=");
+        place.iter().find(|value| value.starts_with(&prefix)).cloned().unwrap_or_default()
+    };
+    let known: Vec<Vec<String>> = axes
+        .iter()
+        .map(|axis| places.iter().map(|place| on(place, axis)).collect::<BTreeSet<_>>().into_iter().collect())
+        .collect();
+    let level = |place: &Vec<String>| {
+        let levels = axes.iter().zip(&known).map(|(axis, known)| known.binary_search(&on(place, axis)).unwrap_or(0));
+        levels.collect()
+    };
+    places.iter().map(|place| level(place)).collect()
 }
 
 /// A value of the axes that do not distinguish the sides.
@@ -59,38 +302,52 @@ pub(super) fn place(point: &Point, without: impl Fn(&str) -> bool) -> Vec<String
     shared
 }
 
-/// Averages repetitions: those along `repeats` if there are several seeds, and seeds if another axis varies.
-pub(super) fn reduce(values: &[(&Point, f64)], apart: &[String], repeats: Option<&str>) -> Units {
-    let is_apart = |axis: &str| apart.iter().any(|other| other == axis);
-    let group = |without: &dyn Fn(&str) -> bool| {
-        let mut groups: BTreeMap<Vec<String>, Vec<f64>> = BTreeMap::new();
-        for (point, value) in values {
-            groups.entry(place(point, without)).or_default().push(*value);
-        }
-        groups
-    };
-    let units = |groups: BTreeMap<Vec<String>, Vec<f64>>, axes: Vec<String>| Units {
-        per: groups.values().map(Vec::len).min().unwrap_or(1),
-        values: groups.into_values().map(|values| values.iter().sum::<f64>() / values.len() as f64).collect(),
-        axes,
-    };
-    let is_repetition = |axis: &str| axis == SEED || repeats == Some(axis);
-    let levels = group(&|axis| is_apart(axis) || is_repetition(axis));
-    if levels.len() > 1 {
-        let mut seen: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
-        for (axis, value) in values.iter().flat_map(|(point, _)| &point.values) {
-            if !is_apart(axis) && !is_repetition(axis) {
-                seen.entry(axis).or_default().insert(format!("{:?}", value.value));
-            }
-        }
-        let varied = seen.into_iter().filter(|(_, values)| values.len() > 1).map(|(axis, _)| axis.to_owned());
-        return units(levels, varied.collect());
+/// Averages what varies within the independent units: repetitions along `repeats` if there are several seeds, seeds if
+/// another axis varies, and all other axes within data sets.
+pub(super) fn reduce(values: &[(&Point, f64)], apart: &[String], kinds: &Kinds, repeats: Option<&str>) -> Units {
+    let unit = SamplingUnit::of(&values.iter().map(|(point, _)| *point), apart, kinds, repeats);
+    let is_grouped = !unit.averaged.is_empty() || unit.is_crossed() || unit.kind < Replication::Seed;
+    if !is_grouped {
+        let values = values.iter().map(|(_, value)| *value).collect();
+        let axes = Vec::new();
+        return Units { values, per: 1, axes, unit, crossed: Vec::new(), remarks: Vec::new() };
     }
-    let seeds = group(&|axis| is_apart(axis) || repeats == Some(axis));
-    if repeats.is_some() && seeds.len() > 1 {
-        return units(seeds, Vec::new());
+    let mut groups: BTreeMap<Vec<String>, usize> = BTreeMap::new();
+    for (point, _) in values {
+        *groups.entry(unit.key(point, apart)).or_default() += 1;
     }
-    Units { values: values.iter().map(|(_, value)| *value).collect(), per: 1, axes: Vec::new() }
+    from_means(&means(values, |point| unit.key(point, apart)), groups.into_values().min().unwrap_or(1), unit, kinds)
+}
+
+/// Units whose means are known.
+fn from_means(means: &BTreeMap<Vec<String>, f64>, per: usize, unit: SamplingUnit, kinds: &Kinds) -> Units {
+    let values: Vec<f64> = means.values().copied().collect();
+    let crossed = if unit.is_crossed() {
+        leveled(&means.keys().collect::<Vec<_>>(), &unit.axes).into_iter().zip(values.iter().copied()).collect()
+    } else {
+        Vec::new()
+    };
+    let axes = if unit.kind < Replication::Seed || unit.is_crossed() { unit.axes.clone() } else { Vec::new() };
+    let remarks = unit.remarks(kinds);
+    Units { values, per, axes, unit, crossed, remarks }
+}
+
+/// The differences between two sides that have the same data sets or folds, averaged within each; `None` if they have not.
+pub(super) fn unit_pairs([of, to]: [&[(&Point, f64)]; 2], apart: &[String], kinds: &Kinds) -> Option<Units> {
+    let unit = |side: &[(&Point, f64)]| SamplingUnit::of(&side.iter().map(|(point, _)| *point), apart, kinds, None);
+    let (first, second) = (unit(of), unit(to));
+    if !first.is_shared() || first.axes != second.axes {
+        return None;
+    }
+    // Only the axes of the unit: seeds and settings of the sides may differ.
+    let key = |point: &Point| place(point, |axis| !first.axes.iter().any(|own| own == axis));
+    let (first_means, second_means) = (means(of, key), means(to, key));
+    if !first_means.keys().eq(second_means.keys()) {
+        return None;
+    }
+    let per = (of.len().min(to.len()) / first_means.len()).max(1);
+    let differences = first_means.iter().map(|(key, value)| (key.clone(), value - second_means[key])).collect();
+    Some(from_means(&differences, per, first, kinds))
 }
 
 /// Pairs the values of points that agree on every axis except those that distinguish the sides; `None` if they cannot

@@ -91,7 +91,8 @@ pub(super) struct RunArgs {
     /// After a failure, run the jobs that do not need the failed job (the default).
     #[arg(long, overrides_with = "fail_fast")]
     keep_going: bool,
-    /// Run exclusive jobs, and jobs that take turns, again if other processes disturbed their times.
+    /// Run exclusive jobs, and jobs that take turns, again if other processes disturbed their times; whole rounds, also where
+    /// jobs took no turns.
     #[arg(long)]
     remeasure: bool,
     #[command(flatten)]
@@ -197,8 +198,13 @@ fn round(
     }
     if args.remeasure && past.rounds == 0 {
         let again = looked.standing.measure_again(plan, store, selected)?;
-        let jobs = count(again, "job");
-        say(format_args!("other processes disturbed {jobs}{}", if again > 0 { ", measured again now" } else { "" }));
+        let disturbed = count(again.disturbed, "job");
+        let others = match again.in_rounds {
+            0 => String::new(),
+            others => format!(", and {} took no turns or belong to the same rounds", count(others, "other")),
+        };
+        let now = if again.disturbed + again.in_rounds > 0 { ", measured again now" } else { "" };
+        say(format_args!("other processes disturbed {disturbed}{others}{now}"));
     }
     if past.rounds == 0 {
         warn_of_damage(&looked.standing);

@@ -38,8 +38,8 @@ pub use self::{
     lower::{
         Adaptive, Aggregate, Bound, Citation, Claim, Compare, ComparedValues, Comparison, Confirm, Effects,
         Expectation, Family, Figure, GpuMemory, Interactions, KeptStates, Least, MetricRule, MetricTraits, Metrics,
-        Missing, Need, OfStep, Order, PaperRow, Policy, Racing, ResourceCount, Resources, Rules, Rungs, Search, Side,
-        StatePolicy, Statement, Suggest, Table, TableKind, UnitOf,
+        Missing, Need, OfStep, Order, PaperRow, Policy, Racing, Replication, ResourceCount, Resources, Rules, Rungs,
+        Search, Side, StatePolicy, Statement, Statistic, Suggest, Table, TableKind, UnitOf,
         executor::{self, BatchSystem, Executor},
     },
     matrix::{
@@ -120,6 +120,8 @@ pub struct Step {
     pub needs: Vec<Need>,
     /// Axes and points.
     pub matrix: Matrix,
+    /// The kinds of replication that the author gives to axes.
+    pub replicates: Vec<(String, Replication)>,
     /// True if the number of seeds is decided while the step runs.
     pub adaptive: Option<Adaptive>,
     /// Decisions about what runs.

@@ -1,13 +1,13 @@
 //! The jobs of a plan that are done, verified: a record is compared with its digest, and an artifact that a job uses
 //! with the digests in its record.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::reads::Artifact;
 use crate::{
     plan::{Digests, JobId, Plan},
     record::Key,
-    store::{Stamp, Store, StoreError},
+    store::{Measured, Stamp, Store, StoreError, out_of_turn},
 };
 
 /// The finished jobs of a plan.
@@ -21,8 +21,17 @@ pub struct Standing {
     pub warnings: Vec<String>,
     /// Damaged artifacts that a job uses.
     damaged: Vec<Artifact>,
-    /// Whole records of measurements that other processes disturbed, which are to be taken again.
+    /// Whole records of measurements that are to be taken again.
     disturbed: Vec<(Key, Stamp)>,
+}
+
+/// Numbers of measurements that are to be taken again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Remeasured {
+    /// Those that other processes disturbed.
+    pub disturbed: usize,
+    /// The others of their rounds, and those of rounds without turns.
+    pub in_rounds: usize,
 }
 
 impl Standing {
@@ -39,7 +48,8 @@ impl Standing {
         Ok(standing)
     }
 
-    /// Counts the measurements that other processes disturbed as not done. Returns how many they are.
+    /// Counts the measurements that are to be taken again as not done: those that other processes disturbed, and whole rounds
+    /// with such a measurement, or in which jobs took no turns.
     ///
     /// A job measures if it has the machine for itself or takes turns with others.
     pub fn measure_again(
@@ -47,7 +57,7 @@ impl Standing {
         plan: &Plan,
         store: &Store,
         selected: &HashSet<JobId>,
-    ) -> Result<usize, StoreError> {
+    ) -> Result<Remeasured, StoreError> {
         let measures = |id: JobId| {
             let job = plan.job(id);
             job.resources.exclusive || job.turn.is_some()
@@ -56,14 +66,29 @@ impl Standing {
         let done: HashMap<Key, (JobId, Stamp)> =
             done.filter_map(|(id, job)| Some((job.key, (id, self.stamps[id.index()]?)))).collect();
         let stamps: Vec<(Key, Stamp)> = done.iter().map(|(key, (_, stamp))| (*key, *stamp)).collect();
-        for measured in store.measured_by(&stamps, &HashSet::new())? {
-            let is_disturbed = measured.under.as_ref().is_some_and(|under| under.is_disturbed());
-            if let Some((id, stamp)) = done.get(&measured.key).filter(|_| is_disturbed) {
-                self.cached[id.index()] = false;
-                self.disturbed.push((measured.key, *stamp));
+        let measured = store.measured_by(&stamps, &HashSet::new())?;
+        let disturbed = measured.iter().filter(|one| one.under.as_ref().is_some_and(|under| under.is_disturbed()));
+        let mut again: HashSet<Key> = disturbed.map(|one| one.key).collect();
+        let disturbed = again.len();
+        let mut groups: BTreeMap<usize, BTreeMap<usize, Vec<&Measured>>> = BTreeMap::new();
+        for one in &measured {
+            if let Some(turn) = done.get(&one.key).and_then(|(id, _)| plan.job(*id).turn) {
+                groups.entry(turn.group).or_default().entry(turn.round).or_default().push(one);
             }
         }
-        Ok(self.disturbed.len())
+        for rounds in groups.into_values() {
+            let rounds: Vec<Vec<&Measured>> = rounds.into_values().collect();
+            for (round, is_out) in rounds.iter().zip(out_of_turn(&rounds)) {
+                if is_out || round.iter().any(|one| again.contains(&one.key)) {
+                    again.extend(round.iter().map(|one| one.key));
+                }
+            }
+        }
+        for (id, stamp) in again.iter().filter_map(|key| done.get(key)) {
+            self.cached[id.index()] = false;
+            self.disturbed.push((plan.job(*id).key, *stamp));
+        }
+        Ok(Remeasured { disturbed, in_rounds: again.len() - disturbed })
     }
 
     fn look_at_artifacts(&mut self, plan: &Plan, store: &Store, selected: &HashSet<JobId>) {

@@ -1,6 +1,11 @@
 //! Comparison of all rows of a table at once (Tukey), with and without blocks.
 
-use super::{Estimate, Precision, dunnett_quantile, dunnett_sf, range::range_quantile, range_sf};
+use statrs::distribution::{ContinuousCDF as _, FisherSnedecor};
+
+use super::{
+    ErrorOfMean, Estimate, LEVEL, Precision, Sample, dunnett_quantile, dunnett_sf, range::range_quantile, range_sf,
+    sample::welch, variance_of_folds,
+};
 
 /// Randomized complete blocks: every row measured once in every block (a seed). What a block has in common cancels out.
 #[derive(Debug, Clone, PartialEq)]
@@ -11,8 +16,10 @@ pub struct Blocks {
     pub blocks: usize,
     /// Standard deviation of one measurement around the sum of its row's and its block's effect.
     pub sd: f64,
-    /// Degrees of freedom of `sd`: (rows − 1)(blocks − 1).
+    /// Degrees of freedom of `sd`: (rows − 1)(blocks − 1) if the blocks are independent.
     pub freedom: f64,
+    /// The values of each row if the rows differ in their spread.
+    uneven: Option<Vec<Vec<f64>>>,
 }
 
 impl Blocks {
@@ -27,14 +34,34 @@ impl Blocks {
         let whole = mean(&means);
         let of_block = |block: usize| rows.iter().filter_map(|row| row.get(block)).sum::<f64>() / rows.len() as f64;
         let effects: Vec<f64> = (0..blocks).map(|block| of_block(block) - whole).collect();
-        let residuals = rows
+        let squares: Vec<f64> = rows
             .iter()
             .zip(&means)
-            .flat_map(|(row, mean)| row.iter().zip(&effects).map(move |(value, effect)| value - mean - effect));
-        let squares: f64 = residuals.map(|residual| residual * residual).sum();
+            .map(|(row, mean)| row.iter().zip(&effects).map(|(value, effect)| (value - mean - effect).powi(2)).sum())
+            .collect();
         let freedom = ((rows.len() - 1) * (blocks - 1)) as f64;
-        let sd = without_rounding((squares / freedom).sqrt(), rows);
-        Some(Self { means, blocks, sd, freedom })
+        let sd = without_rounding((squares.iter().sum::<f64>() / freedom).sqrt(), rows);
+        let uneven = is_uneven(&squares, (blocks - 1) as f64).then(|| rows.to_vec());
+        Some(Self { means, blocks, sd, freedom, uneven })
+    }
+
+    /// True if the rows differ in their spread (Cochran's C at 5 %).
+    pub fn is_uneven(&self) -> bool {
+        self.uneven.is_some()
+    }
+
+    /// The same rows with another error of a row's mean, because their blocks are not independent.
+    #[must_use]
+    pub fn with_error(self, ErrorOfMean { error, freedom }: ErrorOfMean) -> Self {
+        Self { sd: error * (self.blocks as f64).sqrt(), freedom, uneven: None, ..self }
+    }
+
+    /// The same rows, whose blocks are the folds of a cross-validation.
+    #[must_use]
+    pub fn of_folds(self) -> Self {
+        let error = self.sd * variance_of_folds(self.blocks).sqrt();
+        let freedom = self.freedom;
+        self.with_error(ErrorOfMean { error, freedom })
     }
 
     /// The smallest difference of two rows' means that is not chance at this level, simultaneously for all pairs
@@ -45,14 +72,22 @@ impl Blocks {
 
     /// The honest difference in residual standard deviations, which depends on the numbers of rows and blocks only.
     pub fn reach(&self, level: f64) -> f64 {
-        reach(level, self.means.len(), self.blocks)
+        range_quantile(level, self.means.len(), self.freedom) / (self.blocks as f64).sqrt()
     }
 
-    /// The p-value of a difference of two rows' means, corrected for all pairs; `None` as in
-    /// [`honest_difference`](Self::honest_difference).
-    pub fn p(&self, difference: f64, precision: Precision) -> Option<f64> {
-        let error = precision.spread(self.sd)? / (self.blocks as f64).sqrt();
-        p(difference, error, self.means.len(), self.freedom)
+    /// The p-value of the difference of the means of two rows, given by their indices, corrected for all pairs. If the rows
+    /// differ in their spread, it is also that of their own differences (Games and Howell): the larger one counts. `None` as in
+    /// [`honest_difference`](Self::honest_difference), or if a row does not exist.
+    pub fn p(&self, first: usize, second: usize, precision: Precision) -> Option<f64> {
+        let difference = self.means.get(first)? - self.means.get(second)?;
+        let root = (self.blocks as f64).sqrt();
+        let of = |sd: f64, freedom: f64| p(difference, precision.spread(sd)? / root, self.means.len(), freedom);
+        let pooled = of(self.sd, self.freedom)?;
+        let Some(rows) = &self.uneven else { return Some(pooled) };
+        let differences: Vec<f64> = rows.get(first)?.iter().zip(rows.get(second)?).map(|(a, b)| a - b).collect();
+        // The range of two rows is √2 times their difference in standard errors.
+        let own = Sample::new(&differences)?.sd? / std::f64::consts::SQRT_2;
+        Some(pooled.max(of(own, (self.blocks - 1) as f64)?))
     }
 
     /// The smallest difference from one given row that is not chance at this level, simultaneously for all other rows
@@ -100,6 +135,8 @@ pub struct Groups {
     pub sd: f64,
     /// Degrees of freedom of `sd`: values − rows.
     pub freedom: f64,
+    /// The squared standard error of each row's mean if the rows differ in their spread.
+    uneven: Option<Vec<f64>>,
 }
 
 impl Groups {
@@ -111,10 +148,19 @@ impl Groups {
             return None;
         }
         let means: Vec<f64> = rows.iter().map(|row| mean(row)).collect();
-        let pairs = rows.iter().zip(&means).flat_map(|(row, mean)| row.iter().map(move |value| value - mean));
-        let squares: f64 = pairs.map(|residual| residual * residual).sum();
+        let squares = |(row, mean): (&Vec<f64>, &f64)| row.iter().map(|value| (value - mean).powi(2)).sum::<f64>();
+        let squares: Vec<f64> = rows.iter().zip(&means).map(squares).collect();
         let freedom = (values - rows.len()) as f64;
-        Some(Self { means, counts, sd: without_rounding((squares / freedom).sqrt(), rows), freedom })
+        let sd = without_rounding((squares.iter().sum::<f64>() / freedom).sqrt(), rows);
+        let equal = counts.iter().all(|count| *count == counts[0]);
+        let errors = squares.iter().zip(&counts).map(|(sum, n)| sum / ((n - 1) * n) as f64);
+        let uneven = (equal && is_uneven(&squares, (counts[0] - 1) as f64)).then(|| errors.collect());
+        Some(Self { means, counts, sd, freedom, uneven })
+    }
+
+    /// True if the rows differ in their spread (Cochran's C at 5 %), which is only known with equally many values in each.
+    pub fn is_uneven(&self) -> bool {
+        self.uneven.is_some()
     }
 
     /// The smallest difference of the means of two rows, given by their indices, that is not chance at this level,
@@ -124,11 +170,21 @@ impl Groups {
         Some(range_quantile(level, self.means.len(), self.freedom) * self.error(first, second, precision)?)
     }
 
-    /// The p-value of the difference of the means of two rows, corrected for all pairs; `None` as in
+    /// The p-value of the difference of the means of two rows, corrected for all pairs. If the rows differ in their spread, it
+    /// is also that of Games and Howell's test: the larger one counts. `None` as in
     /// [`honest_difference`](Self::honest_difference).
     pub fn p(&self, first: usize, second: usize, precision: Precision) -> Option<f64> {
         let difference = self.means.get(first)? - self.means.get(second)?;
-        p(difference, self.error(first, second, precision)?, self.means.len(), self.freedom)
+        let rows = self.means.len();
+        let pooled = p(difference, self.error(first, second, precision)?, rows, self.freedom)?;
+        let Some(squares) = &self.uneven else { return Some(pooled) };
+        let error = |row: usize| {
+            let error = squares[row].sqrt();
+            ErrorOfMean { error, freedom: (self.counts[row] - 1) as f64 }
+        };
+        let own = welch([error(first), error(second)]);
+        let own = p(difference, own.error / std::f64::consts::SQRT_2, rows, own.freedom)?;
+        Some(pooled.max(own))
     }
 
     fn error(&self, first: usize, second: usize, precision: Precision) -> Option<f64> {
@@ -139,6 +195,16 @@ impl Groups {
 
 fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
+}
+
+/// True if one of several sums of squares, each with `freedom` degrees of freedom, is too large for equal variances (Cochran's
+/// C, at 5 % for all of them). Two rows of blocks have the same squares.
+fn is_uneven(squares: &[f64], freedom: f64) -> bool {
+    let (rows, all) = (squares.len() as f64, squares.iter().sum::<f64>());
+    let share = squares.iter().copied().fold(0.0, f64::max) / all;
+    let Ok(ratio) = FisherSnedecor::new(freedom, (rows - 1.0) * freedom) else { return false };
+    // A share of NaN is that of rows without any spread.
+    share > 1.0 / rows && rows * ratio.sf((rows - 1.0) * share / (1.0 - share).max(f64::MIN_POSITIVE)) < 1.0 - LEVEL
 }
 
 /// Residuals of equal numbers are rounding errors, which are not a spread.

@@ -2,7 +2,7 @@
 
 use statrs::distribution::{ContinuousCDF as _, StudentsT};
 
-use super::{Precision, Sample};
+use super::ErrorOfMean;
 
 /// Posterior probabilities of a true mean difference; they add up to 1.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -18,22 +18,19 @@ pub struct Odds {
 /// The odds of the true mean difference being below −`region`, between −`region` and `region`, and above. `region` is
 /// in the unit of the differences and not negative.
 ///
-/// The posterior with the uninformative prior is Student's t distribution with n − 1 degrees of freedom around the
-/// mean, as for the frequentist interval. `None` with one difference, if the spread is zero and the precision does not
-/// explain it, or if a number is not finite.
-pub fn odds(sample: &Sample, region: f64, precision: Precision) -> Option<Odds> {
-    let sd = precision.spread(sample.sd?)?;
-    if !sample.mean.is_finite() || region.is_nan() || region < 0.0 {
+/// The posterior with the uninformative prior is Student's t distribution around the mean, as for the frequentist
+/// interval. `None` if a number is not finite.
+pub fn odds(mean: f64, ErrorOfMean { error, freedom }: ErrorOfMean, region: f64) -> Option<Odds> {
+    if !mean.is_finite() || !error.is_finite() || region.is_nan() || region < 0.0 {
         return None;
     }
-    if sd == 0.0 {
+    if error == 0.0 {
         let certain = |is: bool| if is { 1.0 } else { 0.0 };
-        let (less, more) = (certain(sample.mean < -region), certain(sample.mean > region));
+        let (less, more) = (certain(mean < -region), certain(mean > region));
         return Some(Odds { less, equivalent: 1.0 - less - more, more });
     }
-    let error = sd / (sample.n as f64).sqrt();
-    let student = StudentsT::new(0.0, 1.0, (sample.n - 1) as f64).ok()?;
-    let less = student.cdf((-region - sample.mean) / error);
-    let more = student.sf((region - sample.mean) / error);
+    let student = StudentsT::new(0.0, 1.0, freedom).ok()?;
+    let less = student.cdf((-region - mean) / error);
+    let more = student.sf((region - mean) / error);
     Some(Odds { less, equivalent: (1.0 - less - more).max(0.0), more })
 }

@@ -2,7 +2,7 @@
 //!
 //! `sample.rs` has means with Student's t intervals, `student.rs` their quantiles and levels, `blocks.rs` Tukey's test
 //! of all rows at once with the distribution in `range.rs`, `dunnett.rs` that of rows against one, `sequential.rs` the levels of repeated looks, `power.rs`
-//! the numbers of seeds, `equivalence.rs` the probabilities of negligible differences, `aggregate.rs` aggregates
+//! the numbers of seeds, `replication.rs` the errors of means over crossed factors and folds, `robust.rs` medians and means of the middle half, `equivalence.rs` the probabilities of negligible differences, `aggregate.rs` aggregates
 //! over tasks, and `importance.rs` the shares of factors in the differences between configurations; `online.rs` has the levels of tests without an end. `docs/statistics.md` explains the choices and has simulated error rates.
 
 mod aggregate;
@@ -18,6 +18,8 @@ mod importance;
 pub mod online;
 mod power;
 mod range;
+mod replication;
+mod robust;
 mod sample;
 mod sequential;
 mod solve;
@@ -37,7 +39,9 @@ pub use self::{
     importance::{Factor, Importance, LEAST as LEAST_CONFIGURATIONS, Share, importance},
     power::{Simulated, WANTED, power, power_of_range, power_unpaired, sd_interval, seeds_needed, sequential_power},
     range::{range_quantile, range_sf},
-    sample::{Estimate, Quartiles, Sample},
+    replication::{ErrorOfMean, Leveled, crossed, variance_of_folds},
+    robust::{is_carried_by_one, median, middle_mean, sign_test},
+    sample::{Estimate, Quartiles, Sample, correlation},
     sequential::{RAISE, constant_level, error_rate, extension_level},
     student::{LEVEL, holm},
 };

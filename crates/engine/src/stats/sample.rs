@@ -4,7 +4,10 @@ use statrs::distribution::{ContinuousCDF as _, StudentsT};
 
 use sweep_job::Precision;
 
-use super::student::{LEVEL, quantile};
+use super::{
+    ErrorOfMean,
+    student::{LEVEL, quantile},
+};
 
 /// Mean and spread of some numbers.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -81,10 +84,13 @@ impl Sample {
 
     /// The difference of the means of two independent samples (Welch).
     pub fn welch_difference(&self, other: &Self) -> Estimate {
-        let error = |sample: &Self| Some((sample.sd? / (sample.n as f64).sqrt(), sample.n));
+        let error = |sample: &Self| {
+            let n = sample.n as f64;
+            Some(ErrorOfMean { error: sample.sd? / n.sqrt(), freedom: n - 1.0 })
+        };
         let both = error(self).zip(error(other)).map(|(one, two)| welch([one, two]));
-        let (error, freedom) = both.map_or((None, 0.0), |(error, freedom)| (Some(error), freedom));
-        estimate(self.mean - other.mean, error, freedom, LEVEL)
+        let freedom = both.map_or(0.0, |both| both.freedom);
+        estimate(self.mean - other.mean, both.map(|both| both.error), freedom, LEVEL)
     }
 }
 
@@ -118,14 +124,22 @@ impl Estimate {
     }
 }
 
-/// Standard error and degrees of freedom of a difference of two means (Welch), from the error and the size of each.
-pub(crate) fn welch([(a, n), (b, m)]: [(f64, usize); 2]) -> (f64, f64) {
-    let squared = a * a + b * b;
+/// Pearson's correlation of two lists of equal length; `None` if one of them has no spread.
+pub fn correlation(of: &[f64], to: &[f64]) -> Option<f64> {
+    let (first, second) = (Sample::new(of)?, Sample::new(to)?);
+    let spread = first.sd.filter(|sd| *sd > 0.0)? * second.sd.filter(|sd| *sd > 0.0)?;
+    let products: f64 = of.iter().zip(to).map(|(of, to)| (of - first.mean) * (to - second.mean)).sum();
+    Some(products / (spread * (first.n - 1) as f64))
+}
+
+/// The error of a difference of two independent means (Welch), from the error of each.
+pub(crate) fn welch([a, b]: [ErrorOfMean; 2]) -> ErrorOfMean {
+    let squared = a.error * a.error + b.error * b.error;
     if squared == 0.0 {
-        return (0.0, 0.0);
+        return ErrorOfMean { error: 0.0, freedom: 0.0 };
     }
-    let part = |error: f64, n: usize| if error > 0.0 { error.powi(4) / (n as f64 - 1.0).max(1.0) } else { 0.0 };
-    (squared.sqrt(), squared * squared / (part(a, n) + part(b, m)))
+    let part = |of: ErrorOfMean| if of.error > 0.0 { of.error.powi(4) / of.freedom.max(1.0) } else { 0.0 };
+    ErrorOfMean { error: squared.sqrt(), freedom: squared * squared / (part(a) + part(b)) }
 }
 
 /// An estimate with an interval of this level, from its standard error; without one if the error is unknown.

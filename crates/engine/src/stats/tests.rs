@@ -1,6 +1,7 @@
 //! Tests of samples, intervals and corrections.
 
 pub(crate) mod rates;
+mod replication;
 mod vectors;
 
 use serde_json::Value;

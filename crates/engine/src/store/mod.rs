@@ -46,6 +46,7 @@ mod pending;
 mod states;
 mod syncs;
 mod transfer;
+mod turns;
 mod under;
 mod verify;
 
@@ -66,6 +67,7 @@ use tracing::{field, info_span};
 
 pub(crate) use self::lease::Presence;
 pub(crate) use self::pending::{CONTRACT, OBSERVER, PARAMS, READS, REPORT, TRACKING};
+pub(crate) use self::turns::{out_of_turn, overlapping, turns};
 pub(crate) use self::verify::wrong_key;
 pub use self::{
     decisions::{Decision, Member},

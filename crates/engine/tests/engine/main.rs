@@ -71,6 +71,7 @@ mod ray;
 mod reads;
 #[cfg(feature = "remote")]
 mod remote;
+mod replication;
 mod reports;
 mod runs;
 mod sandbox;

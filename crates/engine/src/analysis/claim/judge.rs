@@ -9,7 +9,7 @@ use crate::{
     analysis::{
         Absence, absence,
         evidence::{Doubt, Evidence, Needed, Question, Side, Silence, Source},
-        pairs::apart,
+        pairs::{apart, without_same},
     },
     format::{clean, count},
     plan::resolved,
@@ -32,7 +32,7 @@ impl<'a> Judge<'a> {
         verdict: &mut Verdict,
     ) -> Result<(), String> {
         let metric = comparison.metric.value.as_str();
-        let question = self.question(comparison.of.step, metric, Vec::new(), false);
+        let question = self.question(&[comparison.of.step], metric, Vec::new(), false);
         let expect = Self::in_its_unit(metric, question.traits.unit, expect)?;
         let mut of = self.side(&comparison.of, metric, question.traits, verdict)?;
         let evidence = Evidence::of_mean(&mut of, &question).map_err(|silence| spoken(&silence, metric, &[&of]))?;
@@ -50,7 +50,9 @@ impl<'a> Judge<'a> {
         let Some(to) = &comparison.to else { return Err("it compares nothing".to_owned()) };
         let metric = comparison.metric.value.as_str();
         let axes = [self.apart(comparison.of.step, &comparison.of.only), self.apart(to.step, &to.only)].concat();
-        let question = self.question(comparison.of.step, metric, axes, ratio);
+        let sides = [&comparison.of.only, &to.only].map(|only| resolved(&self.source.study.recipe, only));
+        let axes = without_same(axes, &sides);
+        let question = self.question(&[comparison.of.step, to.step], metric, axes, ratio);
         let traits = question.traits;
         let expect = if ratio { expect } else { Self::in_its_unit(metric, traits.unit, expect)? };
         let mut of = self.side(&comparison.of, metric, traits, verdict)?;
@@ -71,7 +73,7 @@ impl<'a> Judge<'a> {
             .collect();
         let mut own = order.only.clone();
         own.0.push((order.axis.clone(), order.ascending.clone()));
-        let question = self.question(order.step, metric, self.apart(order.step, &own), false);
+        let question = self.question(&[order.step], metric, self.apart(order.step, &own), false);
         let side = |value: &Value, verdict: &mut Verdict| {
             let mut wanted = resolved(&self.source.study.recipe, &order.only);
             wanted.push((&order.axis.value, vec![value.clone()]));
@@ -102,9 +104,11 @@ impl<'a> Judge<'a> {
         Ok(())
     }
 
-    fn question(&self, step: usize, metric: &str, apart: Vec<String>, ratio: bool) -> Question<'static> {
-        let traits = self.source.traits(step, metric);
-        Question { traits, apart, repeats: None, ratio, unpaired: true, rules: self.rules }
+    /// The question about points of these steps; the first has the metric's properties.
+    fn question(&self, steps: &[usize], metric: &str, apart: Vec<String>, ratio: bool) -> Question<'static> {
+        let traits = self.source.traits(steps[0], metric);
+        let kinds = self.source.kinds(steps);
+        Question { traits, apart, kinds, repeats: None, ratio, unpaired: true, rules: self.rules }
     }
 
     /// The expected range in the unit of the metric.
@@ -169,6 +173,9 @@ impl Doubt {
     fn words(self, evidence: &Evidence) -> String {
         match self {
             Self::NoEffect => evidence.equal().unwrap_or_default(),
+            Self::Few => {
+                "the interval of a median needs six units at 95 %, and more for several looks; give the step more seeds"
+            }
             Self::One => "one measurement says nothing about chance; give the step more seeds",
             Self::Equal => {
                 "all measurements are equal, so their spread is unknown; give the step more seeds, or declare the \
@@ -192,6 +199,9 @@ fn spoken(silence: &Silence, metric: &str, sides: &[&Side<'_>]) -> String {
         Silence::Unlike(reason) => format!("{reason}; `conditions: any` compares them nevertheless"),
         Silence::NoRatio => {
             format!("`{metric}` is not always above zero, so it has no ratio; claim a `difference`")
+        }
+        Silence::NoStatistic => {
+            "a median or a mean of the middle half needs independent units, and a median needs pairs".to_owned()
         }
         Silence::Unpaired => "the points do not go together one by one".to_owned(),
         Silence::Absent => absent(metric, sides),
@@ -318,7 +328,7 @@ fn decide(evidence: &Evidence, expect: Expectation, lacking: &str, verdict: &mut
         None => String::new(),
     };
     verdict.because = format!("{interval}, expected {expected}{tied}; {}{lacking}{doubt}", evidence.basis);
-    for note in &evidence.notes {
+    for note in evidence.notes.iter().chain(&evidence.hints) {
         let _ = write!(verdict.because, "; {note}");
     }
     Ok(())

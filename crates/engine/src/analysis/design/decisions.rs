@@ -263,7 +263,8 @@ impl<'a> Finder<'a> {
 
     fn question(&self, step: usize, metric: &str, apart: Vec<String>, ratio: bool, rules: Rules) -> Question<'a> {
         let traits = self.source.traits(step, metric);
-        Question { traits, apart, repeats: None, ratio, unpaired: true, rules }
+        let kinds = self.source.kinds(&[step]);
+        Question { traits, apart, kinds, repeats: None, ratio, unpaired: true, rules }
     }
 
     fn apart(&self, step: usize, selection: &Selection) -> Vec<String> {

@@ -195,21 +195,21 @@ impl Spread {
         if !question.unpaired {
             return Err(Silence::Unpaired);
         }
-        let levels = planned.map(|side| reduce(side, &question.apart, question.repeats));
+        let levels = planned.map(|side| reduce(side, &question.apart, &question.kinds, question.repeats));
         self.shape = Shape::Unpaired;
         if levels.iter().any(|units| !units.axes.is_empty()) {
             return Err(Silence::Unpaired);
         }
         self.squares.records = values.iter().map(|side| side.len()).sum();
         for side in values {
-            self.squares.add(&reduce(side, &question.apart, question.repeats).values);
+            self.squares.add(&reduce(side, &question.apart, &question.kinds, question.repeats).values);
         }
         Ok(())
     }
 
     /// The squares of independent units.
     fn units(&mut self, values: &[(&Point, f64)], question: &Question<'_>) {
-        let units = reduce(values, &question.apart, question.repeats);
+        let units = reduce(values, &question.apart, &question.kinds, question.repeats);
         self.per = units.per as f64;
         let Shape::Levels { of_axes: true, .. } = self.shape else {
             self.squares.add(&units.values);
@@ -249,7 +249,7 @@ impl Spread {
 
     fn rows(&mut self, planned: &[Points<'_>], values: &[Vec<(&Point, f64)>], question: &Question<'_>) {
         let planned: Vec<BTreeMap<Vec<String>, f64>> =
-            planned.iter().map(|row| unit_values(&zeros(row), &question.apart)).collect();
+            planned.iter().map(|row| unit_values(&zeros(row), &question.apart, &question.kinds)).collect();
         let common = |rows: &[BTreeMap<Vec<String>, f64>]| -> Vec<Vec<String>> {
             let first = rows.first().into_iter().flat_map(BTreeMap::keys);
             first.filter(|block| rows.iter().all(|row| row.contains_key(*block))).cloned().collect()
@@ -264,8 +264,11 @@ impl Spread {
         }
         self.basis = Basis::Rows;
         self.squares.records = values.iter().map(Vec::len).sum();
-        let found: Vec<BTreeMap<Vec<String>, f64>> =
-            values.iter().filter(|row| !row.is_empty()).map(|row| unit_values(row, &question.apart)).collect();
+        let found: Vec<BTreeMap<Vec<String>, f64>> = values
+            .iter()
+            .filter(|row| !row.is_empty())
+            .map(|row| unit_values(row, &question.apart, &question.kinds))
+            .collect();
         let shared = common(&found);
         let rows: Vec<Vec<f64>> = if blocks.is_empty() {
             found.iter().map(|row| row.values().copied().collect()).collect()
@@ -313,7 +316,7 @@ impl Spread {
 
 /// The planned units of one sample.
 fn shape(planned: &[(&Point, f64)], question: &Question<'_>, seeds: usize) -> Shape {
-    let units = reduce(planned, &question.apart, question.repeats);
+    let units = reduce(planned, &question.apart, &question.kinds, question.repeats);
     // Repetitions of one seed are units that more seeds would replace.
     if units.axes.is_empty() && units.values.len() <= seeds {
         return Shape::Seeds;

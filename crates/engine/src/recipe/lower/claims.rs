@@ -6,12 +6,14 @@ use sweep_job::Backend;
 use super::{Lower, find};
 use super::{
     expect::{About, EXPECTS, Expectation, USAGE, expect},
+    family::{FAMILY, Family},
     least::{self, Least},
     metrics::{CONDITIONS, MetricRule, Missing, Rules, traits_of},
+    statistic::Statistic,
 };
 use crate::recipe::{
     Names, Selection, Step, Template,
-    keys::{Custom, Flag, Given, Mapping as _, Number, Shape as _, Text, Within, Word, Words, mapping},
+    keys::{Custom, Flag, Given, Mapping as _, Number, Text, Within, Word, Words, mapping},
     node::{Entry, Node, NodeKind},
     problem::suggest,
     schema::reference,
@@ -102,6 +104,26 @@ impl Claim {
         }
     }
 
+    /// The claim over all values of an axis; `None` if it selects none of them.
+    pub(crate) fn over_all(&self, axis: &str) -> Option<Self> {
+        let mut whole = self.clone();
+        let selections: Vec<&mut Selection> = match &mut whole.statement {
+            Statement::Value(comparison, _)
+            | Statement::Ratio(comparison, _)
+            | Statement::Difference(comparison, _) => {
+                std::iter::once(&mut comparison.of).chain(&mut comparison.to).map(|side| &mut side.only).collect()
+            }
+            Statement::Order(order) => vec![&mut order.only],
+        };
+        let mut selects = false;
+        for selection in selections {
+            let before = selection.0.len();
+            selection.0.retain(|(name, _)| name.value != axis);
+            selects |= selection.0.len() < before;
+        }
+        selects.then_some(whole)
+    }
+
     /// The steps of the statement, each with its selection of points.
     pub fn selections(&self) -> Vec<(usize, Selection)> {
         match &self.statement {
@@ -147,6 +169,17 @@ mapping! {
         ///
         /// See [docs/statistics.md](statistics.md).
         conditions: Word<bool> = Word(CONDITIONS),
+        /// Pairs points that agree on all axes except those that distinguish the sides. Default: `true`.
+        ///
+        /// `false` compares the means of independent samples (Welch), for seeds that do not give both sides the same data or
+        /// initialization. Declare it before the run: a choice by the verdict is a further look.
+        pair: Flag,
+        /// The number that stands for a side, or for the differences of pairs: `mean`, `median`, or `iqm`, the mean of the middle
+        /// half. Default: `mean`.
+        ///
+        /// A median has the interval of the sign test, which needs six units, and pairs. A mean of the middle half has Yuen's.
+        /// Not accepted with `order`.
+        statistic: Word<Statistic> = Word(Statistic::WORDS),
         /// The value in the paper, which is shown next to the measured one.
         paper: Number,
         /// The backends that the claim applies to. On other backends the claim is undecided.
@@ -236,39 +269,6 @@ pub(super) struct Context<'a> {
     pub(super) params: &'a Names,
 }
 
-/// The key of `claims` that is not the name of a claim.
-const FAMILY: &str = "family";
-
-/// Correction of a recipe's verdicts for the number of its claims.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Family {
-    /// Each claim is judged by itself.
-    #[default]
-    None,
-    /// Holm's correction: the probability of any wrong verdict is at most that of one claim.
-    Holm,
-}
-
-impl Family {
-    /// The words in recipes.
-    const WORDS: &'static [(&'static str, Self)] = &[("none", Self::None), ("holm", Self::Holm)];
-}
-
-/// The schema of `claims`: name to claim, and the correction for the number of claims.
-pub(in crate::recipe) fn claims_schema(claim: &Json) -> Json {
-    let words: Vec<&str> = Family::WORDS.iter().map(|(word, _)| *word).collect();
-    let family = json!({
-        "enum": words,
-        "description": "The correction of verdicts for the number of claims.",
-    });
-    json!({
-        "type": "object",
-        "propertyNames": reference("name"),
-        "properties": { FAMILY: family },
-        "additionalProperties": claim,
-    })
-}
-
 impl Lower<'_> {
     /// Reads the claims, and the correction for their number.
     pub(super) fn claims(&mut self, node: &Node, context: &Context<'_>) -> (Vec<Claim>, Family) {
@@ -278,16 +278,6 @@ impl Lower<'_> {
         let family = families.first().and_then(|entry| self.family(entry));
         let claims = entries.into_iter().filter_map(|entry| self.claim(entry, context)).collect();
         (claims, family.unwrap_or_default())
-    }
-
-    fn family(&mut self, entry: &Entry) -> Option<Family> {
-        if matches!(entry.value.kind, NodeKind::Map(_)) {
-            let help = "give the claim another name";
-            let message = "`family` is the correction for the number of claims, and no name for a claim";
-            self.problem(entry.key.span, message, "reserved", help);
-            return None;
-        }
-        Word(Family::WORDS).read(self, &entry.value, FAMILY)
     }
 
     fn claim(&mut self, entry: &Entry, context: &Context<'_>) -> Option<Claim> {
@@ -336,8 +326,13 @@ impl Lower<'_> {
                 _ => Statement::Difference(comparison, expect?),
             }
         };
+        self.check_statistic(kind, &keys.statistic, &keys.pair);
         let hardware = keys.hardware.value.unwrap_or_default();
-        let rules = Rules::of(&keys.missing, &keys.conditions);
+        let rules = Rules {
+            independent: keys.pair.value == Some(false),
+            statistic: keys.statistic.value.unwrap_or_default(),
+            ..Rules::of(&keys.missing, &keys.conditions)
+        };
         let mut claim = Claim {
             name: name.clone(),
             says: keys.says.value,

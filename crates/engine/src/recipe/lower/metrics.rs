@@ -4,7 +4,7 @@
 use serde_json::{Value as Json, json};
 use sweep_job::{Metric, Precision, Unit, same_metric};
 
-use super::{Lower, Step};
+use super::{Lower, Step, statistic::Statistic};
 use crate::{
     recipe::{
         Recipe,
@@ -79,6 +79,10 @@ pub struct Rules {
     pub missing: Missing,
     /// True if times and rates are compared whatever the conditions of their measurement.
     pub any_conditions: bool,
+    /// True if the sides are compared as independent samples, although they could be paired.
+    pub independent: bool,
+    /// The number that stands for a sample.
+    pub statistic: Statistic,
 }
 
 /// Treatment of missing results in a decision.
@@ -96,7 +100,11 @@ pub enum Missing {
 impl Rules {
     /// The rules that a table or a claim gives.
     pub(super) fn of(missing: &Given<'_, Missing>, conditions: &Given<'_, bool>) -> Self {
-        Self { missing: missing.value.unwrap_or_default(), any_conditions: conditions.value.unwrap_or_default() }
+        Self {
+            missing: missing.value.unwrap_or_default(),
+            any_conditions: conditions.value.unwrap_or_default(),
+            ..Self::default()
+        }
     }
 }
 

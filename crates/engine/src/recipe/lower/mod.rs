@@ -10,6 +10,7 @@ mod confirm;
 mod effects;
 pub mod executor;
 mod expect;
+mod family;
 mod figures;
 mod least;
 mod looks;
@@ -17,10 +18,12 @@ mod matrix;
 mod metrics;
 mod misread;
 mod recipe;
+mod replicates;
 mod resources;
 mod scales;
 mod search;
 mod states;
+mod statistic;
 mod steps;
 mod suggest;
 mod sweep;
@@ -34,24 +37,28 @@ use sweep_job::Value;
 pub use self::{
     adaptive::Adaptive,
     aggregate::Aggregate,
-    claims::{Claim, Comparison, Family, Order, Side, Statement},
+    claims::{Claim, Comparison, Order, Side, Statement},
     compare::{Compare, ComparedValues},
     confirm::Confirm,
     effects::{Effects, Interactions},
     expect::{Bound, Expectation},
+    family::Family,
     figures::Figure,
     least::Least,
     metrics::{MetricRule, MetricTraits, Missing, Rules, UnitOf},
     recipe::Citation,
+    replicates::Replication,
     resources::{GpuMemory, ResourceCount, Resources},
     search::{Racing, Rungs, Search},
     states::{KeptStates, StatePolicy},
+    statistic::Statistic,
     steps::{Need, Policy},
     suggest::Suggest,
     tables::{Metrics, OfStep, PaperRow, Table, TableKind},
 };
 pub(super) use self::{
-    claims::{ClaimKeys, claims_schema, one_statement, side},
+    claims::{ClaimKeys, one_statement, side},
+    family::claims_schema,
     figures::figure,
     matrix::{DrawForms, axis, matrix},
     recipe::RecipeKeys,

@@ -6,11 +6,7 @@ use serde_json::{Value as Json, json};
 use sweep_job::Value;
 
 use super::{
-    Lower,
-    claims::{Context, claims_schema},
-    metrics::metrics_schema,
-    scales::scales_schema,
-    search::select_last,
+    Lower, claims::Context, family::claims_schema, metrics::metrics_schema, scales::scales_schema, search::select_last,
 };
 use crate::recipe::{
     Names, Recipe, TableKind, is_name,

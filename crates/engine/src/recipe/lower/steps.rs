@@ -10,6 +10,7 @@ use super::{
     Lower,
     adaptive::AdaptiveKeys,
     matrix::ablate,
+    replicates,
     resources::ResourceKeys,
     search::SearchKeys,
     states::{StateKeys, StatePolicy},
@@ -75,6 +76,11 @@ mapping! {
         /// A map with a minimum and a maximum adds seeds while a result is undecided; see [adaptive
         /// seeds](#adaptive-seeds).
         seeds: Custom = Custom { schema: seeds, accepts: "an integer from 1, or `{ min, max, until, budget }`" },
+        /// The kind of replication of axes: `dataset`, `fold`, `seed`, `repeat`, or `condition` for an axis that is none of
+        /// them. Default: the kind that the axis's name implies, such as `dataset`, `fold` or `data_seed`.
+        ///
+        /// It decides the independent units of results; see [replication](#replication).
+        replicates: Custom = Custom { schema: replicates::schema, accepts: "axis to a kind of replication" },
         /// An ablation design: a baseline and the changes to it.
         ///
         /// See [`ablate`](#ablate).
@@ -266,6 +272,7 @@ impl Lower<'_> {
             task,
             needs,
             matrix,
+            replicates: Vec::new(),
             adaptive,
             search,
             confirms: None,
@@ -274,6 +281,7 @@ impl Lower<'_> {
             resources,
             policy,
         };
+        step.replicates = keys.replicates.node().map_or_else(Vec::new, |node| self.replicates(node, &step));
         self.place_search(&mut step);
         self.check_step(&step, params, &needed);
         // A program in the words of another tool is reported as such; that the step lacks one is no further mistake.

@@ -2,18 +2,20 @@
 
 use crate::stats::{self, *};
 
+#[path = "../../../benches/common/replication.rs"]
+mod dependence;
 #[path = "../../../benches/common/rates.rs"]
 mod simulated;
 #[path = "../../../benches/common/situation.rs"]
 pub(crate) mod situation;
 
-use self::{simulated::situations, situation::Promise};
+use self::{dependence::dependent, simulated::situations, situation::Promise};
 
 #[test]
 fn error_rates_are_as_promised() {
     let replications = 1_500;
     let mut avoided = 0;
-    for situation in situations() {
+    for situation in situations().into_iter().chain(dependent()) {
         let rate = situation.simulate(replications);
         assert!(situation.is_kept(rate, replications), "{}: {rate:?}", situation.name);
         avoided += usize::from(situation.promise == Promise::Nothing && rate.share > 2.0 * situation.nominal);
@@ -86,17 +88,18 @@ fn a_spread_of_zero_is_certainty_only_for_exact_metrics() {
     assert_eq!(Precision::Deterministic.spread(f64::INFINITY), None);
     assert_eq!(Sample::new(&[1.0]).unwrap().estimate_with(LEVEL, Precision::Deterministic).low, None);
 
-    assert_eq!(odds(&same, 0.0, Precision::Measured), None);
-    assert_eq!(odds(&same, 0.005, Precision::Deterministic), Some(Odds { less: 0.0, equivalent: 0.0, more: 1.0 }));
-    let odds = odds(&same, 0.005, Precision::Resolution(0.01)).unwrap();
+    let of = |error: f64| odds(same.mean, ErrorOfMean { error, freedom: 1.0 }, 0.005);
+    assert_eq!(of(f64::NAN), None);
+    assert_eq!(of(0.0), Some(Odds { less: 0.0, equivalent: 0.0, more: 1.0 }));
+    let odds = of(0.01 / 24.0_f64.sqrt()).unwrap();
     assert!((odds.less + odds.equivalent + odds.more - 1.0).abs() < 1e-12 && odds.more < 1.0, "{odds:?}");
 
     let blocks = Blocks::new(&[vec![1.0, 2.0], vec![1.5, 2.5], vec![1.0, 2.0]]).unwrap();
     assert_eq!(blocks.sd, 0.0);
     assert_eq!(blocks.honest_difference(LEVEL, Precision::Measured), None);
-    assert_eq!(blocks.p(0.5, Precision::Measured), None);
+    assert_eq!(blocks.p(1, 0, Precision::Measured), None);
     assert_eq!(
-        (blocks.p(0.5, Precision::Deterministic), blocks.p(0.0, Precision::Deterministic)),
+        (blocks.p(1, 0, Precision::Deterministic), blocks.p(2, 0, Precision::Deterministic)),
         (Some(0.0), Some(1.0))
     );
     assert!(blocks.honest_difference(LEVEL, Precision::Resolution(0.1)).unwrap() > 0.0);

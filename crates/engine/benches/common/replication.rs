@@ -1,0 +1,260 @@
+//! Simulated situations in which measurements are not independent, not equal in spread, or not normal. The benchmark
+//! `error_rates` and a unit test run them.
+
+use super::{
+    situation::{Promise, Situation},
+    stats::{
+        Blocks, Draws, ErrorOfMean, Estimate, LEVEL, Leveled, Precision, Sample, constant_level, crossed,
+        extension_level, median, odds, variance_of_folds,
+    },
+};
+
+/// The probability of a wrong decision that all rules are made for.
+const ERROR: f64 = 0.05;
+
+/// All situations.
+pub(crate) fn dependent() -> Vec<Situation> {
+    [data_sets(), crossed_seeds(), folds(), after_looks(), families(), uneven(), diverging(), unrelated()]
+        .into_iter()
+        .flatten()
+        .collect()
+}
+
+fn normals(draws: &mut Draws, count: usize) -> Vec<f64> {
+    (0..count).map(|_| draws.normal()).collect()
+}
+
+fn excludes(estimate: Estimate, value: f64) -> bool {
+    estimate.low.is_some_and(|low| low > value) || estimate.high.is_some_and(|high| high < value)
+}
+
+fn mean_excludes(values: &[f64], value: f64, level: f64) -> bool {
+    Sample::new(values).is_some_and(|sample| excludes(sample.estimate_at(level), value))
+}
+
+/// True if an estimate of zero mean with this error is told apart from zero: the probability of one sign is beyond 97.5 %.
+fn is_told(mean: f64, error: ErrorOfMean) -> bool {
+    odds(mean, error, 0.0).is_some_and(|odds| odds.less.max(odds.more) > f64::midpoint(1.0, LEVEL))
+}
+
+/// Differences of two methods on 4 data sets with 5 folds each; the data sets differ as much as the folds.
+fn data_sets() -> Vec<Situation> {
+    let differences = |draws: &mut Draws| -> Vec<Vec<f64>> {
+        let of_set = |_| {
+            let effect = draws.normal();
+            normals(draws, 5).iter().map(|noise| effect + noise).collect()
+        };
+        (0..4).map(of_set).collect()
+    };
+    let name = "4 data sets × 5 folds, equal methods";
+    vec![
+        Situation::new(format!("{name}, data sets as units"), Promise::AtMost, ERROR, move |draws| {
+            let means: Vec<f64> = differences(draws).iter().map(|folds| folds.iter().sum::<f64>() / 5.0).collect();
+            mean_excludes(&means, 0.0, LEVEL)
+        }),
+        Situation::new(format!("{name}, 20 units"), Promise::Nothing, ERROR, move |draws| {
+            mean_excludes(&differences(draws).concat(), 0.0, LEVEL)
+        }),
+    ]
+}
+
+fn crossed_seeds() -> Vec<Situation> {
+    let values = |draws: &mut Draws, first: usize, second: usize, spread: f64| -> Vec<Leveled> {
+        let (rows, columns) = (normals(draws, first), normals(draws, second));
+        let cells = (0..first).flat_map(|row| (0..second).map(move |column| vec![row, column]));
+        cells
+            .map(|at| {
+                let value = spread * (rows[at[0]] + columns[at[1]]) + draws.normal();
+                (at, value)
+            })
+            .collect()
+    };
+    let mean = |values: &[Leveled]| values.iter().map(|(_, value)| value).sum::<f64>() / values.len() as f64;
+    let mut all = Vec::new();
+    for (first, second, spread) in [(5, 5, 0.0), (5, 5, 1.0), (3, 5, 1.0)] {
+        let name = format!("{first} × {second} crossed seeds, each with {spread} × the noise, both random");
+        all.push(Situation::new(name, Promise::AtMost, ERROR, move |draws| {
+            let values = values(draws, first, second, spread);
+            crossed(std::slice::from_ref(&values)).is_some_and(|error| is_told(mean(&values), error))
+        }));
+    }
+    all.push(Situation::new(
+        "5 × 5 crossed seeds, each with 1 × the noise, averaged over one of them",
+        Promise::Nothing,
+        ERROR,
+        move |draws| {
+            let values = values(draws, 5, 5, 1.0);
+            let means: Vec<f64> = values.chunks(5).map(mean).collect();
+            mean_excludes(&means, 0.0, LEVEL)
+        },
+    ));
+    all
+}
+
+/// Differences on five folds, which correlate by 1/5 because training sets overlap.
+fn folds() -> Vec<Situation> {
+    let differences = |draws: &mut Draws| -> Vec<f64> {
+        let common = 0.2_f64.sqrt() * draws.normal();
+        normals(draws, 5).iter().map(|noise| common + 0.8_f64.sqrt() * noise).collect()
+    };
+    vec![
+        Situation::new("5 folds of a cross-validation, corrected", Promise::AtMost, ERROR, move |draws| {
+            let Some(Sample { mean, sd: Some(sd), .. }) = Sample::new(&differences(draws)) else { return false };
+            is_told(mean, ErrorOfMean { error: sd * variance_of_folds(5).sqrt(), freedom: 4.0 })
+        }),
+        Situation::new("5 folds of a cross-validation, as if independent", Promise::Nothing, ERROR, move |draws| {
+            mean_excludes(&differences(draws), 0.0, LEVEL)
+        }),
+    ]
+}
+
+/// Two equal rows after seeds were added until their difference is decided, 3 to 10.
+fn adaptive_rows(draws: &mut Draws, level: f64) -> [Vec<f64>; 2] {
+    let mut rows = [const { Vec::new() }; 2];
+    for seeds in 3..=10 {
+        while rows[0].len() < seeds {
+            let effect = draws.normal();
+            for row in &mut rows {
+                row.push(effect + draws.normal());
+            }
+        }
+        let differences: Vec<f64> = rows[0].iter().zip(&rows[1]).map(|(of, to)| of - to).collect();
+        if mean_excludes(&differences, 0.0, level) {
+            break;
+        }
+    }
+    rows
+}
+
+/// A row after seeds were added until its mean is decided, 3 to 10.
+fn adaptive_row(draws: &mut Draws, level: f64) -> Vec<f64> {
+    let mut row = normals(draws, 2);
+    while row.len() < 10 {
+        row.push(draws.normal());
+        if mean_excludes(&row, 0.0, level) {
+            break;
+        }
+    }
+    row
+}
+
+fn after_looks() -> Vec<Situation> {
+    let level = constant_level(&(3..=10).collect::<Vec<_>>());
+    let mut all = Vec::new();
+    for (how, own, promise) in [("of all looks", level, Promise::AtMost), ("of one look", LEVEL, Promise::Nothing)] {
+        let name = format!("marks after 3 to 10 adaptive seeds, 2 equal rows, at the level {how}: told apart");
+        all.push(Situation::new(name, promise, ERROR, move |draws| {
+            let Some(blocks) = Blocks::new(&adaptive_rows(draws, level)) else { return false };
+            let difference = (blocks.means[0] - blocks.means[1]).abs();
+            blocks.honest_difference(own, Precision::Measured).is_some_and(|least| difference > least)
+        }));
+        let name = format!("interval of a row after 3 to 10 adaptive seeds, at the level {how}: excludes the mean");
+        all.push(Situation::new(name, promise, ERROR, move |draws| {
+            mean_excludes(&adaptive_row(draws, level), 0.0, own)
+        }));
+    }
+    all
+}
+
+/// Thirty claims at their bounds with 3 to 10 adaptive seeds, of which any is decided after Holm's correction.
+fn families() -> Vec<Situation> {
+    const CLAIMS: usize = 30;
+    let sizes: Vec<usize> = (3..=10).collect();
+    let share = ERROR / CLAIMS as f64;
+    let exact = extension_level(&[], &sizes, share);
+    let proportional = 1.0 - share * (1.0 - constant_level(&sizes)) / ERROR;
+    let situation = |name: &str, promise, level: f64| {
+        let name = format!("30 claims, family: holm, 3 to 10 adaptive seeds, {name}: any decided");
+        Situation::new(name, promise, ERROR, move |draws| {
+            (0..CLAIMS).any(|_| {
+                let values = normals(draws, 10);
+                (3..=10).any(|seeds| mean_excludes(&values[..seeds], 0.0, level))
+            })
+        })
+    };
+    vec![
+        situation("p of all looks", Promise::AtMost, exact),
+        situation("p in proportion to that at 5 %", Promise::Nothing, proportional),
+    ]
+}
+
+/// Thirteen equal rows with 3 seeds, one of which has another spread.
+fn uneven() -> Vec<Situation> {
+    let blocks = |draws: &mut Draws, spread: f64| {
+        let effects: Vec<f64> = normals(draws, 3).iter().map(|effect| 3.0 * effect).collect();
+        let row = |row: usize| {
+            let own = if row == 0 { spread } else { 1.0 };
+            effects.iter().map(|effect| effect + own * draws.normal()).collect()
+        };
+        Blocks::new(&(0..13).map(row).collect::<Vec<_>>())
+    };
+    let told = |blocks: &Blocks, guarded: bool| {
+        let best = (0..13).min_by(|a, b| blocks.means[*a].total_cmp(&blocks.means[*b])).unwrap_or(0);
+        let least = blocks.honest_difference(LEVEL, Precision::Measured).unwrap_or(f64::INFINITY);
+        let beyond = (0..13).filter(|row| blocks.means[*row] - blocks.means[best] > least);
+        beyond.into_iter().any(|row| !guarded || blocks.p(row, best, Precision::Measured).is_some_and(|p| p < ERROR))
+    };
+    let mut all = Vec::new();
+    for (spread, guarded, promise) in
+        [(1.0, true, Promise::AtMost), (10.0, true, Promise::AtMost), (10.0, false, Promise::Nothing)]
+    {
+        let how = if guarded { "Tukey, and Games and Howell if spreads differ" } else { "Tukey alone" };
+        let name = format!("marks, 13 equal rows, 3 seeds, one row with {spread} × the spread, {how}: any told apart");
+        all.push(Situation::new(name, promise, ERROR, move |draws| {
+            blocks(draws, spread).is_some_and(|blocks| told(&blocks, guarded))
+        }));
+    }
+    all
+}
+
+/// The median of a mixture of 93 % standard normal values and 7 % that are far larger: 0.93 Φ(x) = 0.5.
+const MEDIAN: f64 = 0.094_476;
+
+/// Values of which 7 % are 30 standard deviations larger.
+fn diverging() -> Vec<Situation> {
+    let values = |draws: &mut Draws, seeds: usize| -> Vec<f64> {
+        let value = |_| if draws.uniform() < 0.07 { 30.0 + draws.normal() } else { draws.normal() };
+        (0..seeds).map(value).collect()
+    };
+    let mut all = Vec::new();
+    for seeds in [3, 5, 10] {
+        let name = format!("7 % of {seeds} seeds diverge by 30 sd: the interval excludes the mean");
+        all.push(Situation::new(name, Promise::Nothing, ERROR, move |draws| {
+            mean_excludes(&values(draws, seeds), 2.1, LEVEL)
+        }));
+    }
+    all.push(Situation::new(
+        "7 % of 10 seeds diverge by 30 sd: the interval excludes the median",
+        Promise::AtMost,
+        ERROR,
+        move |draws| median(&values(draws, 10), LEVEL).is_some_and(|found| excludes(found, MEDIAN)),
+    ));
+    all
+}
+
+/// Two methods whose seeds have nothing in common, 3 seeds.
+fn unrelated() -> Vec<Situation> {
+    let welch = |draws: &mut Draws, effect: f64| {
+        let [of, to] = [(); 2].map(|()| Sample::new(&normals(draws, 3)));
+        let of = of.map(|of| Sample { mean: of.mean + effect, ..of });
+        of.zip(to).is_some_and(|(of, to)| excludes(of.welch_difference(&to), 0.0))
+    };
+    let paired = |draws: &mut Draws, effect: f64| {
+        let differences: Vec<f64> = (0..3).map(|_| effect + draws.normal() - draws.normal()).collect();
+        mean_excludes(&differences, 0.0, LEVEL)
+    };
+    vec![
+        Situation::new(
+            "unrelated seeds, 3, equal methods, independent (Welch)",
+            Promise::AtMost,
+            ERROR,
+            move |draws| welch(draws, 0.0),
+        ),
+        Situation::new("unrelated seeds, 3, 3 sd found, independent (Welch)", Promise::AtLeast, 0.66, move |draws| {
+            welch(draws, 3.0)
+        }),
+        Situation::new("unrelated seeds, 3, 3 sd found, in pairs", Promise::Nothing, 0.66, move |draws| {
+            paired(draws, 3.0)
+        }),
+    ]
+}

@@ -1,0 +1,120 @@
+//! Errors of means over measurements that are not independent: crossed factors, and folds of a cross-validation.
+
+use std::collections::BTreeMap;
+
+/// The standard error of a mean, and the degrees of freedom of its Student's t.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ErrorOfMean {
+    /// The standard error, in the unit of the values.
+    pub error: f64,
+    /// Degrees of freedom.
+    pub freedom: f64,
+}
+
+/// A sum of squares and its degrees of freedom.
+#[derive(Debug, Clone, Copy, Default)]
+struct Squares {
+    sum: f64,
+    freedom: f64,
+}
+
+impl Squares {
+    fn mean(self) -> f64 {
+        self.sum / self.freedom
+    }
+
+    /// The part of this mean square in the denominator of Satterthwaite's degrees of freedom.
+    fn part(self) -> f64 {
+        self.mean().powi(2) / self.freedom
+    }
+}
+
+/// A value at a level of each factor.
+pub type Leveled = (Vec<usize>, f64);
+
+/// The variance of the mean of k folds in units of the variance between them. The folds of a cross-validation share most
+/// of their training data, so it is larger than 1/k: 1/k + 1/(k − 1), with the test share 1/k (Nadeau and Bengio, 2003).
+pub fn variance_of_folds(folds: usize) -> f64 {
+    let folds = folds as f64;
+    1.0 / folds + 1.0 / (folds - 1.0)
+}
+
+/// The error of the mean of values at crossed random factors, such as the seed of the data and that of the initialization.
+/// `rows` are the sets of values whose means are compared; with one row, the error is that of its mean. With more rows, it
+/// is that of a row's mean without what the levels do to all rows alike, as for [`Blocks`](super::Blocks).
+///
+/// If every combination of levels has one value, the variance is that of the components: Σ MS(factor)/N − (factors −
+/// 1)·MS(residual)/N with Satterthwaite's degrees of freedom. It is never less than that of the factor with the largest
+/// mean square. Otherwise it is the sum of the variances of the means by each factor's levels, which is no less.
+///
+/// `None` if the rows differ in their levels, or if a factor has fewer than two levels.
+pub fn crossed(rows: &[Vec<Leveled>]) -> Option<ErrorOfMean> {
+    let first = rows.first()?;
+    let factors = first.first()?.0.len();
+    let levels = |row: &Vec<Leveled>| row.iter().map(|(levels, _)| levels.clone()).collect::<Vec<_>>();
+    if factors == 0 || rows.iter().any(|row| levels(row) != levels(first)) {
+        return None;
+    }
+    let residuals = without_common(rows);
+    let contrasts = (rows.len() - 1).max(1) as f64;
+    let cells = first.len() as f64;
+    let mut whole = Squares { sum: 0.0, freedom: (cells - 1.0) * contrasts };
+    let mut mains = vec![Squares::default(); factors];
+    let (mut counts, mut by_means) = (vec![0; factors], vec![Squares::default(); factors]);
+    for row in &residuals {
+        let mean = row.iter().map(|(_, value)| value).sum::<f64>() / cells;
+        whole.sum += row.iter().map(|(_, value)| (value - mean).powi(2)).sum::<f64>();
+        for factor in 0..factors {
+            let mut groups: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
+            for (levels, value) in row {
+                groups.entry(levels[factor]).or_default().push(*value);
+            }
+            counts[factor] = groups.len();
+            let freedom = (groups.len() - 1) as f64 * contrasts;
+            (mains[factor].freedom, by_means[factor].freedom) = (freedom, freedom);
+            for values in groups.values() {
+                let distance = values.iter().sum::<f64>() / values.len() as f64 - mean;
+                mains[factor].sum += values.len() as f64 * distance.powi(2);
+                by_means[factor].sum += distance.powi(2);
+            }
+        }
+    }
+    if counts.iter().any(|count| *count < 2) {
+        return None;
+    }
+    let complete = counts.iter().product::<usize>() == first.len();
+    let of_means = || by_means.iter().zip(&counts).map(|(squares, count)| (*squares, *count as f64));
+    if !complete {
+        let variance: f64 = of_means().map(|(squares, count)| squares.mean() / count).sum();
+        let parts: f64 = of_means().map(|(squares, count)| squares.part() / count.powi(2)).sum();
+        return Some(ErrorOfMean { error: variance.sqrt(), freedom: freedom(variance, parts, &mains) });
+    }
+    let used: f64 = mains.iter().map(|main| main.sum).sum();
+    let rest = Squares {
+        sum: (whole.sum - used).max(0.0),
+        freedom: whole.freedom - mains.iter().map(|main| main.freedom).sum::<f64>(),
+    };
+    let subtracted = (factors - 1) as f64;
+    let largest = mains.iter().map(|main| main.mean()).fold(0.0, f64::max);
+    let total: f64 = mains.iter().map(|main| main.mean()).sum::<f64>() - subtracted * rest.mean();
+    let parts: f64 = mains.iter().map(|main| main.part()).sum::<f64>() + subtracted.powi(2) * rest.part();
+    Some(ErrorOfMean { error: (total.max(largest) / cells).sqrt(), freedom: freedom(total, parts, &mains) })
+}
+
+/// Satterthwaite's degrees of freedom of a variance, never less than those of the factor with the fewest.
+fn freedom(variance: f64, parts: f64, mains: &[Squares]) -> f64 {
+    let least = mains.iter().map(|main| main.freedom).fold(f64::INFINITY, f64::min);
+    if parts > 0.0 { (variance.max(0.0).powi(2) / parts).max(least) } else { least }
+}
+
+/// The values without their mean over the rows; a single row is left as it is.
+fn without_common(rows: &[Vec<Leveled>]) -> Vec<Vec<Leveled>> {
+    if rows.len() < 2 {
+        return rows.to_vec();
+    }
+    let common = |cell: usize| rows.iter().map(|row| row[cell].1).sum::<f64>() / rows.len() as f64;
+    let row = |row: &Vec<Leveled>| {
+        row.iter().enumerate().map(|(cell, (levels, value))| (levels.clone(), value - common(cell))).collect()
+    };
+    rows.iter().map(row).collect()
+}

@@ -1,0 +1,109 @@
+//! Errors of means over measurements that are not independent, robust centers, and rows of unequal spread, compared with
+//! statsmodels and `SciPy`.
+
+use crate::stats::*;
+
+/// A row of a complete I × J table.
+fn table(values: &[&[f64]]) -> Vec<Leveled> {
+    let row = |(first, row): (usize, &&[f64])| {
+        row.iter().enumerate().map(|(second, value)| (vec![first, second], *value)).collect::<Vec<_>>()
+    };
+    values.iter().enumerate().flat_map(row).collect()
+}
+
+fn near(ours: Option<ErrorOfMean>, error: f64, freedom: f64) {
+    let ours = ours.unwrap();
+    assert!((ours.error - error).abs() < 1e-9 && (ours.freedom - freedom).abs() < 1e-9, "{ours:?}");
+}
+
+/// The mean squares are those of statsmodels' `anova_lm`; the first error is also that of its `mixedlm` by REML, 0.678898.
+#[test]
+fn crossed_factors_have_the_error_of_their_components() {
+    let values = table(&[&[1.0, 2.5, 1.7, 3.1], &[2.2, 3.9, 2.4, 4.4], &[0.3, 1.1, 1.9, 2.0]]);
+    near(crossed(std::slice::from_ref(&values)), 0.678_898_208_701_258_7, 3.713_869_836_034_572_5);
+    let rows = [
+        table(&[&[1.0, 2.0, 4.0], &[2.0, 2.5, 3.0]]),
+        table(&[&[1.5, 2.2, 3.0], &[2.9, 3.3, 5.0]]),
+        table(&[&[0.2, 1.9, 2.2], &[1.0, 3.7, 2.6]]),
+    ];
+    near(crossed(&rows), 0.388_491_860_823_268_5, 2.370_789_030_873_393_4);
+    // Two rows are one row of differences, whose variance is twice that of a row.
+    let differences: Vec<Leveled> =
+        rows[0].iter().zip(&rows[1]).map(|((levels, a), (_, b))| (levels.clone(), a - b)).collect();
+    let (two, one) = (crossed(&rows[..2]).unwrap(), crossed(&[differences]).unwrap());
+    near(Some(two), one.error / std::f64::consts::SQRT_2, one.freedom);
+    // Without a combination, the variances of the means by each factor add up, which is no less.
+    let incomplete = crossed(&[values[1..].to_vec()]).unwrap();
+    assert!(incomplete.error > 0.6, "{incomplete:?}");
+    assert_eq!((crossed(&[]), crossed(&[vec![]]), crossed(&[values[..4].to_vec()])), (None, None, None));
+    assert_eq!(crossed(&[values.clone(), values[1..].to_vec()]), None, "rows with other levels");
+}
+
+/// t and p of the corrected resampled t-test by NumPy and `SciPy`.
+#[test]
+fn folds_have_the_error_of_nadeau_and_bengio() {
+    let sample = Sample::new(&[0.021, 0.013, -0.004, 0.017, 0.009]).unwrap();
+    let error = sample.sd.unwrap() * variance_of_folds(5).sqrt();
+    assert!((sample.mean / error - 1.738_786_682_575_123).abs() < 1e-12);
+    assert!((estimate(sample.mean, Some(error), 4.0, LEVEL).p.unwrap() - 0.157_060_623_840_193_6).abs() < 1e-9);
+    let blocks = Blocks::new(&[vec![0.021, 0.013, -0.004, 0.017, 0.009], vec![0.0; 5]]).unwrap().of_folds();
+    assert!((blocks.p(0, 1, Precision::Measured).unwrap() - 0.157_060_623_840_193_6).abs() < 1e-7);
+}
+
+/// `SciPy`'s `quantile_test` with its interval, `ttest_ind(trim=0.25, equal_var=False)`, `trim_mean`, and NumPy's `corrcoef`.
+#[test]
+fn medians_and_middle_means_are_scipys() {
+    let a = [1.2, 0.4, 2.2, 30.0, 1.1, 0.9, 1.6, 0.7];
+    let b = [0.2, 0.1, 1.4, 0.6, 0.5, -0.3, 0.8, 1.0];
+    let differences: Vec<f64> = a.iter().zip(b).map(|(a, b)| a - b).collect();
+    let close = |ours: f64, theirs: f64| assert!((ours - theirs).abs() < 1e-9, "{ours} {theirs}");
+    let found = median(&differences, LEVEL).unwrap();
+    close(found.value, 0.8);
+    close(found.low.unwrap(), -0.3);
+    close(found.high.unwrap(), 29.4);
+    close(sign_test(&differences, 0.0).unwrap(), 0.070_312_5);
+    assert_eq!((sign_test(&[1.0, 1.0], 1.0), median(&[], LEVEL)), (None, None));
+    // Five values say less than 95 %: 2/2⁵ = 6.25 %.
+    assert_eq!(median(&differences[..5], LEVEL).unwrap().low, None);
+    assert!(median(&differences[..6], LEVEL).unwrap().low.is_some());
+
+    let [(first, one), (second, two)] = [&a, &b].map(|values| middle_mean(values).unwrap());
+    close(first, 1.2);
+    let error = welch([one.unwrap(), two.unwrap()]);
+    let found = estimate(first - second, Some(error.error), error.freedom, LEVEL);
+    close(error.freedom, 5.853_507_480_221_043);
+    close(found.low.unwrap(), -0.136_456_257_831_049_75);
+    close(found.p.unwrap(), 0.087_676_929_632_360_36);
+    let (center, error) = middle_mean(&differences).unwrap();
+    close(center, 0.8);
+    close(error.unwrap().error, 0.141_421_356_237_309_4);
+    close(correlation(&a, &b).unwrap(), 0.081_421_970_642_550_63);
+    assert_eq!((correlation(&[1.0, 1.0], &[1.0, 2.0]), middle_mean(&[])), (None, None));
+    assert!(is_carried_by_one(&a) && !is_carried_by_one(&b) && !is_carried_by_one(&[0.1, -0.2, 30.0]));
+}
+
+/// `SciPy`'s `tukey_hsd(equal_var=False)`, which is Games and Howell's test, and `studentized_range` for blocks.
+#[test]
+fn rows_of_unequal_spread_also_have_their_own() {
+    let rows =
+        [vec![1.0, 1.2, 0.9, 1.1], vec![1.4, 1.5, 1.3, 1.45], vec![0.2, 9.0, -6.0, 4.0], vec![1.05, 0.95, 1.1, 1.0]];
+    let groups = Groups::new(&rows).unwrap();
+    assert!(groups.is_uneven());
+    let p = |first, second| groups.p(first, second, Precision::Measured).unwrap();
+    // The pooled p is the larger one, except beside the row with the large spread.
+    assert!((p(1, 0) - 0.998_399_42).abs() < 1e-6, "{}", p(1, 0));
+    assert!((p(1, 2) - 0.999_198_29).abs() < 1e-6, "{}", p(1, 2));
+    let blocks = Blocks::new(&[
+        vec![1.0, 2.0, 3.0, 4.0],
+        vec![1.5, 2.6, 3.4, 4.5],
+        vec![0.0, 7.0, -3.0, 9.0],
+        vec![1.1, 2.2, 3.0, 4.1],
+        vec![0.9, 1.8, 3.1, 4.2],
+    ])
+    .unwrap();
+    assert!(blocks.is_uneven());
+    let pooled = blocks.p(1, 0, Precision::Measured).unwrap();
+    assert!((pooled - 0.998_008_567_769_698).abs() < 1e-6, "own 0.0047: {pooled}");
+    let even = Blocks::new(&rows[..2]).unwrap();
+    assert!(!even.is_uneven(), "two rows have the same residuals");
+}
