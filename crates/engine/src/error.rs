@@ -334,13 +334,14 @@ impl Error {
             | Self::NoQueue { .. }
             | Self::Host { .. }
             | Self::HostsElsewhere(_)
+            | Self::Regions(RegionError::Mark { .. } | RegionError::None | RegionError::NoCommits(_))
+            | Self::OtherPatch(_)
             | Self::Device(DeviceError::Rejected(_)) => Exit::Usage,
             Self::Propose(error) => Self::exit_of(error),
-            Self::Regions(RegionError::File { .. } | RegionError::Git(_)) => Exit::Failure,
-            Self::Regions(_) | Self::OtherPatch(_) => Exit::Usage,
             Self::Recipe { .. } => Exit::Recipe,
             Self::NothingSelected(_) => Exit::NothingSelected,
             Self::Device(DeviceError::Probe(_))
+            | Self::Regions(RegionError::File { .. } | RegionError::Git(_))
             | Self::Query(QueryError::Store(_))
             | Self::Store(_)
             | Self::Search(_)

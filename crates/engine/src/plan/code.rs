@@ -350,12 +350,11 @@ impl Manifests {
         let own: Vec<String> =
             known.iter().filter(|run| run.code.as_ref() == planned).map(|run| run.set.clone()).collect();
         let is_first = planned.is_none_or(|planned| *planned == of_site(&code.project, &code.site));
-        let is_current = match own.is_empty() {
+        let is_current = if own.is_empty() {
             // What it reads is not known before its first run.
-            true => is_first,
-            false => {
-                own.into_iter().any(|set| self.is_at(&set, &code.site.place) && self.is_unchanged(code, &set, digests))
-            }
+            is_first
+        } else {
+            own.into_iter().any(|set| self.is_at(&set, &code.site.place) && self.is_unchanged(code, &set, digests))
         };
         (is_current, now)
     }

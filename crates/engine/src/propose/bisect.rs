@@ -140,8 +140,9 @@ pub fn bisect(asked: &Bisection, store: &Store) -> Result<Found, ProposeError> {
     };
     let subject = Subject::new(&proposal, store)?;
     let sizes: Vec<usize> = LOOKS.into_iter().filter(|size| *size <= asked.most.max(LOOKS[0])).collect();
-    let tests = 1 + (last as f64).log2().ceil().max(1.0) as usize;
-    let level = extension_level(&[], &sizes, ERROR_RATE / tests as f64);
+    // That of the ends, and one for each halving.
+    let tests = 1 + last.next_power_of_two().ilog2().max(1);
+    let level = extension_level(&[], &sizes, ERROR_RATE / f64::from(tests));
     let recipes = BTreeMap::from([(0, good), (last, bad)]);
     let mut search = Search { subject, asked, store, revisions, recipes, sizes, level, looks: Vec::new() };
     let whole = search.ends()?;

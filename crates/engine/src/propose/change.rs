@@ -47,24 +47,21 @@ impl Change {
     /// # Errors
     /// The baseline is no recipe, no step measures, or the files cannot be read or written.
     pub fn write(&self, recipe: &Path, measuring: Option<&str>, store: &Store) -> Result<PathBuf, ProposeError> {
-        let step = self.step_of(recipe, measuring)?;
+        let step = step_of(recipe, measuring)?;
         let folder = normal(&store.results().join(CHANGES));
         fs::create_dir_all(&folder)?;
-        let (name, code) = self.named(recipe, &folder)?;
+        let (name, key, value) = self.named(recipe, &folder)?;
         let quoted = |path: &Path| -> io::Result<String> {
             let path = relative(&normal(path), &folder);
             let text = path.to_str().ok_or_else(|| io::Error::other(format!("{} is not UTF-8", path.display())))?;
             Ok(serde_json::to_string(text)?)
         };
-        let code = code.iter().map(|(key, value)| {
-            Ok(match value {
-                Given::Path(path) => format!("{key}: {}", quoted(path)?),
-                Given::Text(text) => format!("{key}: {}", serde_json::to_string(text)?),
-            })
-        });
-        let code = code.collect::<Result<Vec<String>, io::Error>>()?.join(", ");
+        let value = match &value {
+            Given::Path(path) => quoted(path)?,
+            Given::Text(text) => serde_json::to_string(text)?,
+        };
         let extends = quoted(recipe)?;
-        let text = format!("extends: {extends}\nsteps: {{ {step}: {{ with: {{ code: {{ {code} }} }} }} }}\n");
+        let text = format!("extends: {extends}\nsteps: {{ {step}: {{ with: {{ code: {{ {key}: {value} }} }} }} }}\n");
         let digest = blake3::hash(text.as_bytes()).to_hex();
         // A recipe's name begins with a letter.
         let file = folder.join(format!("to-{name}-{}.yaml", &digest[..DIGITS]));
@@ -72,18 +69,8 @@ impl Change {
         Ok(file.strip_prefix(&folder).map_or_else(|_| file.clone(), |name| store.results().join(CHANGES).join(name)))
     }
 
-    /// The step that measures.
-    fn step_of(&self, recipe: &Path, measuring: Option<&str>) -> Result<String, ProposeError> {
-        if let Some(step) = measuring {
-            return Ok(step.to_owned());
-        }
-        let draft = load(&[recipe.to_owned()], &[], &[])?;
-        let [recipe] = draft.recipes.as_slice() else { return Err(ProposeError::Several) };
-        step(recipe, None)
-    }
-
-    /// The name of the change, and its parts of `code`.
-    fn named(&self, recipe: &Path, folder: &Path) -> Result<(String, Vec<(&'static str, Given)>), ProposeError> {
+    /// The name of the change, and its key in `code` with the value.
+    fn named(&self, recipe: &Path, folder: &Path) -> Result<(String, &'static str, Given), ProposeError> {
         let stem = |path: &Path| slug(&path.file_stem().unwrap_or_default().to_string_lossy());
         match self {
             Self::Patch(path) => {
@@ -91,7 +78,7 @@ impl Change {
                 let digest = blake3::hash(&text).to_hex();
                 let copy = folder.join(format!("{}-{}.patch", stem(path), &digest[..DIGITS]));
                 replace(&copy, &text, Readers::All, Outlives::Process)?;
-                Ok((stem(path), vec![("patches", Given::Path(copy))]))
+                Ok((stem(path), "patches", Given::Path(copy)))
             }
             Self::Revision(name) => {
                 let object = format!("{name}^{{commit}}");
@@ -101,14 +88,24 @@ impl Change {
                 git.args(["rev-parse", "--verify", "--end-of-options", &object]);
                 let commit = host::ask(&mut git, 200, Instant::now() + GIT_TIMEOUT);
                 let commit = commit.ok_or_else(|| ProposeError::NoRevision(name.clone()))?;
-                Ok((slug(name), vec![("rev", Given::Text(commit.out().trim().to_owned()))]))
+                Ok((slug(name), "rev", Given::Text(commit.out().trim().to_owned())))
             }
             Self::Worktree(path) => {
                 let real = fs::canonicalize(path)?;
-                Ok((stem(&real), vec![("folder", Given::Path(real))]))
+                Ok((stem(&real), "folder", Given::Path(real)))
             }
         }
     }
+}
+
+/// The step that measures.
+fn step_of(recipe: &Path, measuring: Option<&str>) -> Result<String, ProposeError> {
+    if let Some(step) = measuring {
+        return Ok(step.to_owned());
+    }
+    let draft = load(&[recipe.to_owned()], &[], &[])?;
+    let [recipe] = draft.recipes.as_slice() else { return Err(ProposeError::Several) };
+    step(recipe, None)
 }
 
 /// The value of a part of `code`.

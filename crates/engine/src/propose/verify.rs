@@ -90,10 +90,11 @@ fn strays(store: &Store, ledger: &Ledger) -> io::Result<Vec<String>> {
 fn records(store: &Store, plan: &Plan, jobs: impl IntoIterator<Item = JobId>) -> Result<BTreeSet<Key>, ProposeError> {
     let mut found = BTreeSet::new();
     for id in jobs {
-        if let Some(record) = store.get(plan.job(id).key)? {
-            if record.identity.base_key()? == plan.job(id).identity.base_key()? {
-                found.insert(plan.key_of_variant(id)?);
-            }
+        let job = plan.job(id);
+        if let Some(record) = store.get(job.key)?
+            && record.identity.base_key()? == job.identity.base_key()?
+        {
+            found.insert(plan.key_of_variant(id)?);
         }
     }
     Ok(found)

@@ -97,7 +97,7 @@ impl Applied<'_> {
                     Content::Gone => {}
                     _ => return Err(self.conflict(&place, "it makes the file, which exists already".into())),
                 }
-                self.change(part, &place, place.clone(), Content::Gone)
+                self.change(part, &place, place.clone(), &Content::Gone)
             }
             FileOperation::Delete(path) => {
                 let (place, before) = self.existing(&[path])?;
@@ -109,19 +109,19 @@ impl Applied<'_> {
             }
             FileOperation::Modify { original, modified } => {
                 let (place, before) = self.existing(&[modified, original])?;
-                self.change(part, &place, place.clone(), before)
+                self.change(part, &place, place.clone(), &before)
             }
             FileOperation::Rename { from, to } => {
                 let (old, before) = self.existing(&[from])?;
                 let new = self.beside(&old, from, to)?;
-                self.change(part, &old, new, before)?;
+                self.change(part, &old, new, &before)?;
                 self.draft.remove(&old);
                 Ok(())
             }
             FileOperation::Copy { from, to } => {
                 let (old, before) = self.existing(&[from])?;
                 let new = self.beside(&old, from, to)?;
-                self.change(part, &old, new, before)
+                self.change(part, &old, new, &before)
             }
         }
     }
@@ -132,9 +132,9 @@ impl Applied<'_> {
         part: &FilePatch<'_, [u8]>,
         old: &Path,
         new: PathBuf,
-        before: Content,
+        before: &Content,
     ) -> Result<(), VariantError> {
-        let bytes = bytes_of(&before);
+        let bytes = bytes_of(before);
         let bytes = match part.patch() {
             PatchKind::Text(patch) => self.text(patch, old, &bytes)?,
             PatchKind::Binary(patch) => {
@@ -142,7 +142,7 @@ impl Applied<'_> {
                 changed.map_err(|error| self.conflict(old, format!("{error} (`git diff --binary` has the content)")))?
             }
         };
-        let content = match (part.new_mode(), &before) {
+        let content = match (part.new_mode(), before) {
             (Some(FileMode::Symlink), _) | (None, Content::Link(_)) => {
                 Content::Link(PathBuf::from(std::ffi::OsString::from_vec(bytes)))
             }

@@ -66,9 +66,12 @@ impl Place {
             for (name, is_folder) in layer.entries(&folder).unwrap() {
                 let path = folder.join(name);
                 let place = path.strip_prefix(&self.project).unwrap().to_str().unwrap().to_owned();
-                if is_folder && !place.ends_with(".git") {
+                if path.file_name().is_some_and(|name| name == ".git") {
+                    continue;
+                }
+                if is_folder {
                     open.push(path);
-                } else if !place.ends_with(".git") {
+                } else {
                     let text = fs::read(layer.at(&path)).unwrap();
                     files.insert(place, String::from_utf8_lossy(&text).into_owned());
                 }

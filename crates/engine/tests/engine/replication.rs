@@ -1,6 +1,8 @@
 //! The independent units of verdicts: data sets, folds, crossed seeds, pairs, and seeds that were chosen; and the other
 //! statistics of claims.
 
+use std::fmt::Write as _;
+
 use serde_json::Value;
 
 use crate::sandbox::Sandbox;
@@ -30,9 +32,11 @@ fn sandbox(steps: &str, rest: &str) -> Sandbox {
         let (name, keys) = step.split_once(": ").unwrap();
         let kind = name.trim();
         let axes = ["dataset", "fold", "data_seed"].into_iter().filter(|axis| keys.contains(&format!("{axis}: [")));
-        let flags: String = axes.map(|axis| format!(", '{axis}=${{{{ matrix.{axis} }}}}'")).collect();
-        text += &format!(
-            "  {kind}: {{ uses: command, {keys}, with: {{ argv: [python3, program.py, kind={kind}, 'method=${{{{ matrix.method }}}}'{flags}], inputs: [program.py] }} }}\n"
+        let flags: Vec<String> = axes.map(|axis| format!(", '{axis}=${{{{ matrix.{axis} }}}}'")).collect();
+        let flags = flags.concat();
+        let _ = writeln!(
+            text,
+            "  {kind}: {{ uses: command, {keys}, with: {{ argv: [python3, program.py, kind={kind}, 'method=${{{{ matrix.method }}}}'{flags}], inputs: [program.py] }} }}"
         );
     }
     let sandbox = Sandbox::with(&(text + "metrics: { value: { better: min } }\n" + rest));
