@@ -122,11 +122,7 @@ fn assignments() -> Json {
 /// The schema of `matrix`.
 pub(in crate::recipe) fn matrix() -> Json {
     let mut schema = described("The axes of the step. Its points are the Cartesian product of the axes.", axes());
-    if let (Some(own), Some(keys)) =
-        (schema["properties"].as_object_mut(), MatrixKeys::schema()["properties"].as_object().cloned())
-    {
-        own.extend(keys);
-    }
+    schema["properties"] = MatrixKeys::schema()["properties"].clone();
     schema
 }
 
@@ -135,7 +131,7 @@ fn axes() -> Json {
     let mut axes = named("axis");
     let mut code = axis();
     code["items"] = json!({ "anyOf": [reference("value"), variants::schema()] });
-    axes["properties"] = json!({ CODE: code });
+    axes["patternProperties"] = json!({ format!("^{CODE}$"): code });
     axes
 }
 
