@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use fs_err as fs;
+use serde::Serialize;
 
 use super::{
     answer::{FormatArgs, answer},
@@ -38,6 +39,12 @@ pub(super) struct AblateArgs {
     format: FormatArgs,
 }
 
+/// The files that were written.
+#[derive(Serialize)]
+struct Written<'a> {
+    patches: &'a [PathBuf],
+}
+
 pub(super) fn ablate(args: &AblateArgs) -> Result<Exit, Error> {
     let patches: Vec<(String, Vec<u8>)> = match &args.commits {
         Some(range) => of_commits(Path::new("."), range, args.revert)?,
@@ -57,7 +64,7 @@ pub(super) fn ablate(args: &AblateArgs) -> Result<Exit, Error> {
         .try_for_each(|(file, patch)| replace(file, patch, Readers::All, Outlives::Process))
         .map_err(Error::io(failed))?;
     if args.format.is_json() {
-        answer(&files, Vec::new())?;
+        answer(&Written { patches: &files }, Vec::new())?;
         return Ok(Exit::Done);
     }
     let names: Vec<&str> = patches.iter().map(|(name, _)| name.as_str()).collect();

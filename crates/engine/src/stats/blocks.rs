@@ -197,14 +197,18 @@ fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
+/// Largest ratio of variances whose probability is computed: products of larger ones overflow.
+pub(super) const MAX_RATIO: f64 = 1e100;
+
 /// True if one of several sums of squares, each with `freedom` degrees of freedom, is too large for equal variances (Cochran's
 /// C, at 5 % for all of them). Two rows of blocks have the same squares.
 fn is_uneven(squares: &[f64], freedom: f64) -> bool {
     let (rows, all) = (squares.len() as f64, squares.iter().sum::<f64>());
     let share = squares.iter().copied().fold(0.0, f64::max) / all;
     let Ok(ratio) = FisherSnedecor::new(freedom, (rows - 1.0) * freedom) else { return false };
-    // A share of NaN is that of rows without any spread.
-    share > 1.0 / rows && rows * ratio.sf((rows - 1.0) * share / (1.0 - share).max(f64::MIN_POSITIVE)) < 1.0 - LEVEL
+    // A share of NaN is that of rows without any spread, and one of 1 that of a single row with some.
+    let value = ((rows - 1.0) * share / (1.0 - share)).min(MAX_RATIO);
+    share > 1.0 / rows && rows * ratio.sf(value) < 1.0 - LEVEL
 }
 
 /// Residuals of equal numbers are rounding errors, which are not a spread.
@@ -219,4 +223,17 @@ fn p(difference: f64, error: f64, rows: usize, freedom: f64) -> Option<f64> {
     }
     let p = if error == 0.0 { 0.0 } else { range_sf(difference.abs() / error, rows, freedom) };
     (!p.is_nan()).then_some(p)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_row_with_a_spread_among_rows_without_is_uneven() {
+        assert!(is_uneven(&[1.0, 0.0, 0.0], 2.0));
+        assert!(is_uneven(&[1.0, 1e-320, 0.0], 2.0) && is_uneven(&[1e300, 1e-300], 3.0));
+        assert!(!is_uneven(&[0.0, 0.0, 0.0], 2.0) && !is_uneven(&[1.0, 1.0, 1.0], 2.0));
+        assert!(!is_uneven(&[f64::NAN, 1.0], 2.0) && !is_uneven(&[1.0], 2.0));
+    }
 }

@@ -5,7 +5,7 @@ use statrs::{
     function::{erf::erf, gamma::ln_gamma},
 };
 
-use super::Estimate;
+use super::{Estimate, blocks::MAX_RATIO};
 
 /// The variation between repeated measurements.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -62,7 +62,7 @@ impl Noise {
         let squares: f64 = points.iter().map(|values| values.len() as f64 * (mean(values) - all).powi(2)).sum();
         let ratio = squares / between / self.variance;
         let distribution = FisherSnedecor::new(between, self.freedom).ok()?;
-        ratio.is_finite().then(|| distribution.sf(ratio))
+        ratio.is_finite().then(|| distribution.sf(ratio.min(MAX_RATIO)))
     }
 
     /// A contrast of means with its interval, `half_widths` standard errors to each side. `points` are pairs of a

@@ -281,7 +281,10 @@ fn marked_regions_and_commits_become_patches() {
             ]
         );
     }
-    assert_eq!(sandbox.sweep(&["ablate", "src"]).code, Some(0), "the same patches");
+    let again = sandbox.sweep(&["ablate", "src", "--format", "json"]);
+    assert_eq!(again.code, Some(0), "the same patches: {}", again.stderr);
+    let again: serde_json::Value = serde_json::from_str(&again.stdout).unwrap();
+    assert_eq!(again["patches"], serde_json::json!(["ablations/plus.patch", "ablations/twice.patch"]));
     sandbox.write("ablations/plus.patch", "mine\n");
     let refused = sandbox.sweep(&["ablate", "src"]);
     assert!(refused.code == Some(2) && refused.stderr.contains("exists with other content"), "{}", refused.stderr);
