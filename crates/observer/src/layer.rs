@@ -81,6 +81,16 @@ impl Layer {
         self.0.as_ref().map(|inner| inner.folder.as_path())
     }
 
+    /// Number of paths that it changes.
+    pub fn len(&self) -> usize {
+        self.0.as_ref().map_or(0, |inner| inner.changes.len())
+    }
+
+    /// True if it changes nothing.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
     /// True if the layer changes a path, or anything below it.
     pub fn touches(&self, path: &Path) -> bool {
         self.inside(path).is_some_and(|(inner, place)| {
@@ -92,7 +102,9 @@ impl Layer {
     pub fn at<'p>(&self, path: &'p Path) -> Cow<'p, Path> {
         let Some((inner, place)) = self.inside(path) else { return Cow::Borrowed(path) };
         let is_changed = place.ancestors().any(|above| inner.changes.contains_key(above));
-        if is_changed || (inner.is_folder(place) && !path.is_dir()) {
+        // A folder of the layer covers a link to a folder.
+        let is_folder = || fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir());
+        if is_changed || (inner.is_folder(place) && !is_folder()) {
             return Cow::Owned(inner.folder.join(FILES).join(place));
         }
         Cow::Borrowed(path)

@@ -71,7 +71,7 @@ pub struct Seen {
     /// Programs that were started and shared libraries that were opened outside of the project, or in an environment inside of
     /// it. Files that something has made or changed since the observation began are not here.
     pub outside: BTreeMap<PathBuf, Outside>,
-    /// True if so many paths were looked at that not all are here.
+    /// True if more paths were looked at than are remembered.
     pub is_cut: bool,
 }
 

@@ -347,14 +347,12 @@ impl Manifests {
             return (true, now);
         }
         let known = self.by_base.get(&base).map_or(&[][..], Vec::as_slice);
-        let own: Vec<String> =
-            known.iter().filter(|run| run.code.as_ref() == planned).map(|run| run.set.clone()).collect();
-        let is_first = planned.is_none_or(|planned| *planned == of_site(&code.project, &code.site));
-        let is_current = if own.is_empty() {
+        // A job that has run again has read what its latest run has.
+        let own = known.iter().rfind(|run| run.code.as_ref() == planned).map(|run| run.set.clone());
+        let is_current = match own {
+            Some(set) => self.is_at(&set, &code.site.place) && self.is_unchanged(code, &set, digests),
             // What it reads is not known before its first run.
-            is_first
-        } else {
-            own.into_iter().any(|set| self.is_at(&set, &code.site.place) && self.is_unchanged(code, &set, digests))
+            None => planned.is_none_or(|planned| *planned == of_site(&code.project, &code.site)),
         };
         (is_current, now)
     }

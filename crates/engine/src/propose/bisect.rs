@@ -112,8 +112,9 @@ struct Search<'a> {
     revisions: Vec<Revision>,
     /// The recipes of revisions, by their places.
     recipes: BTreeMap<usize, PathBuf>,
-    /// Levels of looks, by numbers of seeds.
+    /// Numbers of seeds at the looks.
     sizes: Vec<usize>,
+    /// Confidence level of each look.
     level: f64,
     looks: Vec<Look>,
 }

@@ -1,6 +1,6 @@
 //! Keys of states: what several jobs have in common until a step.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, path::Path};
 
 use serde::Serialize;
 use sweep_job::{NEVER, Reach, TaskInfo, Value, Values};
@@ -19,6 +19,8 @@ pub struct Prefixes {
     pub reach: Reach,
     /// The first step on which the state depends on a parameter, for those that do not act from the first step on.
     acts_from: BTreeMap<String, u64>,
+    /// The name of the variant of a program's code, which follows from its content.
+    variant: Option<String>,
 }
 
 /// Everything that decides the state of a job after some steps. The code of a program is not in it: it is compared when
@@ -34,6 +36,8 @@ struct Prefix<'a> {
     backend: Option<sweep_job::Backend>,
     params: BTreeMap<&'a str, Value>,
     inputs: BTreeMap<&'a str, &'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    variant: Option<&'a str>,
     #[serde(skip_serializing_if = "Needed::is_empty")]
     needs: &'a Needed,
 }
@@ -41,7 +45,9 @@ struct Prefix<'a> {
 impl Prefixes {
     /// Those of a job with these parameters; `None` if it cannot continue from the state of another one.
     pub fn of(task: &TaskInfo, values: &Values) -> Option<Self> {
-        Some(Self { reach: task.reach(values)?, acts_from: task.acts_from(values) })
+        let folder = values.get("code").and_then(Value::as_text).and_then(|folder| Path::new(folder).file_name());
+        let variant = folder.map(|name| name.to_string_lossy().into_owned());
+        Some(Self { reach: task.reach(values)?, acts_from: task.acts_from(values), variant })
     }
 
     /// True if a job can continue from a state after `step` steps.
@@ -72,6 +78,7 @@ impl Prefixes {
             backend: identity.backend,
             params: params.collect(),
             inputs: inputs.map(|(name, digest)| (name.as_str(), digest.as_str())).collect(),
+            variant: self.variant.as_deref(),
             needs: &identity.needs,
         };
         Key::of_json(&prefix)

@@ -97,6 +97,12 @@ impl Draft {
     pub(super) fn set(&mut self, place: PathBuf, content: Content) {
         // What was below a folder that becomes a file is not there any more.
         self.changes.retain(|path, _| *path == place || !path.starts_with(&place));
+        if content != Content::Gone {
+            // A folder takes the place of what was there.
+            for above in place.ancestors().skip(1) {
+                self.changes.remove(above);
+            }
+        }
         self.changes.insert(place, content);
     }
 
@@ -134,11 +140,25 @@ impl Draft {
             }
         }
         let folder = layers.join(&hasher.finalize().to_hex()[..32]);
+        // A crash, or a person, may have changed what is there.
+        if folder.is_dir() && !self.is_kept(&folder) {
+            fs::remove_dir_all(&folder).map_err(VariantError::file(&folder))?;
+        }
         if !folder.is_dir() {
             self.write(layers, &folder).map_err(VariantError::file(&folder))?;
         }
         let folder = fs::canonicalize(&folder).map_err(VariantError::file(&folder))?;
         Layer::open(&self.project, &folder).map_err(VariantError::file(&folder))
+    }
+
+    /// True if a folder has these changes, and no others.
+    fn is_kept(&self, folder: &Path) -> bool {
+        let Ok(layer) = Layer::open(&self.project, folder) else { return false };
+        let is_same = |(place, content): (&PathBuf, &Content)| {
+            let kept = Content::read(&layer.at(&self.project.join(place)));
+            kept.ok().map_or(*content == Content::Gone, |kept| kept == *content)
+        };
+        layer.len() == self.changes.len() && self.changes.iter().all(is_same)
     }
 
     /// Replaces the changes in folders of which nothing is left by the removal of the folders.
@@ -193,7 +213,11 @@ impl Draft {
         match fs::rename(&temporary, folder) {
             // Another process has made the same one.
             Err(_) if folder.is_dir() => fs::remove_dir_all(&temporary),
-            renamed => renamed,
+            Err(error) => {
+                let _ = fs::remove_dir_all(&temporary);
+                Err(error)
+            }
+            Ok(()) => Ok(()),
         }
     }
 

@@ -46,7 +46,7 @@ pub(crate) enum VariantError {
         error: io::Error,
     },
     /// A path is outside of the project.
-    #[error("{what} names `{path}`, which is not in the project `{project}`")]
+    #[error("{what} names `{path}`, which is not in the project `{project}` itself")]
     Outside {
         /// The patch, or the key.
         what: String,
@@ -355,7 +355,13 @@ fn place(project: &Path, path: &Path) -> Option<PathBuf> {
         }
     }
     let place = normal.strip_prefix(project).ok()?;
-    is_place(place).then(|| place.to_owned())
+    is_direct(project, place).then(|| place.to_owned())
+}
+
+/// True for a place that no link of the project leads to: a file there would take the place of the link.
+fn is_direct(project: &Path, place: &Path) -> bool {
+    is_place(place)
+        && !place.ancestors().skip(1).any(|above| above != Path::new("") && project.join(above).is_symlink())
 }
 
 /// True for a relative path inside a project that is no part of Git's own files.

@@ -14,7 +14,7 @@ use diffy::{
 use super::{
     VariantError,
     draft::{Content, Draft},
-    is_place,
+    is_direct, is_place,
 };
 
 /// The first words of a file's part in a patch of Git.
@@ -188,7 +188,8 @@ impl Applied<'_> {
 
     /// The first file that exists of those that these paths may mean.
     fn existing(&self, paths: &[&[u8]]) -> Result<(PathBuf, Content), VariantError> {
-        let places: Vec<PathBuf> = paths.iter().flat_map(|path| self.roots.places(path)).collect();
+        let mut places: Vec<PathBuf> = paths.iter().flat_map(|path| self.roots.places(path)).collect();
+        places.retain(|place| is_direct(self.draft.project(), place));
         for place in &places {
             match self.draft.content(place) {
                 Ok(Content::Gone) => {}

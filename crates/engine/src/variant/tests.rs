@@ -72,7 +72,12 @@ impl Place {
                 if is_folder {
                     open.push(path);
                 } else {
-                    let text = fs::read(layer.at(&path)).unwrap();
+                    let real = layer.at(&path);
+                    // A link to a folder.
+                    if real.is_dir() {
+                        continue;
+                    }
+                    let text = fs::read(real).unwrap();
                     files.insert(place, String::from_utf8_lossy(&text).into_owned());
                 }
             }
@@ -297,4 +302,26 @@ fn a_project_in_a_repository_has_its_part_of_a_patch_and_of_a_revision() {
     fs::write(part.results.with_file_name("q.patch"), of_both).unwrap();
     assert_eq!(part.finds("\"../../p.patch\"")["a.py"], "2\n");
     assert!(part.refused("\"../../q.patch\"").contains("`b.py`"), "it is outside of the project");
+}
+
+#[test]
+fn links_are_no_way_to_a_file_and_a_damaged_layer_is_made_anew() {
+    let place = Place::repository(&[("pkg/a.py", "1\n"), ("other.py", "2\n")]);
+    std::os::unix::fs::symlink("pkg", place.project.join("link")).unwrap();
+    let refused = place.refused(r#"{"files": {"link/a.py": "other.py"}}"#);
+    assert!(refused.contains("is not in the project"), "{refused}");
+    place.commit("a link");
+    // A folder in place of the link, in an earlier revision.
+    place.git(&["rm", "-q", "link"]);
+    place.write("link/b.py", "3\n");
+    place.commit("a folder");
+    let seen = place.finds("\"HEAD~1\"");
+    assert!(!seen.contains_key("link/b.py"), "{seen:?}");
+    place.git(&["checkout", "-q", "HEAD~1"]);
+    assert_eq!(place.finds("\"main\"")["link/b.py"], "3\n");
+    let value = r#"{"files": {"pkg/a.py": "other.py"}}"#;
+    let layer = place.layer(value).unwrap();
+    let file = layer.at(&place.project.join("pkg/a.py")).into_owned();
+    fs::write(&file, "torn").unwrap();
+    assert_eq!(place.finds(value)["pkg/a.py"], "2\n");
 }

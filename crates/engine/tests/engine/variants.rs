@@ -139,6 +139,12 @@ tables:
         let found = mean(&format!("{factor}=true")) - mean(&format!("{factor}=false"));
         assert!((found - effect).abs() < 0.04, "{factor}: {found}");
     }
+    // A bundle has the patches, and is verified where the project is not.
+    let bundle = sandbox.path("study.sweep.tar");
+    let made = sandbox.sweep(&["bundle", "create", "recipe.yaml", "--output", bundle.to_str().unwrap()]);
+    assert_eq!(made.code, Some(0), "{}", made.stderr);
+    let verified = Sandbox::new().sweep(&["bundle", "verify", bundle.to_str().unwrap()]);
+    assert_eq!(verified.code, Some(0), "{}{}", verified.stdout, verified.stderr);
     // Two patches of one line do not go together; each alone does.
     sandbox.write("ablations/twice.patch", &patch("ROPE", "# twice").replace("+ROPE = 0", "+ROPE = 3"));
     let refused = sandbox.sweep(&["plan", "recipe.yaml"]);

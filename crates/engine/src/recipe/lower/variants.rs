@@ -52,15 +52,11 @@ impl Lower<'_> {
     /// Reads a variant that is a map: the name that stands for it.
     pub(super) fn variant(&mut self, node: &Node, params: &Names) -> Option<Template> {
         let template = Template::parse_any(node, self.sources, self.problems)?;
-        if !template.references().is_empty() {
-            let value = template.resolve(params, &Names::new());
-            if value.is_none() {
-                let help = "write the revision, the files and the patches themselves, or names of `params`";
-                self.problem(node.span, "a variant of code depends on an axis", "not known here", help);
-                return None;
-            }
-        }
-        let Value::Map(mut entries) = template.resolve(params, &Names::new())?.value else { return None };
+        let Some(Value::Map(mut entries)) = template.resolve(params, &Names::new()).map(|value| value.value) else {
+            let help = "write the revision, the files and the patches themselves, or names of `params`";
+            self.problem(node.span, "an expression in a variant of code has no value here", "not known here", help);
+            return None;
+        };
         let name = match entries.remove(NAME) {
             Some(Value::Text(name)) => name,
             Some(other) => {
@@ -159,6 +155,10 @@ impl Lower<'_> {
                 return None;
             }
         };
+        if let Ok(text) = str::from_utf8(&text) {
+            // A bundle has the patches that its recipe names.
+            self.sources.add_file(&folder.join(path), text);
+        }
         let title = title(&String::from_utf8_lossy(&text)).map(|title| slug(&title)).filter(|name| is_name(name));
         let stem = Path::new(path).file_stem().map(|stem| slug(&stem.to_string_lossy()));
         let name = title.or_else(|| stem.filter(|name| is_name(name)));
