@@ -73,8 +73,8 @@ impl Place {
                     open.push(path);
                 } else {
                     let real = layer.at(&path);
-                    // A link to a folder.
-                    if real.is_dir() {
+                    // The target of a link is a path of the project.
+                    if real.is_symlink() {
                         continue;
                     }
                     let text = fs::read(real).unwrap();
