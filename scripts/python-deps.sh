@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the Python programs that tests hold against what `sweep` reads and writes, or run as jobs, into folders outside of the
-# clone: MLflow and TensorBoard, which read exports; pandas, polars and wandb, which the Python module is tested with, and its
-# linters; the parsers whose parameters `sweep new` reads; Optuna, whose samplers searches use; the SDK of
+# clone: MLflow and TensorBoard, which read exports; pandas, polars and wandb, which the Python module is tested with, its
+# linters, and numba, whose programs are observed; the parsers whose parameters `sweep new` reads; Optuna, whose samplers searches use; the SDK of
 # the Model Context Protocol, as a client of `sweep mcp`; Ray, of which
 # scripts/ray-test.sh starts a cluster; PyTorch as the distribution
 # packages it (the one of PyPI brings gigabytes of CUDA), and with it Hugging Face transformers, which also reads saved networks,
@@ -53,10 +53,11 @@ if ! works "$readers" 'import mlflow, tensorboard'; then
 fi
 
 module="${SWEEP_PYTHON_MODULE:-$HOME/.cache/sweep/module}"
-works='import numpy, pandas, polars, pyarrow, wandb, mypy, ruff'
+works='import numpy, pandas, polars, pyarrow, wandb, mypy, ruff, numba'
 if ! works "$module" "$works"; then
     (what='pandas, polars and wandb' options=() && environment "$module" "$works" 'numpy==2.4.6' 'pandas==3.1.1' \
-        'polars==2.1.0' 'pyarrow==26.0.1' 'wandb==0.31.0' 'mypy==2.4.1' 'ruff==0.17.6')
+        'polars==2.1.0' 'pyarrow==26.0.1' 'wandb==0.31.0' 'mypy==2.4.1' 'ruff==0.17.6' \
+        'numba==0.68.1')
 fi
 
 parsers="${SWEEP_PYTHON_PARSERS:-$HOME/.cache/sweep/parsers}"

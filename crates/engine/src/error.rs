@@ -160,6 +160,18 @@ pub enum Error {
          `--axis seed=0,1,2`"
     )]
     ForScripts,
+    /// Several recipes, or none, were to be measured.
+    #[error("`sweep measure` takes one recipe")]
+    OneRecipe,
+    /// Not one step has files to measure.
+    #[error(
+        "{}", if .0.is_empty() {
+            "no finished job of the recipe keeps files: list them in `outputs` of the step, and run it".to_owned()
+        } else {
+            format!("several steps keep files ({}): select one with `--only STEP`", .0)
+        }
+    )]
+    NoFiles(String),
     /// A script was given beside another script or a recipe.
     #[error("{} is a script: run each script by a command of its own, and recipes by another", .0.display())]
     OneScript(std::path::PathBuf),
@@ -318,6 +330,8 @@ impl Error {
             | Self::Design(_)
             | Self::Bundle(BundleError::NothingDone)
             | Self::ForScripts
+            | Self::OneRecipe
+            | Self::NoFiles(_)
             | Self::OneScript(_)
             | Self::UnreadProgram { .. }
             | Self::NoStudy(_)

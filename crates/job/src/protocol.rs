@@ -34,6 +34,9 @@ pub struct Job {
     /// Folder of the project, below which the files that a program reads are observed; `None` to observe nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub project: Option<PathBuf>,
+    /// Folder of the layer of files that a program finds in place of those of its project, where it is not that of a variant of the code.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub layer: Option<PathBuf>,
     /// Number of nodes over which the processes of a program are spread.
     #[serde(default = "one")]
     pub nodes: usize,

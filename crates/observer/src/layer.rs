@@ -31,7 +31,7 @@ struct Inner {
 
 /// The state of a path under a layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Change {
+enum Change {
     /// The layer has a file or a link there.
     Present,
     /// Nothing is there.
@@ -132,11 +132,12 @@ impl Layer {
         Ok(names)
     }
 
-    /// The changes by their paths in the project, each with the path of the layer's own file.
-    pub(crate) fn changes(&self) -> impl Iterator<Item = (&Path, Change, PathBuf)> {
+    /// The paths in the project that it changes, each with the layer's own file or link; `None` where nothing is.
+    pub fn files(&self) -> impl Iterator<Item = (&Path, Option<PathBuf>)> {
         self.0.iter().flat_map(|inner| {
             let files = inner.folder.join(FILES);
-            inner.changes.iter().map(move |(path, change)| (path.as_path(), *change, files.join(path)))
+            let own = move |path: &Path, change: Change| (change == Change::Present).then(|| files.join(path));
+            inner.changes.iter().map(move |(path, change)| (path.as_path(), own(path, *change)))
         })
     }
 

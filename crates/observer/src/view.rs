@@ -16,7 +16,7 @@ use std::{
     ptr,
 };
 
-use super::layer::{Change, Layer};
+use super::layer::Layer;
 
 /// A private view of a folder.
 #[derive(Debug, Clone)]
@@ -83,7 +83,7 @@ impl View {
     ///
     /// A file cannot be removed.
     pub fn take_away(&self, layer: &Layer) -> io::Result<()> {
-        for (path, _, file) in layer.changes().filter(|(_, change, _)| *change == Change::Present) {
+        for (path, file) in layer.files().filter_map(|(path, file)| Some((path, file?))) {
             let copy = self.upper.join(path);
             if is_copy(&file, &copy) {
                 fs::remove_file(&copy)?;
@@ -158,20 +158,20 @@ impl View {
 /// Copies the files of a layer to the folder for writes, where they cover those of the project: an overlay accepts no folder
 /// inside another of its folders as a layer, and results are often inside the project.
 fn lay(layer: &Layer, upper: &Path) -> io::Result<()> {
-    for (path, change, file) in layer.changes() {
+    for (path, file) in layer.files() {
         let copy = upper.join(path);
         if let Some(folder) = copy.parent() {
             DirBuilder::new().recursive(true).mode(0o755).create(folder)?;
         }
-        match change {
-            Change::Gone => {
+        match file {
+            None => {
                 let path = text(&copy)?;
                 // SAFETY: the path ends with NUL and lives as long as the call. This device is the mark of an overlay for a
                 // path that does not exist; it needs no privilege.
                 done(unsafe { libc::mknod(path.as_ptr(), libc::S_IFCHR | 0o600, 0) })?;
             }
-            Change::Present if file.is_symlink() => std::os::unix::fs::symlink(fs::read_link(&file)?, &copy)?,
-            Change::Present => {
+            Some(file) if file.is_symlink() => std::os::unix::fs::symlink(fs::read_link(&file)?, &copy)?,
+            Some(file) => {
                 fs::copy(&file, &copy)?;
                 let times = FileTimes::new().set_modified(fs::metadata(&file)?.modified()?);
                 // Of a copy that its owner may not write, too.

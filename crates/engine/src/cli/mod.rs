@@ -23,6 +23,7 @@ mod log;
 mod logs;
 #[cfg(feature = "mcp")]
 mod mcp;
+mod measure;
 mod nearby;
 mod plan;
 mod propose;
@@ -99,6 +100,9 @@ enum Command {
     Examples(demo::ExamplesArgs),
     /// Run the jobs of a recipe, a script or a command line that are not cached, then print the tables.
     Run(run::RunArgs),
+    /// Measure the finished jobs of a recipe, without training anything: run the steps that need them, or a command line on the files
+    /// that they keep.
+    Measure(run::RunArgs),
     /// Show the jobs that would run, the reasons, and the cached jobs.
     Plan(plan::PlanArgs),
     /// Explain why a job will run: the difference to the nearest record, and its place in the recipe.
@@ -317,6 +321,7 @@ fn execute(command: Command, results: &Path) -> Result<Exit, Error> {
         Command::Demo(args) => demo::demo(results, &args),
         Command::Examples(args) => demo::examples(&args),
         Command::Run(args) => script::run(results, args),
+        Command::Measure(args) => measure::measure(results, args),
         Command::Plan(args) => plan::plan(results, &args),
         Command::Explain(args) => explain::explain_job(results, &args),
         Command::Report(args) => report::report(results, &args),

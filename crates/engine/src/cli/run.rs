@@ -78,7 +78,7 @@ pub(super) struct RunArgs {
     #[command(flatten)]
     pub(super) changes: ChangeArgs,
     #[command(flatten)]
-    only: OnlyArgs,
+    pub(super) only: OnlyArgs,
     /// Maximum number of jobs at once, even if cores, GPUs and memory allow more.
     #[arg(long, short, value_name = "N", env = "SWEEP_JOBS", value_parser = clap::value_parser!(u16).range(1..))]
     jobs: Option<u16>,
@@ -91,6 +91,9 @@ pub(super) struct RunArgs {
     /// After a failure, run the jobs that do not need the failed job (the default).
     #[arg(long, overrides_with = "fail_fast")]
     keep_going: bool,
+    /// See [`super::measure::ready`].
+    #[arg(skip)]
+    pub(super) measures: bool,
     /// Run exclusive jobs, and jobs that take turns, again if other processes disturbed their times; whole rounds, also where
     /// jobs took no turns.
     #[arg(long)]
@@ -165,14 +168,19 @@ pub(super) fn run(results: &Path, args: &RunArgs) -> Result<Ended, Error> {
             continue;
         };
         past.runs.extend(round.run.clone());
-        if let Some(next) = past.next(args, &mut prepared, &store, &round)? {
+        if !args.measures
+            && let Some(next) = past.next(args, &mut prepared, &store, &round)?
+        {
             selected = next;
             continue;
         }
         let Round { summary, page, stamps, .. } = round;
         let summary = past.summary(summary);
         let (page, stamps) = if past.rounds > 0 { (Page::Anew, None) } else { (page, stamps) };
-        if matches!(page, Page::Anew) && code::warn_of_change(&prepared.plan, &store) {
+        let is_mixed = matches!(page, Page::Anew) && code::has_mixed_versions(&prepared.plan, &store);
+        // The plan is not dropped.
+        prepared.plan.moments.end();
+        if is_mixed {
             // Jobs that read other versions of a file are not compared.
             prepared = prepared::planned(results, args)?.0;
         }

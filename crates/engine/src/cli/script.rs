@@ -18,8 +18,8 @@ use crate::{
     error::{Error, Exit},
     format::{clean, say},
     host::replaced::{Outlives, Readers, replace},
-    init::{self as recipes, Wish},
-    plan::Plan,
+    init::{self as recipes, Measurement, Wish},
+    plan::Job,
     stats::Better,
     store::Store,
     worker,
@@ -50,11 +50,12 @@ pub(super) struct Study {
 pub(super) enum Subject {
     Script(recipes::Script, recipes::Found),
     Command { argv: Vec<String>, folder: PathBuf },
+    Files(Measurement),
 }
 
 /// Runs recipes, a script, or a command line.
 pub(super) fn run(results: &Path, mut args: RunArgs) -> Result<Exit, Error> {
-    let Some(mut study) = Study::of(results, &args)? else {
+    let Some(study) = Study::of(results, &args)? else {
         if args.seeds.is_some() || args.python.is_some() || !args.command.is_empty() {
             return Err(Error::ForScripts);
         }
@@ -63,6 +64,11 @@ pub(super) fn run(results: &Path, mut args: RunArgs) -> Result<Exit, Error> {
     };
     args.changes.axes.clear();
     args.command.clear();
+    run_study(results, args, study)
+}
+
+/// Runs a study, and adds what it has measured to its recipe.
+pub(super) fn run_study(results: &Path, mut args: RunArgs, mut study: Study) -> Result<Exit, Error> {
     args.paths = vec![study.file.clone()];
     study.write()?;
     let was_known = study.learn(results, &args.changes)?;
@@ -115,8 +121,12 @@ impl Study {
                 return paths.iter().find_map(|path| unread(path)).map_or(Ok(None), Err);
             }
         };
+        Ok(Some(Self::new(results, subject, name, wish, keep)))
+    }
+
+    pub(super) fn new(results: &Path, subject: Subject, name: String, wish: Wish, keep: Option<String>) -> Self {
         let file = results.join(FOLDER).join(format!("{name}.yaml"));
-        Ok(Some(Self { subject, name, file, wish, keep, has_records: false }))
+        Self { subject, name, file, wish, keep, has_records: false }
     }
 
     /// Writes the recipe.
@@ -124,6 +134,7 @@ impl Study {
         let text = match &self.subject {
             Subject::Script(script, found) => recipes::text(script, found, &self.name, &self.file, &self.wish)?.0,
             Subject::Command { argv, folder } => recipes::command(argv, folder, &self.name, &self.wish)?,
+            Subject::Files(measurement) => measurement.text(&self.name, &self.wish)?,
         };
         let writing = || Error::io("cannot write the recipe");
         fs_err::create_dir_all(self.file.parent().unwrap_or(Path::new("."))).map_err(writing())?;
@@ -135,7 +146,9 @@ impl Study {
         let Prepared { plan, .. } = changes.prepare(results, std::slice::from_ref(&self.file), &[], false)?;
         let store = Store::new(results);
         let (mut metrics, mut curves) = (BTreeMap::new(), BTreeMap::new());
-        for (_, job) in plan.jobs() {
+        let own = plan.steps().filter(|(step, _)| step.name.value == self.name).flat_map(|(_, jobs)| jobs);
+        let own: Vec<&Job> = own.map(|(_, id)| plan.job(*id)).collect();
+        for job in &own {
             let Some(record) = store.get(job.key)? else { continue };
             self.has_records = true;
             let open = record.outcome.metrics.keys().filter(|name| job.task.metric(name).is_none());
@@ -148,7 +161,7 @@ impl Study {
         }
         if metrics.is_empty() && self.wish.printed.is_empty() && self.wish.logs.is_empty() {
             let params = self.wish.axes.iter().map(|(name, _)| name.as_str()).collect();
-            (self.wish.printed, self.wish.logs) = logged(&plan, &store, &params)?;
+            (self.wish.printed, self.wish.logs) = logged(&own, &store, &params)?;
             if !self.wish.printed.is_empty() || !self.wish.logs.is_empty() {
                 // The metrics are taken from the logs: no program runs again.
                 self.write()?;
@@ -168,9 +181,9 @@ impl Study {
 type Logs = BTreeMap<&'static str, BTreeSet<String>>;
 
 /// The numbers that a job has printed, else the logs that it has written.
-fn logged(plan: &Plan, store: &Store, params: &BTreeSet<&str>) -> Result<(Vec<recipes::Printed>, Logs), Error> {
+fn logged(jobs: &[&Job], store: &Store, params: &BTreeSet<&str>) -> Result<(Vec<recipes::Printed>, Logs), Error> {
     let none = (Vec::new(), Logs::new());
-    for (_, job) in plan.jobs() {
+    for job in jobs {
         let Some(record) = store.get(job.key)? else { continue };
         // What cannot be read has no numbers.
         let output = log_of(store, &record).and_then(|log| fs_err::read(log).ok()).unwrap_or_default();
@@ -228,7 +241,7 @@ fn is_script(path: &Path) -> bool {
 
 /// The part of a command line that names its study: the module or the script that an interpreter or a launcher runs, else the
 /// program.
-fn subject_of(argv: &[String]) -> &str {
+pub(super) fn subject_of(argv: &[String]) -> &str {
     let module = argv.iter().position(|argument| argument == "-m").and_then(|at| argv.get(at + 1));
     let is_file = |argument: &&String| !argument.starts_with('-') && Path::new(argument.as_str()).is_file();
     let script = module.map(|module| module.rsplit('.').next().unwrap_or(module));

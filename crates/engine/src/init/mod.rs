@@ -8,6 +8,7 @@
 mod command;
 mod forms;
 mod languages;
+mod measure;
 mod printed;
 mod probe;
 mod scalar;
@@ -28,6 +29,7 @@ use crate::{format::clean, recipe::near_file};
 
 pub use self::{
     command::{command, started_by},
+    measure::Measurement,
     printed::{Printed, printed},
     probe::{Found, Parameter, Source, Style, python, read, run},
     settings::by_settings,
@@ -222,6 +224,17 @@ pub enum InitError {
         name: String,
         /// The flag that was given.
         flag: String,
+    },
+    /// A command line that measures names no file of the jobs.
+    #[error(
+        "the command has no place for a file that the jobs of `{step}` keep; write it where its path belongs, as in `python eval.py \
+         {{model.pt}}`; their files: {}", if files.is_empty() { "none (list files in `outputs` of the step)" } else { files }
+    )]
+    NoFile {
+        /// The step.
+        step: String,
+        /// The places of the files that they keep.
+        files: String,
     },
     /// A file of settings has what a recipe cannot have.
     #[error(

@@ -244,7 +244,7 @@ impl Manifests {
         let here: Vec<_> = known.into_iter().filter(|(_, _, set)| self.is_at(set, &site.place)).collect();
         if here.is_empty() {
             // Copies of a program have the same base key, but beside each copy other files may be.
-            let is_first = !is_known && site.layer.name().is_none() && {
+            let is_first = !is_known && !site.is_variant() && {
                 let own = (project.clone(), site.place.clone());
                 *self.first.entry(base).or_insert_with(|| own.clone()) == own
             };

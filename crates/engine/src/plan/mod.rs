@@ -5,9 +5,10 @@
 //!
 //! `dimension.rs`, `expand.rs` and `include.rs` expand matrices, `join.rs` joins steps that need each other, `needs.rs` has
 //! the lists of needed jobs, which jobs share, and `turns.rs` the order of measuring steps. `digest.rs` has the digests of
-//! inputs, `code.rs` those of the code that earlier runs read, `environment.rs` the present environment, `states.rs` the
-//! states that jobs share. `lint.rs` warns, `select.rs` selects a part, `room.rs` bounds the memory that a recipe may
-//! require, `serialized.rs` has the form that other processes read, and `effects.rs` the points of a table of effects.
+//! inputs, `code.rs` those of the code that earlier runs read, `planned_code.rs` their comparison with the keys,
+//! `environment.rs` the present environment, `states.rs` the states that jobs share. `lint.rs` warns, `select.rs` selects a
+//! part, `room.rs` bounds the memory that a recipe may require, `serialized.rs` has the form that other processes read, and
+//! `effects.rs` the points of a table of effects.
 //! Planning continues after the draft's mistakes and adds its own.
 
 mod as_by_hand;
@@ -26,6 +27,7 @@ mod made;
 mod needs;
 mod nodes;
 mod order;
+mod planned_code;
 mod progression;
 mod room;
 mod search;
@@ -83,6 +85,7 @@ use crate::recipe::{
     Claim, Draft, Executor, Names, Policy, Problems, Recipe, Resources, Sources, Span, Spanned, Step, Warning,
 };
 use crate::record::{self, Identity, Key, SeedPlan};
+use crate::variant::Moments;
 
 /// A job's index in a [`Plan`].
 pub type JobId = petgraph::graph::NodeIndex<u32>;
@@ -114,6 +117,8 @@ pub struct Plan {
     held: Vec<bool>,
     /// The names of the layers of the jobs' code, by the values of `code`.
     pub(crate) variants: BTreeMap<String, String>,
+    /// The files of projects as they were when the run of the plan began.
+    pub(crate) moments: Arc<Moments>,
 }
 
 /// First occurrence of a job: indices of the recipe, of its step, and of the point in the step's jobs.
@@ -340,6 +345,7 @@ impl Plan {
             is_alone: false,
             held: jobs.held,
             variants: jobs.variants.into_names(),
+            moments: Arc::default(),
         })
     }
 
@@ -483,63 +489,6 @@ impl Plan {
     /// The patterns of files in a job's input folders that are no part of them.
     pub(crate) fn ignored_by(&self, id: JobId) -> Vec<String> {
         ignored(&self.job(id).values)
-    }
-
-    /// Finds the code of jobs that another process has planned. A job whose key it is not any more is marked as such.
-    pub(crate) fn find_code(&mut self, digests: &mut Digests) -> Result<(), PlanError> {
-        let mut manifests = std::mem::take(&mut digests.manifests);
-        for job in &mut self.jobs {
-            let Some(code) = &job.code else { continue };
-            let base = job.identity.base_key()?;
-            let (is_planned, now) = manifests.is_planned(base, code, job.identity.code.as_ref(), digests);
-            job.code = Some(if is_planned { now } else { Arc::new(now.as_stale()) });
-        }
-        Ok(())
-    }
-
-    /// True if the code in a job's key is not what the manifests say now: a record that has come since the plan was made may
-    /// have been made with other code.
-    pub(crate) fn has_other_code(&self, id: JobId, manifests: &mut Manifests, digests: &mut Digests) -> bool {
-        let Job { identity, code: Some(code), .. } = self.job(id) else { return false };
-        let Ok(base) = identity.base_key() else { return true };
-        !code.hosted && !manifests.is_planned(base, code, identity.code.as_ref(), digests).0
-    }
-
-    /// A file, a package or a part of the environment that differs from what the job of a record read.
-    pub(crate) fn changed_file(&self, id: JobId, manifests: &mut Manifests, digests: &mut Digests) -> Option<String> {
-        let Job { identity, code: Some(code), key, .. } = self.job(id) else { return None };
-        let base = identity.base_key().ok()?;
-        let now = manifests.resolve(base, code.project.clone(), code.site.clone(), digests).1;
-        let set = manifests.set_of(base, *key)?;
-        let mut files = now.files.iter();
-        let file = files.find(|now| set.files.get(&now.path).is_some_and(|then| then.digest != now.digest));
-        let package = |(name, folder, version): &&(String, String, String)| {
-            set.packages.get(name).is_some_and(|then| then.folder == *folder && then.version != *version)
-        };
-        let fact = |now: &CodeFile| {
-            let then = set.facts.get(&now.path).filter(|then| record::fact::is_other(then, &now.digest))?;
-            Some(record::fact::change(&now.path, then, &now.digest, "").0)
-        };
-        let package = || Some(now.packages.iter().find(package)?.0.clone());
-        let mut part = || {
-            let then = manifests.environment_states(&set);
-            now.environment.iter().find(|(name, now)| then.get(*name).is_some_and(|then| then != *now))
-        };
-        let file = file.map(|file| file.path.clone()).or_else(|| now.facts.iter().find_map(fact));
-        file.or_else(package).or_else(|| Some(part()?.0.clone()))
-    }
-
-    /// The key of a job without its code, but with the variant of it.
-    pub(crate) fn key_of_variant(&self, id: JobId) -> Result<Key, serde_json::Error> {
-        let Job { identity, code, .. } = self.job(id);
-        let base = identity.base_key()?;
-        Ok(code.as_ref().map_or(base, |code| code.site.key(base)))
-    }
-
-    /// The code in the identities of jobs, by their base keys.
-    pub(crate) fn code(&self) -> Result<BTreeMap<Key, String>, serde_json::Error> {
-        let with_code = self.jobs().filter_map(|(id, job)| Some((self.key_of_variant(id), job.identity.code.clone()?)));
-        with_code.map(|(key, code)| Ok((key?, code))).collect()
     }
 
     /// The artifacts that a job takes: the keys of the jobs that leave them, and their names.

@@ -179,6 +179,7 @@ impl Plan {
             shared: Vec::new(),
             is_alone: false,
             variants: BTreeMap::new(),
+            moments: Arc::default(),
         }
     }
 }

@@ -47,6 +47,8 @@ pub(crate) struct Site {
     pub(crate) environment: Option<Present>,
     /// The files that it finds in place of those of the project.
     pub(crate) layer: Layer,
+    /// The name of the layer that it was planned with, that of the variant of its code.
+    variant: Option<String>,
 }
 
 /// The files that a job with these values finds in place of those of its project. If they cannot be read, its worker reports it.
@@ -64,7 +66,13 @@ impl Site {
 
     /// The same, with the files of a layer that is open.
     pub(super) fn under(layer: Layer, place: String, values: &Values, project: &Path) -> Self {
-        Self { place, ignore: ignored(values), environment: Present::of(values, project), layer }
+        let variant = layer.name().map(|name| path_text(Path::new(name)));
+        Self { place, ignore: ignored(values), environment: Present::of(values, project), layer, variant }
+    }
+
+    /// True if the code is a variant of the project's.
+    pub(super) fn is_variant(&self) -> bool {
+        self.variant.is_some()
     }
 
     /// The path of a file of the project, under the layer.
@@ -74,8 +82,8 @@ impl Site {
 
     /// The key by which the code of a job with this base key is known where its files are not.
     pub(crate) fn key(&self, base: Key) -> Key {
-        let Some(name) = self.layer.name() else { return base };
-        Key::of_json(&(base, path_text(Path::new(name)))).unwrap_or(base)
+        let Some(name) = &self.variant else { return base };
+        Key::of_json(&(base, name)).unwrap_or(base)
     }
 }
 
@@ -102,6 +110,11 @@ impl Code {
         now == planned || (now.is_none() && planned == Some(&of_site(&self.project, &self.site)))
     }
 
+    /// The same, where the program finds the files of another layer, with those of its variant.
+    pub(crate) fn under(&self, layer: Layer) -> Self {
+        Self { site: Site { layer, ..self.site.clone() }, ..self.clone() }
+    }
+
     /// The same, marked as not that of the job's key.
     pub(super) fn as_stale(&self) -> Self {
         Self { stale: true, ..self.clone() }
@@ -123,8 +136,8 @@ impl Code {
 pub(super) fn of_site(project: &Path, site: &Site) -> String {
     let name = project.file_name().map(|name| path_text(Path::new(name))).unwrap_or_default();
     let place = if site.place.is_empty() { &name } else { &site.place };
-    let fact = match site.layer.name() {
-        Some(layer) => fact::of_place(&format!("{place} {}", path_text(Path::new(layer)))),
+    let fact = match &site.variant {
+        Some(variant) => fact::of_place(&format!("{place} {variant}")),
         None => fact::of_place(place),
     };
     code_digest(std::iter::empty(), std::iter::empty(), fact.iter().map(|(path, fact)| (path.as_str(), fact.as_str())))

@@ -14,7 +14,7 @@ use std::{
         Arc, Mutex, OnceLock,
         mpsc::{Receiver, RecvTimeoutError, Sender, channel},
     },
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime},
 };
 
 use signal_hook::consts::SIGINT;
@@ -28,7 +28,7 @@ pub(super) use self::{
 };
 
 use super::{
-    Control, Disposition, EarlierResults, History, Observer, Options, RunEvent, Summary,
+    Control, Disposition, EarlierResults, History, Observer, Options, RunEvent, RunFolder, Summary,
     attempt::{Attempt, Ending, GRACE, Unfinished},
     conditions::Surroundings,
     earlier_results,
@@ -100,6 +100,8 @@ pub(super) struct Run<'a, 'o> {
     retrying: BTreeMap<usize, Retry>,
     /// Number of attempts of each job that has had any.
     attempts: BTreeMap<usize, u32>,
+    /// Jobs that ran again because a file was edited while they ran, which is none of their attempts.
+    repeated: BTreeSet<usize>,
     /// State of the GPUs that jobs share.
     gpus: Gpus,
     /// Results of earlier jobs, which may hold for jobs whose needed jobs have run again.
@@ -114,6 +116,8 @@ pub(super) struct Run<'a, 'o> {
     ticked: Instant,
     /// Time at which the loop waited last.
     waited: Instant,
+    /// Time at which the run was planned.
+    planned: Option<SystemTime>,
     /// Settings of this process when the run began, which workers inherit.
     settings: Settings,
     /// Deadline for results: those that are not in the store by then are abandoned.
@@ -166,6 +170,7 @@ impl<'a, 'o> Run<'a, 'o> {
             waiting: BTreeSet::new(),
             retrying: BTreeMap::new(),
             attempts: BTreeMap::new(),
+            repeated: BTreeSet::new(),
             gpus: Gpus::new(plan, &history.gpus),
             earlier: earlier_results(store),
             surroundings: OnceLock::new(),
@@ -174,6 +179,7 @@ impl<'a, 'o> Run<'a, 'o> {
             jobs: wanted.len() - count(Disposition::No) - count(Disposition::Reserve),
             ticked: Instant::now(),
             waited: Instant::now(),
+            planned: RunFolder::planned(&options.folder),
             settings: Settings::now(),
             looked: Instant::now(),
             summary: Summary { cached: count(Disposition::Cached), ..Summary::default() },
@@ -190,6 +196,7 @@ impl<'a, 'o> Run<'a, 'o> {
         }
         let begun = Instant::now();
         self.tell(&RunEvent::Begun { jobs: self.jobs, cached: self.summary.cached });
+        self.keep_files();
         let mut over = self.decide(&mut rounds, false);
         over = self.step(Event::Begin) || over;
         over = self.is_over(&mut rounds, over)?;
@@ -285,6 +292,18 @@ impl<'a, 'o> Run<'a, 'o> {
         self.tell(&RunEvent::Skipped { job, because });
     }
 
+    /// Keeps the files of the jobs' projects, so that an edit during the run changes no job of it.
+    fn keep_files(&mut self) {
+        let runs = |id: JobId| matches!(self.wanted[id.index()], Disposition::Yes | Disposition::Reserve);
+        if let Err(error) = self.plan.begin_moments(self.store.results(), runs) {
+            let text = format!(
+                "the code of the project cannot be copied, so a file that is edited during the run is read by some jobs before, by \
+                 others after it: {error}"
+            );
+            self.tell(&RunEvent::Notice { text, warning: true });
+        }
+    }
+
     fn message(&mut self, job: usize, message: Message) {
         let Some(running) = self.running.get_mut(&job) else { return };
         match message {
@@ -323,7 +342,13 @@ impl<'a, 'o> Run<'a, 'o> {
                 match end {
                     Unfinished::Failed(failure) => {
                         let again = self.again_alone(job, seconds, &attempt.lease, &failure);
-                        vec![again.unwrap_or_else(|| self.failed(job, seconds, failure))]
+                        let ends = |run: &mut Self| {
+                            if run.finds_earlier_files(job, attempt.reads.layer()) {
+                                return run.repeat(job, seconds, failure);
+                            }
+                            run.failed(job, seconds, failure)
+                        };
+                        vec![again.unwrap_or_else(|| ends(self))]
                     }
                     Unfinished::Stopped(how) => {
                         self.summary.stopped += 1;
@@ -381,6 +406,7 @@ impl<'a, 'o> Run<'a, 'o> {
     /// A job has failed: it is tried again if it has attempts left.
     fn failed(&mut self, job: usize, seconds: f64, failure: Failure) -> Event {
         let (attempts, retries) = (self.attempts.get(&job).copied().unwrap_or(1), self.policy(job).retries);
+        let attempts = attempts - u32::from(self.repeated.contains(&job) && attempts > 1);
         let attempt = attempts - u32::from(self.gpus.exhausted(job).is_some() && attempts > 1);
         if attempt > retries || self.scheduler.is_stopping() {
             self.report_failure(job, seconds, failure);

@@ -5,6 +5,7 @@ use std::{
     fs::TryLockError,
     io::{self, Write as _},
     path::{Path, PathBuf},
+    time::SystemTime,
 };
 
 use fs_err as fs;
@@ -31,6 +32,9 @@ const FORMAT: u32 = 2;
 
 /// The version of a form without such lists, which earlier programs read, too.
 const WITHOUT_LISTS: u32 = 1;
+
+/// The file with the plan.
+const PLAN: &str = "plan.json";
 
 /// The file with the jobs of the reserve that have been added.
 const ADDED: &str = "added.json";
@@ -195,7 +199,7 @@ impl RunFolder {
         }
         let folder = Self(created?);
         host::failpoints::point("run: before its plan")?;
-        let mut file = io::BufWriter::new(fs::File::create(folder.0.join("plan.json"))?);
+        let mut file = io::BufWriter::new(fs::File::create(folder.0.join(PLAN))?);
         serde_json::to_writer(&mut file, manifest)?;
         file.flush()?;
         host::failpoints::point("run: after its plan")?;
@@ -210,9 +214,14 @@ impl RunFolder {
         // The names begin with the time; of two in one second, the later one was changed later.
         folders.sort_by_cached_key(|path| {
             let name = path.file_name().map(|name| name.to_string_lossy().chars().take(16).collect::<String>());
-            (name, std::fs::metadata(path.join("plan.json")).and_then(|data| data.modified()).ok())
+            (name, Self::planned(path))
         });
         folders.into_iter().map(Self).collect()
+    }
+
+    /// The time at which the run in `folder` was planned.
+    pub(crate) fn planned(folder: &Path) -> Option<SystemTime> {
+        std::fs::metadata(folder.join(PLAN)).and_then(|plan| plan.modified()).ok()
     }
 
     /// Path of the folder.
@@ -232,7 +241,7 @@ impl RunFolder {
 
     /// Manifest of the run.
     pub fn manifest(&self) -> io::Result<Manifest> {
-        let path = self.0.join("plan.json");
+        let path = self.0.join(PLAN);
         let manifest: Manifest = serde_json::from_slice(&fs::read(&path)?)?;
         if !manifest.is_whole() {
             let message = format!("{}: a job needs one that is not there", path.display());

@@ -21,6 +21,7 @@ use crate::{
         fact, path_text, text_path,
     },
     store::Store,
+    variant::Moments,
 };
 
 /// The files that a job reads.
@@ -33,6 +34,10 @@ pub(crate) struct Reads {
     artifacts: Vec<Artifact>,
     /// Code that earlier runs of the job read, as it was when the job was planned.
     code: Option<Arc<Code>>,
+    /// The files of its project when the run began.
+    moments: Arc<Moments>,
+    /// True if its program sees the project in a view.
+    has_view: bool,
 }
 
 /// The word for a file that is not in the record.
@@ -160,6 +165,11 @@ impl Changed {
         }
         self
     }
+
+    /// True if a file of the project has changed.
+    pub(crate) fn is_of_code(&self) -> bool {
+        matches!(self, Self::Input { .. } | Self::Unreadable { .. })
+    }
 }
 
 impl From<Changed> for Failure {
@@ -169,12 +179,18 @@ impl From<Changed> for Failure {
 }
 
 impl Reads {
-    /// Inputs of a job of a plan, whose needed jobs are done.
-    pub(crate) fn of(plan: &Plan, store: &Store, id: JobId) -> Self {
+    /// Inputs of a job of a plan, whose needed jobs are done. `code` is the code that its program finds.
+    pub(crate) fn of(plan: &Plan, store: &Store, id: JobId, code: Option<Arc<Code>>) -> Self {
         let taken = plan.taken_by(id).into_iter();
         let artifacts = taken.filter_map(|(key, name)| Artifact::new(store, key, name)).collect();
         let (inputs, ignored) = (plan.inputs_of(id), plan.ignored_by(id));
-        Self { inputs, ignored, artifacts, code: plan.job(id).code.clone() }
+        let (moments, has_view) = (Arc::clone(&plan.moments), plan.has_view(id));
+        Self { inputs, ignored, artifacts, code, moments, has_view }
+    }
+
+    /// The folder of the files that its program finds in place of those of its project.
+    pub(crate) fn layer(&self) -> Option<&Path> {
+        self.code.as_ref()?.site.layer.folder()
     }
 
     /// True if there are no inputs.
@@ -240,7 +256,8 @@ impl Reads {
         let mut files = BTreeMap::new();
         for (name, file) in observed.files {
             let (path, planned) = (code.path(&name), planned.get(name.as_str()).copied());
-            let digest = match self::digest(code, &name, &file, planned, written.contains(&name), digests) {
+            let is_own = written.contains(&name);
+            let digest = match self.digest(code, (&name, &file), planned, is_own, digests) {
                 // It does not count; should the recipe let it count again, this content is no known one.
                 Err(Changed::Input { .. } | Changed::Unreadable { .. }) if ignore.covers(&code.project, &path) => {
                     UNKNOWN.to_owned()
@@ -298,41 +315,55 @@ impl Reads {
         }
         Ok(ReadSet::new(files, packages).with_facts(facts, own))
     }
-}
 
-/// The digest of what a job has read of a file, if it is not another one than planned. Of a file that jobs change, other jobs may
-/// have changed the content before; not on a host, whose records are those of the files that were sent.
-fn digest(
-    code: &Code,
-    name: &str,
-    file: &ObservedFile,
-    planned: Option<&str>,
-    is_own: bool,
-    digests: &mut Digests,
-) -> Result<String, Changed> {
-    let path = code.path(name);
-    // A file that did not exist then is one that the job makes.
-    let planned = planned.filter(|planned| *planned != ABSENT);
-    if is_own {
-        let digest = file.digest.clone().unwrap_or_else(|| UNKNOWN.to_owned());
-        return match planned.filter(|planned| code.hosted && *planned != digest) {
-            Some(_) => Err(Changed::Input { path, during: "" }),
-            None => Ok(digest),
-        };
-    }
-    let unreadable = |error: io::Error| Changed::Unreadable { path: path.clone(), reason: error.to_string() };
-    let real = code.real_path(name);
-    let digest = digests.of_file(&real).map_err(unreadable)?;
-    // After the digest was computed, which takes time.
-    let is_as_read = FileStamp::of(&fs::metadata(&real).map_err(unreadable)?) == file.stamp;
-    if planned.map_or(is_as_read, |planned| planned == digest) {
-        return Ok(digest);
-    }
-    // Another job has changed it, before this one read it or after that.
-    match !code.hosted && digests.is_left(name, &digest) {
-        true if is_as_read => Ok(digest),
-        true => Ok(UNKNOWN.to_owned()),
-        false => Err(Changed::Input { path, during: "" }),
+    /// The digest of what a job has read of a file, if it is not another one than planned. Of a file that jobs change, other jobs may
+    /// have changed the content before; not on a host, whose records are those of the files that were sent.
+    fn digest(
+        &self,
+        code: &Code,
+        (name, file): (&str, &ObservedFile),
+        planned: Option<&str>,
+        is_own: bool,
+        digests: &mut Digests,
+    ) -> Result<String, Changed> {
+        let path = code.path(name);
+        // A file that did not exist then is one that the job makes.
+        let planned = planned.filter(|planned| *planned != ABSENT);
+        if is_own {
+            let digest = file.digest.clone().unwrap_or_else(|| UNKNOWN.to_owned());
+            return match planned.filter(|planned| code.hosted && *planned != digest) {
+                Some(_) => Err(Changed::Input { path, during: "" }),
+                None => Ok(digest),
+            };
+        }
+        let unreadable = |error: io::Error| Changed::Unreadable { path: path.clone(), reason: error.to_string() };
+        let mut real = code.real_path(name);
+        let earlier = self.moments.copy(&code.project, &text_path(name));
+        let is_there = |real: &Path| fs::metadata(real).is_ok_and(|now| FileStamp::of(&now) == file.stamp);
+        let is_earlier = earlier.as_ref().is_some_and(|(_, then)| *then == file.stamp);
+        if let Some((copy, _)) = earlier.as_ref().filter(|_| is_earlier && !is_there(&real)) {
+            // It was edited after the program had read it.
+            real.clone_from(copy);
+        }
+        let digest = digests.of_file(&real).map_err(unreadable)?;
+        // After the digest was computed, which takes time.
+        let is_as_read = is_earlier || is_there(&real);
+        if planned.map_or(is_as_read, |planned| planned == digest) {
+            let is_other = |copy: &Path, digests: &mut Digests| digests.of_file(copy).is_ok_and(|then| then != digest);
+            // It was edited before the program read it, and the other jobs of the run find it as it was.
+            return match earlier.filter(|_| self.has_view && !is_earlier && real == path) {
+                Some((copy, _)) if !digests.is_left(name, &digest) && is_other(&copy, digests) => {
+                    Err(Changed::Input { path, during: "" })
+                }
+                _ => Ok(digest),
+            };
+        }
+        // Another job has changed it, before this one read it or after that.
+        match !code.hosted && digests.is_left(name, &digest) {
+            true if is_as_read => Ok(digest),
+            true => Ok(UNKNOWN.to_owned()),
+            false => Err(Changed::Input { path, during: "" }),
+        }
     }
 }
 

@@ -254,7 +254,7 @@ impl Store {
 
     /// The stamp of a job's record; `None` if it has none.
     pub fn stamp(&self, key: Key) -> Option<Stamp> {
-        self.record(key).symlink_metadata().ok().filter(Metadata::is_file).map(|metadata| stamp(&metadata))
+        self.record_file(key).symlink_metadata().ok().filter(Metadata::is_file).map(|metadata| stamp(&metadata))
     }
 
     /// Jobs with a valid record among these jobs. A record is read, and compared with its digest, once for each of its
@@ -266,7 +266,7 @@ impl Store {
         let candidates: Vec<usize> =
             (0..keys.len()).filter(|index| shards[usize::from(keys[*index].first())]).collect();
         let there = in_parts(&candidates, 2000, |part| {
-            let file = |index: &usize| Some((*index, self.record(keys[*index]).symlink_metadata().ok()?));
+            let file = |index: &usize| Some((*index, self.record_file(keys[*index]).symlink_metadata().ok()?));
             part.iter().filter_map(file).collect()
         });
         let mut stamps = Vec::with_capacity(there.len());

@@ -196,12 +196,12 @@ impl Store {
 
     /// A job's record, if it is done.
     pub fn get(&self, key: Key) -> Result<Option<Record>, StoreError> {
-        Ok(self.text(key)?.map(|text| Record::parse(&text, &self.record(key), key)).transpose()?)
+        Ok(self.text(key)?.map(|text| Record::parse(&text, &self.record_file(key), key)).transpose()?)
     }
 
     /// The text of a job's record, if there is one.
     fn text(&self, key: Key) -> Result<Option<Vec<u8>>, StoreError> {
-        let path = self.record(key);
+        let path = self.record_file(key);
         let no_file =
             || StoreError::Record(RecordError::Damaged { path: path.clone(), reason: "it is not a file".into() });
         // Opening a pipe without a writer would never return.
@@ -227,7 +227,7 @@ impl Store {
 
     /// True if a job has a record; [`Store::look`] checks that it is valid.
     pub fn contains(&self, key: Key) -> bool {
-        self.record(key).symlink_metadata().is_ok_and(|record| record.is_file())
+        self.record_file(key).symlink_metadata().is_ok_and(|record| record.is_file())
     }
 
     /// The keys of all records, those that cannot be read included.
@@ -379,7 +379,7 @@ impl Store {
     }
 
     /// A job's record.
-    fn record(&self, key: Key) -> PathBuf {
+    pub(crate) fn record_file(&self, key: Key) -> PathBuf {
         self.folder(key).join("record.json")
     }
 
@@ -412,7 +412,7 @@ impl Store {
         let Some(_lock) = Lock::try_take(&self.locks(), &key.to_string(), self.is_shared())? else { return Ok(()) };
         if unfit() {
             host::failpoints::point("store: before a record is taken back")?;
-            fs::rename(self.record(key), self.condemned(key))?;
+            fs::rename(self.record_file(key), self.condemned(key))?;
         }
         Ok(())
     }

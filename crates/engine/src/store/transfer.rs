@@ -72,7 +72,7 @@ impl Store {
         for key in keys {
             let gone = || io::Error::new(io::ErrorKind::NotFound, format!("the record {} is gone", key.short()));
             let text = self.text(*key)?.ok_or_else(gone)?;
-            let record = Record::parse(&text, &self.record(*key), *key).map_err(StoreError::from)?;
+            let record = Record::parse(&text, &self.record_file(*key), *key).map_err(StoreError::from)?;
             let top = format!("{TOP}/{key}");
             append(&mut archive, &format!("{top}/record.json"), &text)?;
             let base = record.identity.base_key().map_err(io::Error::from)?;

@@ -125,7 +125,7 @@ impl Store {
             Ok(None) => return Ok(vec!["it has no record.json".into()]),
             Err(error) => return Ok(vec![error.to_string()]),
         };
-        let record = match Record::parse(&text, &self.record(key), key) {
+        let record = match Record::parse(&text, &self.record_file(key), key) {
             Ok(record) => record,
             Err(error) => return Ok(vec![error.to_string()]),
         };

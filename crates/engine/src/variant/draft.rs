@@ -54,6 +54,25 @@ impl Content {
         Ok(Self::File { bytes: fs::read(path)?, is_executable: metadata.permissions().mode() & 0o100 != 0 })
     }
 
+    /// Writes it to a path, and makes the folders above.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub(super) fn write(&self, path: &Path) -> io::Result<()> {
+        if let Some(above) = path.parent().filter(|_| *self != Self::Gone) {
+            fs::create_dir_all(above)?;
+        }
+        match self {
+            Self::File { bytes, is_executable } => {
+                fs::write(path, bytes)?;
+                let mode = PERMISSIONS[usize::from(*is_executable)];
+                fs::set_permissions(path, std::fs::Permissions::from_mode(mode))
+            }
+            Self::Link(target) => symlink(target, path),
+            Self::Gone => Ok(()),
+        }
+    }
+
     /// The bytes that its digest is made of.
     fn parts(&self) -> (&[u8], &[u8]) {
         match self {
@@ -193,19 +212,7 @@ impl Draft {
         let temporary = tempfile::tempdir_in(layers)?;
         let files = Layer::write(temporary.path(), self.gone())?;
         for (place, content) in &self.changes {
-            let path = files.join(place);
-            if let Some(above) = path.parent().filter(|_| *content != Content::Gone) {
-                fs::create_dir_all(above)?;
-            }
-            match content {
-                Content::File { bytes, is_executable } => {
-                    fs::write(&path, bytes)?;
-                    let mode = PERMISSIONS[usize::from(*is_executable)];
-                    fs::set_permissions(&path, std::fs::Permissions::from_mode(mode))?;
-                }
-                Content::Link(target) => symlink(target, &path)?,
-                Content::Gone => {}
-            }
+            content.write(&files.join(place))?;
         }
         fs::write(temporary.path().join(DIFFERENCES), self.differences())?;
         let temporary = temporary.keep();

@@ -3,6 +3,7 @@
 
 mod draft;
 mod folder;
+mod moment;
 mod patch;
 mod regions;
 mod revision;
@@ -18,6 +19,7 @@ use sweep_job::{Value, Values};
 use sweep_observer::Layer;
 
 use self::draft::Draft;
+pub(crate) use self::moment::Moments;
 pub use self::regions::{RegionError, of_commits, of_regions};
 
 /// Longest text of changes that is shown, in bytes.

@@ -356,8 +356,13 @@ else:
     with open(cache, 'w') as file:
         file.write(str(total))
 shutil.rmtree(os.path.join(here, '__pycache__'), ignore_errors=True)
-os.makedirs(os.path.join(here, '__pycache__'), exist_ok=True)
-open(os.path.join(here, '__pycache__', 'a.nbi'), 'a').write('x')
+for attempt in range(100):
+    try:
+        os.makedirs(os.path.join(here, '__pycache__'), exist_ok=True)
+        open(os.path.join(here, '__pycache__', 'a.nbi'), 'a').write('x')
+        break
+    except FileNotFoundError:
+        pass  # The other job has just removed the folder.
 print('x=%d' % total)
 ",
     );

@@ -259,10 +259,11 @@ print('ok=1')
         sandbox.write("b.py", &format!("edited = '{planned}'\n"));
         sandbox.write("edited", "");
         let ended = running.wait();
-        assert_eq!(ended.code, Some(5), "{}", ended.stderr);
-        let message = sandbox.failure("a")["message"].as_str().unwrap().to_owned();
-        assert!(message.ends_with("b.py` changed after it was planned, while the job ran; run again"), "{message}");
-        assert_eq!(manifests(&sandbox).len(), usize::from(planned));
+        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+        // What it had read then is known, from the copy of the file.
+        let message = "`b.py` changed during the run: 1 job ";
+        assert!(ended.stderr.contains(message), "{}", ended.stderr);
+        assert_eq!(manifests(&sandbox).len(), 1 + 2 * usize::from(planned));
         // The next time the file is one of those that the key has.
         fs_err::remove_dir(sandbox.path("imported")).unwrap();
         run(&sandbox);

@@ -1,6 +1,6 @@
 //! Batches of a search: the plan grows when all jobs of a batch have ended, and runs again.
 
-use std::{collections::HashSet, mem::ManuallyDrop};
+use std::{collections::HashSet, mem::ManuallyDrop, sync::Arc};
 
 use super::{RunArgs, states::states};
 use crate::{
@@ -54,10 +54,11 @@ pub(super) fn begin(prepared: &mut Prepared, store: &Store) -> Result<(), Error>
 /// Plans all batches that can be decided; `false` if there is no further one.
 fn advance(prepared: &mut Prepared, store: &Store, lost: &HashSet<Key>) -> Result<bool, Error> {
     let next = prepared.batches.advance(&prepared.plan, store, Mode::Decide(lost));
-    let Some((plan, news)) = next.map_err(Error::search(prepared.name.clone()))? else { return Ok(false) };
+    let Some((mut plan, news)) = next.map_err(Error::search(prepared.name.clone()))? else { return Ok(false) };
     for news in news {
         say(format_args!("{news}"));
     }
+    plan.moments = Arc::clone(&prepared.plan.moments);
     prepared.plan = ManuallyDrop::new(plan);
     Ok(true)
 }

@@ -1,41 +1,44 @@
-//! The code of jobs at the end of a run: a file that is edited meanwhile is read by some jobs before, by others after it.
+//! The code of jobs at the end of a run: a file that was edited meanwhile.
 
 use crate::{
     format::{clean, count, say},
-    plan::{Digests, Plan},
+    plan::{Digests, JobId, Plan},
     store::Store,
 };
 
 /// Most names of jobs in a warning.
-const NAMED: usize = 3;
+const MAX_NAMES: usize = 3;
 
-/// Warns if jobs with a record have read other code than there is now. Such a record counts no more.
-pub(super) fn warn_of_change(plan: &Plan, store: &Store) -> bool {
+/// Reports the jobs with a record whose code has been edited during the run. True if some of them have read other versions than the rest,
+/// so that the records of the edited code count no more.
+pub(super) fn has_mixed_versions(plan: &Plan, store: &Store) -> bool {
     let with_code = plan.jobs().filter(|(_, job)| job.code.is_some() && store.contains(job.key));
-    let with_code: Vec<_> = with_code.collect();
+    let with_code: Vec<JobId> = with_code.map(|(id, _)| id).collect();
     if with_code.is_empty() {
         return false;
     }
     let (mut manifests, mut digests) = (store.manifests(), Digests::open(store.digests()));
-    let mut file = None;
-    let mut labels = Vec::new();
-    for (id, job) in with_code {
-        if plan.has_other_code(id, &mut manifests, &mut digests) {
-            labels.push(job.label.to_string());
-            file = file.or_else(|| plan.changed_file(id, &mut manifests, &mut digests));
-        }
-    }
-    if labels.is_empty() {
-        return false;
-    }
+    let edited = with_code.iter().filter(|id| plan.has_other_code(**id, &mut manifests, &mut digests));
+    let edited: Vec<JobId> = edited.copied().collect();
+    let Some(first) = edited.first() else { return false };
+    let file = plan.changed_file(*first, &mut manifests, &mut digests);
     let file = file.map_or_else(|| "a file or package".to_owned(), |file| format!("`{}`", clean(&file)));
-    let more = if labels.len() > NAMED { format!(" and {} more", labels.len() - NAMED) } else { String::new() };
-    let named = labels.iter().take(NAMED).map(String::as_str).collect::<Vec<&str>>().join(", ");
-    let jobs = count(labels.len(), "job");
-    say(format_args!(
-        "warning: {file} changed during the run: {jobs} read it before ({}{more}), so their results are left out of tables and \
-         claims; run again",
-        clean(&named)
-    ));
-    true
+    let jobs = count(edited.len(), "job");
+    let is_mixed = with_code.iter().any(|id| plan.had_other_code(*id, &mut manifests, &mut digests));
+    if is_mixed {
+        let labels = edited.iter().take(MAX_NAMES).map(|id| plan.job(*id).label.to_string()).collect::<Vec<_>>();
+        let more = edited.len().saturating_sub(MAX_NAMES);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        say(format_args!(
+            "warning: {file} changed during the run: {jobs} read it before ({}{more}), so their results are left out of tables \
+             and claims; run again",
+            clean(&labels.join(", "))
+        ));
+    } else {
+        say(format_args!(
+            "{file} changed during the run: {jobs} ran with the version of the beginning, which tables and claims have; the next \
+             `sweep run` computes with the new one"
+        ));
+    }
+    is_mixed
 }

@@ -7,7 +7,7 @@ use std::{
 
 use super::{RunArgs, batches};
 use crate::{
-    cli::{Prepared, saved::SavedPlan},
+    cli::{Prepared, measure, saved::SavedPlan},
     error::Error,
     plan::JobId,
     store::Store,
@@ -16,7 +16,11 @@ use crate::{
 /// The plan that is to run, where, and which of its jobs.
 pub(super) fn prepared(results: &Path, args: &RunArgs) -> Result<(Prepared, Store, HashSet<JobId>), Error> {
     let (prepared, store, saved) = planned(results, args)?;
-    let selected = prepared.plan.selection()?;
+    let mut selected = prepared.plan.selection()?;
+    if args.measures {
+        let ready = measure::ready(&prepared.plan, &store, &selected);
+        selected.retain(|id| ready.contains(id) || store.contains(prepared.plan.job(*id).key));
+    }
     if let Some((path, saved)) = &saved {
         saved.holds(path, &prepared.plan, &selected)?;
     }

@@ -2,6 +2,7 @@
 //! and the transfer of the result to the store.
 
 use std::{
+    cell::OnceCell,
     collections::{BTreeMap, HashSet},
     fs::File,
     io::{self, Read as _},
@@ -21,8 +22,8 @@ use crate::{
         system::Load,
         threads::{self, refused},
     },
-    plan::{Digests, JobId},
-    record::{LogPart, Provenance, Record, Started, text_path},
+    plan::{Code, Digests, JobId},
+    record::{LogPart, Provenance, Record, Started, path_text, text_path},
     run::{
         RunEvent,
         attempt::{Attempt, GRACE},
@@ -74,7 +75,7 @@ pub(super) fn beside<T: 'static>(
 impl Run<'_, '_> {
     /// Checks a job's inputs, and then starts it.
     pub(super) fn prepare(&mut self, job: usize, lease: Lease, values: Values, pending: Pending) -> Vec<Event> {
-        let reads = Arc::new(Reads::of(self.plan, self.store, JobId::new(job)));
+        let reads = Arc::new(Reads::of(self.plan, self.store, JobId::new(job), self.code(job)));
         let stateful = Stateful::of(self.plan, JobId::new(job)).filter(|job| job.may_begin_with_one(self.store));
         let scratch = pending.scratch();
         let prepared = Prepared { lease, values, pending };
@@ -126,6 +127,41 @@ impl Run<'_, '_> {
                 vec![Event::Failed(job)]
             }
         }
+    }
+
+    /// The code that a job finds: files that were edited during the run are as they were when it began.
+    fn code(&self, job: usize) -> Option<Arc<Code>> {
+        let id = JobId::new(job);
+        let project = &self.plan.job(id).code.as_ref()?.project;
+        let written = OnceCell::new();
+        self.plan.code_in_run(id, &|path| {
+            let is_rewritten = || {
+                let digests = self.digests.lock().unwrap_or_else(PoisonError::into_inner);
+                digests.is_rewritten(&path_text(path))
+            };
+            written.get_or_init(|| self.writes.known()).contains(&real(&project.join(path))) || is_rewritten()
+        })
+    }
+
+    /// True if a job, started again, finds other files of its project than with the layer in `folder`.
+    pub(super) fn finds_earlier_files(&self, job: usize, folder: Option<&Path>) -> bool {
+        let may_repeat = !self.repeated.contains(&job) && !self.scheduler.is_stopping();
+        let code = (may_repeat && self.plan.has_view(JobId::new(job))).then(|| self.code(job)).flatten();
+        code.is_some_and(|code| code.site.layer.folder() != folder)
+    }
+
+    fn planned_layer(&self, job: usize) -> Option<&Path> {
+        self.plan.job(JobId::new(job)).code.as_ref()?.site.layer.folder()
+    }
+
+    /// Lets a job run again at once that found files which were edited while it ran.
+    pub(super) fn repeat(&mut self, job: usize, seconds: f64, failure: Failure) -> Event {
+        let text = "files of its project were edited while it ran: it runs again, with the files as they were when the run began";
+        let text = text.to_owned();
+        self.tell(&RunEvent::Note { job, text });
+        self.repeated.insert(job);
+        self.retrying.insert(job, Retry { at: Some(Instant::now()), seconds, failure });
+        Event::Later(job)
     }
 
     fn begin(&mut self, job: usize, prepared: Prepared, reads: Arc<Reads>) -> Vec<Event> {
@@ -272,6 +308,11 @@ impl Run<'_, '_> {
                 self.learn(&record);
                 self.tell(&RunEvent::Done { job, seconds: Some(seconds), outcome: record.outcome });
                 vec![Event::Done(job)]
+            }
+            Err(NotStored::Changed(changed))
+                if changed.is_of_code() && self.finds_earlier_files(job, self.planned_layer(job)) =>
+            {
+                vec![self.repeat(job, seconds, changed.into())]
             }
             Err(NotStored::Changed(changed)) => {
                 self.report_failure(job, seconds, changed.into());

@@ -64,13 +64,14 @@ impl Place {
             refused
         };
         let root = root(&working, job);
-        let layer = layer(command, &root)?;
+        let layer = layer(command, job, &root)?;
         let view = match REFUSED.get_or_init(check) {
             Some(reason) if layer.folder().is_some() => {
                 return Err(Failure {
                     kind: FailureKind::Input,
                     message: format!(
-                        "this machine has no private views of folders ({reason}), in which a program finds a variant of its code; run                          the job on a machine that allows user namespaces, or remove `code`"
+                        "this machine has no private views of folders ({reason}), in which a program finds a variant of its code; run \
+                         the job on a machine that allows user namespaces, or remove `code`"
                     ),
                 });
             }
@@ -176,12 +177,13 @@ fn root(working: &Path, job: &Job) -> PathBuf {
     project.filter(|project| working.starts_with(project)).unwrap_or_else(|| working.to_owned())
 }
 
-/// The variant of the code that a job's program finds.
-fn layer(command: &Command, project: &Path) -> Result<Layer, Failure> {
-    let Some(folder) = command.code.as_ref().and_then(Value::as_text) else { return Ok(Layer::default()) };
-    Layer::open(project, Path::new(folder)).map_err(|error| Failure {
+/// The files that a job's program finds in place of those of its project.
+fn layer(command: &Command, job: &Job, project: &Path) -> Result<Layer, Failure> {
+    let variant = || command.code.as_ref().and_then(Value::as_text).map(Path::new);
+    let Some(folder) = job.layer.as_deref().or_else(variant) else { return Ok(Layer::default()) };
+    Layer::open(project, folder).map_err(|error| Failure {
         kind: FailureKind::Input,
-        message: format!("the variant of the code in `{folder}` cannot be read: {error}; run again"),
+        message: format!("the files of the code in `{}` cannot be read: {error}; run again", folder.display()),
     })
 }
 

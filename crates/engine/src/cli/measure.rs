@@ -1,0 +1,111 @@
+//! Measuring what is there: nothing that trains runs.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashSet},
+    path::Path,
+};
+
+use super::{
+    Prepared,
+    run::{self, RunArgs},
+    script::{self, Study, Subject},
+};
+use crate::{
+    error::{Error, Exit},
+    format::{count, say},
+    init::{self as recipes, Measurement, Wish},
+    plan::{JobId, Plan, Point},
+    recipe::Step,
+    store::Store,
+};
+
+/// Measures the finished jobs of a recipe: with the command line, or with the steps of the recipe that need them.
+pub(super) fn measure(results: &Path, mut args: RunArgs) -> Result<Exit, Error> {
+    let [recipe] = args.paths.as_slice() else { return Err(Error::OneRecipe) };
+    let recipe = recipe.clone();
+    let Prepared { plan, .. } = args.changes.prepare(results, &args.paths, &args.only.only, false)?;
+    let store = Store::new(results);
+    if args.command.is_empty() {
+        args.measures = true;
+        let selected = plan.selection()?;
+        let runs = ready(&plan, &store, &selected);
+        let waiting = selected.iter().filter(|id| !store.contains(plan.job(**id).key)).count() - runs.len();
+        say(format_args!(
+            "{} that need no other result; {} without a result are left",
+            count(runs.len(), "job"),
+            count(waiting, "job")
+        ));
+        let ended = run::run(results, &args)?;
+        return ended.exit_after_answer(results, &args);
+    }
+    let measurement = of_command(&plan, &store, &recipe, std::mem::take(&mut args.command))?;
+    let program = recipes::name(Path::new(script::subject_of(&measurement.argv)))?;
+    let name = format!("{}-{program}", plan.studies.first().map_or("measure", |study| study.recipe.name.as_str()));
+    let study = Study::new(results, Subject::Files(measurement), name, Wish { waits: true, ..Wish::default() }, None);
+    args.only.only = vec![study.name.clone()];
+    script::run_study(results, args, study)
+}
+
+/// The selected jobs without a result that need others, all of which have one.
+pub(super) fn ready(plan: &Plan, store: &Store, selected: &HashSet<JobId>) -> HashSet<JobId> {
+    let is_done = |id: &JobId| store.contains(plan.job(*id).key);
+    let is_ready = |id: &JobId| {
+        let lists = plan.lists_of(*id);
+        !lists.is_empty() && lists.iter().all(|list| plan.list(*list).iter().all(is_done)) && !is_done(id)
+    };
+    selected.iter().copied().filter(is_ready).collect()
+}
+
+/// The measurement of the finished jobs of a step by a command line.
+fn of_command(plan: &Plan, store: &Store, recipe: &Path, argv: Vec<String>) -> Result<Measurement, Error> {
+    let (selected, study) = (plan.selection()?, plan.studies.first().ok_or(Error::OneRecipe)?);
+    let mut steps = Vec::new();
+    for (index, (step, jobs)) in study.recipe.steps.iter().zip(&study.steps).enumerate() {
+        let jobs = jobs.iter().filter(|(_, id)| plan.wants(0, index) && selected.contains(id));
+        let jobs: Vec<&(Point, JobId)> = jobs.collect();
+        let (mut points, mut files) = (Vec::new(), BTreeSet::new());
+        for (point, id) in &jobs {
+            let Some(record) = store.get(plan.job(*id).key)? else { continue };
+            files.extend(record.outcome.artifacts.into_keys());
+            points.push(yaml(point));
+        }
+        if !files.is_empty() {
+            steps.push((step, jobs.len(), points, files));
+        }
+    }
+    let names: Vec<&str> = steps.iter().map(|(step, ..)| step.name.value.as_str()).collect();
+    let names = names.join(", ");
+    let Ok([(step, all, points, files)]) = <[(&Step, usize, Vec<_>, BTreeSet<String>); 1]>::try_from(steps) else {
+        return Err(Error::NoFiles(names));
+    };
+    say(format_args!(
+        "measures {} of {} of `{}`; nothing is trained",
+        points.len(),
+        count(all, "job"),
+        step.name.value
+    ));
+    let axes: BTreeSet<String> = points.iter().flatten().map(|(axis, _): &(String, String)| axis.clone()).collect();
+    let of = &study.recipe;
+    let names = |names: &mut dyn Iterator<Item = &String>| names.cloned().collect::<Vec<_>>();
+    let results = BTreeMap::from([
+        ("tables", names(&mut of.tables.iter().map(|table| &table.name.value))),
+        ("figures", names(&mut of.figures.iter().map(|figure| &figure.name.value))),
+        ("claims", names(&mut of.claims.iter().map(|claim| &claim.name.value))),
+    ]);
+    Ok(Measurement {
+        recipe: std::path::absolute(recipe).map_err(Error::io("cannot find the recipe"))?,
+        results: results.into_iter().collect(),
+        step: step.name.value.clone(),
+        axes: axes.into_iter().collect(),
+        points,
+        files,
+        argv,
+        folder: std::env::current_dir().map_err(Error::io("cannot find the current folder"))?,
+    })
+}
+
+/// The values of a point, in the form of JSON, which is YAML.
+fn yaml(point: &Point) -> Vec<(String, String)> {
+    let text = |value| serde_json::to_string(value).unwrap_or_default();
+    point.values.iter().map(|(axis, value)| (axis.clone(), text(&value.value))).collect()
+}

@@ -1,0 +1,281 @@
+//! The files of projects as they were when a run began. A job that starts after an edit finds them in its view of the project, so
+//! that all jobs of a run have the same version.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    fs::File,
+    io,
+    path::{Path, PathBuf},
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use fs_err as fs;
+use sweep_job::{FileStamp, Ignore};
+use sweep_observer::{Layer, View};
+use tempfile::TempDir;
+
+use super::{
+    LAYERS,
+    draft::{Content, Draft},
+};
+
+/// Largest file of which a copy is kept, in bytes: code and settings are smaller, data is larger.
+const MAX_BYTES: u64 = 1 << 20;
+/// Most files of a project that are kept without a record that names them, and their size in bytes.
+const MAX_FILES: usize = 2_000;
+const MAX_TOTAL: u64 = 64 << 20;
+/// The time between two comparisons with the project, as a multiple of the time that one takes.
+const PAUSE: u32 = 20;
+/// The folder of copies in that of layers.
+const COPIES: &str = "moments";
+/// The file in a folder of copies that its process has locked.
+const LOCK: &str = "lock";
+/// The file beside these folders that a process has locked while it makes or removes some.
+const GATE: &str = "gate";
+/// The files of an environment, or of a build, which are no part of a project's code.
+const MARKS: [&str; 3] = ["pyvenv.cfg", "conda-meta", "CACHEDIR.TAG"];
+/// The folder of packages of JavaScript.
+const PACKAGES: &str = "node_modules";
+
+/// The projects of a run, as they were when it began. Without a run, there are none.
+#[derive(Debug, Default)]
+pub(crate) struct Moments(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    folder: Option<Folder>,
+    /// By the folders of the projects.
+    projects: BTreeMap<PathBuf, Moment>,
+    /// True if this machine has private views of folders; not known before the first edit.
+    has_views: Option<bool>,
+}
+
+/// The folder of all copies, which is removed with the lock on it.
+#[derive(Debug)]
+struct Folder {
+    place: TempDir,
+    _lock: File,
+}
+
+/// A project as it was.
+#[derive(Debug)]
+struct Moment {
+    project: PathBuf,
+    copies: PathBuf,
+    layers: PathBuf,
+    /// By paths in the project.
+    files: BTreeMap<PathBuf, FileStamp>,
+    /// The files that differ now, with their present stamps.
+    edited: BTreeMap<PathBuf, Option<FileStamp>>,
+    /// The time of the last comparison, and of the next one.
+    compared: Option<(Instant, Duration)>,
+    /// What jobs find, by the folders of the variants of their code.
+    found: HashMap<Option<PathBuf>, Layer>,
+}
+
+impl Moments {
+    /// Keeps copies of the files of projects, unless they are kept: of those that earlier jobs have read, and, in a project of usual size,
+    /// of all that may be code. `results` is the results folder.
+    ///
+    /// # Errors
+    /// A copy cannot be written. Nothing is kept then.
+    pub(crate) fn begin(&self, results: &Path, projects: BTreeMap<PathBuf, BTreeSet<PathBuf>>) -> io::Result<()> {
+        let mut state = self.state();
+        for (project, known) in projects {
+            if state.projects.contains_key(&project) {
+                continue;
+            }
+            if state.folder.is_none() {
+                state.folder = Some(Folder::new(&results.join(LAYERS).join(COPIES))?);
+            }
+            let Some(folder) = &state.folder else { continue };
+            let place = folder.place.path().join(state.projects.len().to_string());
+            let moment = Moment::of(&project, known, results, &place)?;
+            state.projects.insert(project, moment);
+        }
+        Ok(())
+    }
+
+    /// The layer that has the files of a project as they were under `layer`, that of a variant; `None` if no file differs. Files that jobs themselves write are as they are: `is_written` tells them by their paths in the project.
+    pub(crate) fn layer(&self, project: &Path, layer: &Layer, is_written: &dyn Fn(&Path) -> bool) -> Option<Layer> {
+        let edited = self.state().projects.get_mut(project)?.edited();
+        // Without the lock, since this takes others.
+        let written: Vec<PathBuf> = edited.into_iter().filter(|path| is_written(path)).collect();
+        self.state().projects.get_mut(project)?.layer(layer, &written)
+    }
+
+    /// True if programs on this machine can find such a layer in a view of a project.
+    pub(crate) fn have_views(&self) -> bool {
+        let mut state = self.state();
+        let Some(place) = state.folder.as_ref().map(|folder| folder.place.path().join("check")) else { return false };
+        *state.has_views.get_or_insert_with(|| View::check(&place).is_ok())
+    }
+
+    /// Removes the copies.
+    pub(crate) fn end(&self) {
+        *self.state() = State::default();
+    }
+
+    /// The copy of the file at `path` in a project, and the stamp that the file had.
+    pub(crate) fn copy(&self, project: &Path, path: &Path) -> Option<(PathBuf, FileStamp)> {
+        let state = self.state();
+        let moment = state.projects.get(project)?;
+        Some((moment.copies.join(path), *moment.files.get(path)?))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Folder {
+    /// A new folder in `place`. Those of processes that have ended without removing them go.
+    fn new(place: &Path) -> io::Result<Self> {
+        fs::create_dir_all(place)?;
+        // No process takes a folder that another one is making for one that was left.
+        let gate = File::create(place.join(GATE))?;
+        gate.lock()?;
+        for entry in fs::read_dir(place)?.flatten() {
+            let is_left = File::open(entry.path().join(LOCK)).is_ok_and(|lock| lock.try_lock().is_ok());
+            if is_left {
+                // What stays is tried again by the next run.
+                let _ = fs::remove_dir_all(entry.path());
+            }
+        }
+        let place = tempfile::Builder::new().prefix("run-").tempdir_in(place)?;
+        let lock = File::create(place.path().join(LOCK))?;
+        lock.try_lock().map_err(io::Error::from)?;
+        Ok(Self { place, _lock: lock })
+    }
+}
+
+impl Moment {
+    fn of(project: &Path, known: BTreeSet<PathBuf>, results: &Path, place: &Path) -> io::Result<Self> {
+        let mut moment = Self {
+            project: project.to_owned(),
+            copies: place.join("files"),
+            layers: place.join("layers"),
+            files: BTreeMap::new(),
+            edited: BTreeMap::new(),
+            compared: None,
+            found: HashMap::new(),
+        };
+        fs::create_dir_all(&moment.copies)?;
+        let mut all = code_of(project, results).unwrap_or_default();
+        all.extend(known);
+        for path in all {
+            moment.keep(path)?;
+        }
+        Ok(moment)
+    }
+
+    /// Keeps a copy of a file that is no larger than [`MAX_BYTES`], unless it changes meanwhile.
+    fn keep(&mut self, path: PathBuf) -> io::Result<()> {
+        let file = self.project.join(&path);
+        let Some(stamp) = stamp(&file).filter(|stamp| stamp.size <= MAX_BYTES) else { return Ok(()) };
+        let Ok(content) = Content::read(&file) else { return Ok(()) };
+        content.write(&self.copies.join(&path))?;
+        if self::stamp(&file) == Some(stamp) {
+            self.files.insert(path, stamp);
+        }
+        Ok(())
+    }
+
+    fn layer(&mut self, variant: &Layer, written: &[PathBuf]) -> Option<Layer> {
+        for path in written {
+            self.files.remove(path);
+            self.edited.remove(path);
+            self.found.clear();
+        }
+        if self.edited.is_empty() {
+            return None;
+        }
+        let name = variant.folder().map(Path::to_owned);
+        if let Some(layer) = self.found.get(&name) {
+            return Some(layer.clone());
+        }
+        // Without it, the job finds the files of now, which the end of the run reports.
+        let layer = self.over(variant).ok()?;
+        self.found.insert(name, layer.clone());
+        Some(layer)
+    }
+
+    /// The files that differ. Finding them takes a twentieth of the time, at most.
+    fn edited(&mut self) -> Vec<PathBuf> {
+        if self.compared.is_none_or(|(at, pause)| at.elapsed() >= pause) {
+            self.compare();
+        }
+        self.edited.keys().cloned().collect()
+    }
+
+    fn compare(&mut self) {
+        let begun = Instant::now();
+        let now = |(path, then): (&PathBuf, &FileStamp)| {
+            let now = stamp(&self.project.join(path));
+            (now.as_ref() != Some(then)).then(|| (path.clone(), now))
+        };
+        let edited: BTreeMap<PathBuf, Option<FileStamp>> = self.files.iter().filter_map(now).collect();
+        if edited != self.edited {
+            self.edited = edited;
+            self.found.clear();
+        }
+        self.compared = Some((Instant::now(), begun.elapsed() * PAUSE));
+    }
+
+    /// The files as they were, under those of a variant.
+    fn over(&self, variant: &Layer) -> io::Result<Layer> {
+        let mut draft = Draft::new(&self.project);
+        for path in self.edited.keys() {
+            draft.set(path.clone(), Content::read(&self.copies.join(path))?);
+        }
+        for (path, file) in variant.files() {
+            draft.set(path.to_owned(), file.map_or(Ok(Content::Gone), |file| Content::read(&file))?);
+        }
+        draft.keep(&self.layers).map_err(io::Error::other)
+    }
+}
+
+/// The stamp of a file or link; `None` if there is none.
+fn stamp(path: &Path) -> Option<FileStamp> {
+    let metadata = fs::symlink_metadata(path).ok()?;
+    (metadata.is_file() || metadata.is_symlink()).then(|| FileStamp::of(&metadata))
+}
+
+/// The files of a project that may be code, by their paths in it; `None` if there are too many.
+fn code_of(project: &Path, results: &Path) -> Option<BTreeSet<PathBuf>> {
+    let results = fs::canonicalize(results).ok();
+    let ignore = Ignore::new(&[]).unwrap_or_default();
+    let mut files = BTreeSet::new();
+    let (mut open, mut total) = (vec![PathBuf::new()], 0);
+    while let Some(folder) = open.pop() {
+        let place = project.join(&folder);
+        let is_other = MARKS.iter().any(|mark| place.join(mark).exists())
+            || folder.file_name().is_some_and(|name| name == PACKAGES)
+            || results.as_deref() == fs::canonicalize(&place).ok().as_deref();
+        if is_other && !folder.as_os_str().is_empty() {
+            continue;
+        }
+        // A folder that cannot be listed is not part of the code.
+        for entry in fs::read_dir(&place).ok()?.flatten() {
+            let (path, Ok(kind)) = (folder.join(entry.file_name()), entry.file_type()) else { continue };
+            if ignore.is_ignored(&path.to_string_lossy(), kind.is_dir()) {
+                continue;
+            }
+            if kind.is_dir() {
+                open.push(path);
+                continue;
+            }
+            let Some(size) = entry.metadata().ok().map(|metadata| metadata.len()).filter(|size| *size <= MAX_BYTES)
+            else {
+                continue;
+            };
+            total += size;
+            files.insert(path);
+            if files.len() > MAX_FILES || total > MAX_TOTAL {
+                return None;
+            }
+        }
+    }
+    Some(files)
+}
