@@ -2,6 +2,7 @@
 
 use std::{
     io,
+    path::Path,
     sync::{Arc, PoisonError},
     time::{Duration, Instant},
 };
@@ -14,7 +15,7 @@ use super::{Run, io_failure, sharing::Entry};
 use crate::{
     host::{self, machine::OutOfMemory, system::Load},
     plan::JobId,
-    record::{Milestones, Unresolved, resolve},
+    record::{Key, Milestones, Unresolved, resolve},
     run::{
         Disposition, RunEvent,
         attempt::Attempt,
@@ -80,8 +81,9 @@ impl Run<'_, '_> {
     fn recall(&mut self, job: usize) -> Option<Event> {
         let id = JobId::new(job);
         let ran = |need: &JobId| self.wanted[need.index()] == Disposition::Yes;
+        let have_run = || self.plan.lists_of(id).iter().any(|list| self.plan.list(*list).iter().any(ran));
         let is_open = !self.attempts.contains_key(&job) && !self.waiting.contains(&job);
-        if !is_open || !self.plan.lists_of(id).iter().any(|list| self.plan.list(*list).iter().any(ran)) {
+        if !is_open || !(have_run() || self.plan.job(id).identity.needs.iter().any(|need| self.is_of_this_run(need))) {
             return None;
         }
         // What cannot be read holds for nothing, and the job runs.
@@ -97,6 +99,13 @@ impl Run<'_, '_> {
         Some(Event::Done(job))
     }
 
+    /// True if a job was run by another engine of this run: in a batch system, each allocation has one.
+    fn is_of_this_run(&self, need: Key) -> bool {
+        let stored = fs::metadata(self.store.record_file(need)).and_then(|record| record.modified());
+        // Both are times of the file system, which the machines share.
+        stored.ok().zip(self.planned).is_some_and(|(stored, planned)| stored > planned)
+    }
+
     /// True if the record of a job is not that of its present code.
     fn has_other_code(&self, job: usize) -> bool {
         if self.plan.job(JobId::new(job)).code.is_none() {
@@ -105,7 +114,7 @@ impl Run<'_, '_> {
         }
         let mut digests = self.digests.lock().unwrap_or_else(PoisonError::into_inner);
         digests.forget();
-        self.plan.has_other_code(JobId::new(job), &mut self.store.manifests(), &mut digests)
+        self.plan.had_other_code(JobId::new(job), &mut self.store.manifests(), &mut digests)
     }
 
     /// Lets a job wait for its record, which another process makes, or which is on its way from a remote.
@@ -156,6 +165,7 @@ impl Run<'_, '_> {
             // Often enough that a late one is not taken for none.
             heartbeat: planned.policy.heartbeat.map(|heartbeat| (heartbeat.as_secs_f64() / 4.0).min(5.0)),
             project: planned.code.as_ref().map(|code| code.project.clone()),
+            layer: reads.layer().map(Path::to_owned),
             nodes: planned.resources.nodes(),
             log: stays.then(|| std::path::absolute(&log)).transpose()?,
             used: (*planned.used).clone(),

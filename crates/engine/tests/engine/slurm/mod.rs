@@ -1,6 +1,7 @@
 //! Runs through a real Slurm, on loopback.
 
 pub(crate) mod cluster;
+mod cutoff;
 mod preemption;
 mod search;
 mod shares;
