@@ -8,7 +8,7 @@ use crate::{
     host::{
         devices,
         folder::{self, Folder},
-        lab, machine,
+        lab, machine, observation,
     },
     run::cluster::trial::on_path,
 };
@@ -43,7 +43,7 @@ fn resources() -> Finding {
 
 /// The observation of the files that programs read.
 fn observation() -> Finding {
-    if sweep_observer::is_supported() {
+    if observation::check().is_ok() {
         return Finding::good("reads", "the kernel reports the files that programs read");
     }
     let help = "list the files that programs need in `inputs`: only those of Python are known otherwise; containers need a profile that \

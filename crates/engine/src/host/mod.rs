@@ -5,7 +5,8 @@
 //! counters (`counters.rs`), and the lock that all sweeps on a machine share (`sharing.rs`).
 //!
 //! Programs and files: answers of programs within limits (`ask.rs`), Git (`git.rs`), the program that a job starts
-//! (`started.rs`), build IDs (`elf.rs`), packages of Python (`packages.rs`), files that are replaced at once (`replaced.rs`),
+//! (`started.rs`), its observation (`observation.rs`), build IDs (`elf.rs`), packages of Python (`packages.rs`), files that are
+//! replaced at once (`replaced.rs`),
 //! external archives (`archive.rs`), and the checks of a folder for results (`folder.rs`, `quotas.rs`).
 //!
 //! This process: threads (`threads.rs`), settings that another process may change (`settings.rs`), the stages that
@@ -26,6 +27,7 @@ pub(crate) mod gpus;
 pub(crate) mod lab;
 pub mod log;
 pub mod machine;
+pub(crate) mod observation;
 pub(crate) mod packages;
 mod program;
 mod project;

@@ -100,6 +100,8 @@ pub(super) struct Run<'a, 'o> {
     retrying: BTreeMap<usize, Retry>,
     /// Number of attempts of each job that has had any.
     attempts: BTreeMap<usize, u32>,
+    /// True if a program has started that may write to projects without being observed.
+    has_unseen_writer: bool,
     /// Jobs that ran again because a file was edited while they ran, which is none of their attempts.
     repeated: BTreeSet<usize>,
     /// State of the GPUs that jobs share.
@@ -170,6 +172,7 @@ impl<'a, 'o> Run<'a, 'o> {
             waiting: BTreeSet::new(),
             retrying: BTreeMap::new(),
             attempts: BTreeMap::new(),
+            has_unseen_writer: false,
             repeated: BTreeSet::new(),
             gpus: Gpus::new(plan, &history.gpus),
             earlier: earlier_results(store),

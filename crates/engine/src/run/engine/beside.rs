@@ -139,7 +139,8 @@ impl Run<'_, '_> {
                 let digests = self.digests.lock().unwrap_or_else(PoisonError::into_inner);
                 digests.is_rewritten(&path_text(path))
             };
-            written.get_or_init(|| self.writes.known()).contains(&real(&project.join(path))) || is_rewritten()
+            let known = || written.get_or_init(|| self.writes.known());
+            self.has_unseen_writer || known().contains(&real(&project.join(path))) || is_rewritten()
         })
     }
 

@@ -135,6 +135,13 @@ impl Run<'_, '_> {
         resolve(planned.task, &planned.values, look_up)
     }
 
+    /// True if the program of a job can write to projects without being observed.
+    fn may_write_unseen(&self, job: usize, values: &Values) -> bool {
+        let (id, planned) = (JobId::new(job), self.plan.job(JobId::new(job)));
+        let is_observed = || planned.code.is_some() && launched(values).is_none() && host::observation::check().is_ok();
+        planned.is_program() && !self.plan.has_view(id) && !is_observed()
+    }
+
     /// Starts the worker of a job; answers which attempt that is.
     pub(super) fn spawn(
         &mut self,
@@ -186,6 +193,7 @@ impl Run<'_, '_> {
         if !self.idle.has_one_for(&start) {
             self.warn_of_settings();
         }
+        self.has_unseen_writer |= self.may_write_unseen(job, &values);
         let writing = self.writes.begin(job, reads.folders(), pending.report_of_reads());
         let worker = self.idle.start(&start, &self.sender)?;
         span.record("pid", worker.id());

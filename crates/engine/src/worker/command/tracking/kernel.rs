@@ -11,12 +11,12 @@ use sweep_observer::{Fact, File, Hook, Layer, Options, Seen};
 
 use super::{Noted, Read, audit};
 use crate::{
-    host::threads::{self, Started},
+    host::{
+        observation,
+        threads::{self, Started},
+    },
     record::{fact, path_text},
 };
-
-/// Variable that switches the kernel's reports off.
-const SWITCH: &str = "SWEEP_OBSERVE";
 
 /// The observation by the kernel, which begins before the program starts.
 pub(super) struct Kernel {
@@ -27,12 +27,7 @@ pub(super) struct Kernel {
 impl Kernel {
     /// Begins the observation; the reason if it cannot be.
     pub(super) fn begin(options: Options) -> Result<Self, String> {
-        if std::env::var(SWITCH).is_ok_and(|switch| switch == "off") {
-            return Err(format!("`{SWITCH}` is `off`"));
-        }
-        if !sweep_observer::is_supported() {
-            return Err("the kernel reports no system calls here (seccomp user notification)".to_owned());
-        }
+        observation::check()?;
         let begin = || -> io::Result<Self> {
             let (hook, supervisor) = sweep_observer::observe(options)?;
             Ok(Self { hook, thread: threads::start(move || supervisor.run())? })
