@@ -1,5 +1,7 @@
 //! The log on standard error, which `-v` and `SWEEP_LOG` turn on.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use tracing::{Level, subscriber};
 use tracing_subscriber::{
     Registry,
@@ -13,9 +15,18 @@ use crate::{
     progress::Screen,
 };
 
+/// True if `-v` was given.
+static IS_VERBOSE: AtomicBool = AtomicBool::new(false);
+
+/// True if the user asked for more output.
+pub(super) fn is_verbose() -> bool {
+    IS_VERBOSE.load(Ordering::Relaxed)
+}
+
 /// Turns the log on if the environment or `-v`, given `verbose` times, requests it. The logs of libraries are not shown, because
 /// they may contain addresses with secrets.
 pub(super) fn start(verbose: u8) -> Result<(), FilterError> {
+    IS_VERBOSE.store(verbose > 0, Ordering::Relaxed);
     let text = std::env::var_os(VARIABLE).unwrap_or_default();
     let level = match verbose {
         0 => None,

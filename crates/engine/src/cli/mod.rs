@@ -78,7 +78,7 @@ pub struct Cli {
     /// The folder for records, journals and reports.
     #[arg(long, global = true, value_name = "DIR", default_value = RESULTS, env = RESULTS_VARIABLE)]
     results: PathBuf,
-    /// Log the stages of the command to standard error; `-vv` logs more. `SWEEP_LOG` sets levels for single stages.
+    /// Log the stages of the command to standard error, and each job of a run; `-vv` logs more. `SWEEP_LOG` sets levels for single stages.
     #[arg(long, short, global = true, action = ArgAction::Count)]
     verbose: u8,
     /// Most starts of jobs by this process, as told by `sweep exec-bounded`.

@@ -32,6 +32,7 @@ use self::{
 use super::{
     ChangeArgs, OnlyArgs, Prepared,
     answer::FormatArgs,
+    log,
     remote::{self, RemoteArgs},
     use_color, warn, warn_of_damage,
 };
@@ -396,7 +397,7 @@ fn progress(pace: Pace) -> Box<dyn Observer> {
     if shows_bars() {
         Box::new(Bars::new(use_color(&io::stderr()), pace))
     } else {
-        Box::new(Lines::new(io::stderr(), pace))
+        Box::new(Lines::new(io::stderr(), pace, log::is_verbose()))
     }
 }
 

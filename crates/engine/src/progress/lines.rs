@@ -15,8 +15,17 @@ use crate::{
 
 /// Shortest interval between lines about a running job's progress.
 const PAUSE: Duration = Duration::from_secs(15);
-/// Shortest interval between lines about the progress of the whole run.
-const LONG_PAUSE: Duration = Duration::from_mins(1);
+/// Interval between lines about the progress of the whole run.
+const COUNT_INTERVAL: Duration = Duration::from_mins(1);
+/// Most jobs that have a line each.
+const MAX_JOBS: usize = 50;
+/// Shortest interval between lines about the whole run if jobs have none.
+const MIN_COUNT_INTERVAL: Duration = Duration::from_secs(5);
+/// The same interval as a part of the time of the run.
+const COUNT_PART: u32 = 20;
+
+/// The word for a job that has a result.
+const DONE: &str = "done";
 
 /// Writes lines to `W`.
 #[derive(Debug)]
@@ -24,6 +33,14 @@ pub struct Lines<W> {
     out: W,
     ended: usize,
     total: usize,
+    /// True if each job has a line, however many there are.
+    shows_all: bool,
+    /// Number of jobs that are not cached.
+    open: usize,
+    failed: usize,
+    /// The last job that ended without a line of its own.
+    last: Option<String>,
+    begun: Instant,
     said: BTreeMap<usize, Instant>,
     pace: Pace,
     /// Time of the last line about the progress of the whole run.
@@ -33,19 +50,43 @@ pub struct Lines<W> {
 }
 
 impl<W: Write> Lines<W> {
-    /// Writes to `out`, with what knows how long the rest takes.
-    pub fn new(out: W, pace: estimate::Pace) -> Self {
+    /// Writes to `out`. `pace` estimates the rest. With more than [`MAX_JOBS`] jobs, those that are done have no line of their own unless
+    /// `shows_all`.
+    pub fn new(out: W, pace: estimate::Pace, shows_all: bool) -> Self {
         let (said, pace) = (BTreeMap::new(), Pace::new(pace));
         let (added, repeats) = (Added::default(), Repeats::default());
-        Self { out, ended: 0, total: 0, said, pace, counted: Instant::now(), added, repeats }
+        let now = Instant::now();
+        let (failed, last, begun, counted) = (0, None, now, now);
+        Self { out, ended: 0, total: 0, shows_all, open: 0, failed, last, begun, said, pace, counted, added, repeats }
     }
 
-    /// Says from time to time how far the whole is.
+    fn begin(&mut self, jobs: usize, cached: usize) {
+        self.total = jobs;
+        self.ended = cached;
+        self.open = jobs - cached;
+        if cached > 0 {
+            self.line(&format!("{cached} of {} cached", count(jobs, "job")));
+        }
+        if self.is_brief() {
+            self.line("jobs that are done have no lines, failures have (`--verbose` shows all)");
+        }
+    }
+
+    /// True if jobs that are done have no line of their own.
+    fn is_brief(&self) -> bool {
+        !self.shows_all && self.open > MAX_JOBS
+    }
+
+    /// Reports the progress of the whole run if the last report is older than the interval.
     fn count(&mut self) {
-        if self.ended < self.total && self.counted.elapsed() >= LONG_PAUSE {
+        let brief = (self.begun.elapsed() / COUNT_PART).clamp(MIN_COUNT_INTERVAL, COUNT_INTERVAL);
+        let interval = if self.is_brief() { brief } else { COUNT_INTERVAL };
+        if self.ended < self.total && self.counted.elapsed() >= interval {
             self.counted = Instant::now();
+            let failed = if self.failed > 0 { format!(", {} failed", self.failed) } else { String::new() };
             let left = self.pace.left().map_or_else(String::new, |left| format!(", about {} left", duration(left)));
-            self.line(&format!("{} of {} ended{left}", self.ended, count(self.total, "job")));
+            let last = self.last.take().map_or_else(String::new, |last| format!("; last: {last}"));
+            self.line(&format!("{} of {} ended{failed}{left}{last}", self.ended, count(self.total, "job")));
         }
     }
 
@@ -71,6 +112,10 @@ impl<W: Write> Lines<W> {
         self.ended += 1;
         self.said.remove(&job);
         let name = name(plan.job(JobId::new(job)));
+        if mark == DONE && self.is_brief() {
+            self.last = Some(format!("{name}  {rest}").trim_end().to_owned());
+            return;
+        }
         let text = format!("[{}/{}] {mark} {name}  {rest}", self.ended, self.total);
         self.line(text.trim_end());
     }
@@ -86,15 +131,10 @@ impl<W: Write> Observer for Lines<W> {
         }
         self.count();
         match event {
-            RunEvent::Begun { jobs, cached } => {
-                self.total = *jobs;
-                self.ended = *cached;
-                if *cached > 0 {
-                    self.line(&format!("{} of {} cached", cached, count(*jobs, "job")));
-                }
-            }
+            RunEvent::Begun { jobs, cached } => self.begin(*jobs, *cached),
             RunEvent::Added { job, because } => {
                 self.total += 1;
+                self.open += 1;
                 self.added.push(plan, *job, name(plan.job(JobId::new(*job))), because);
             }
             RunEvent::Started { job, .. } => {
@@ -109,7 +149,7 @@ impl<W: Write> Observer for Lines<W> {
                 self.line(&format!("waiting for another sweep, which runs {name}"));
             }
             RunEvent::Progress { job, progress } => {
-                if self.said.get(job).is_some_and(|said| said.elapsed() >= PAUSE) {
+                if !self.is_brief() && self.said.get(job).is_some_and(|said| said.elapsed() >= PAUSE) {
                     self.said.insert(*job, Instant::now());
                     let mut parts = vec![name(plan.job(JobId::new(*job))), steps(progress)];
                     parts.extend(progress.live().first().map(latest));
@@ -126,7 +166,7 @@ impl<W: Write> Observer for Lines<W> {
             RunEvent::Done { job, seconds, outcome } => {
                 let took = seconds.map_or_else(|| "by another sweep".to_owned(), duration);
                 let rest = format!("{took}  {}", headline(plan.job(JobId::new(*job)).task, outcome));
-                self.ended("done", plan, *job, &rest);
+                self.ended(DONE, plan, *job, &rest);
             }
             RunEvent::Retrying { job, attempt, attempts, wait, failure, alone } => {
                 self.said.remove(job);
@@ -137,6 +177,7 @@ impl<W: Write> Observer for Lines<W> {
                 let message = self.repeats.failure(&clean(&failure.message), &name(plan.job(JobId::new(*job))));
                 let log = log.as_ref().map(|log| log.display().to_string());
                 let rest = format!("{}  {}", duration(*seconds), failed(&message, log));
+                self.failed += 1;
                 self.ended(if *tolerated { "failed (allowed)" } else { "FAILED" }, plan, *job, &rest);
             }
             RunEvent::Stopped { job, seconds, how } => {

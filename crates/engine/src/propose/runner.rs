@@ -85,7 +85,7 @@ pub fn run_jobs(
     provenance.keep(&folder);
     let (deadline, arriving, failures) = (run::DEADLINE, Arriving::default(), None);
     let options = Options { limits, gpus, fail_fast: false, device, folder, deadline, arriving, failures };
-    let mut lines = Lines::new(io::stderr(), Pace::silent());
+    let mut lines = Lines::new(io::stderr(), Pace::silent(), false);
     // A signal at the very end of a run would be lost, and the next stage would begin.
     let asked = Arc::new(AtomicUsize::new(0));
     let listen = |signal: i32| flag::register_usize(signal, Arc::clone(&asked), usize::try_from(signal).unwrap_or(1));

@@ -274,3 +274,27 @@ fn whoever_verifies_a_bundle_is_asked_before_its_commands_run() {
     }
     assert_message!(said);
 }
+
+#[test]
+fn runs_of_many_jobs_have_few_lines_off_a_terminal() {
+    let sandbox = Sandbox::with(
+        "steps:
+  a:
+    uses: command
+    matrix: { i: { range: [0, 60, 1] } }
+    with: { run: '[ ${{ matrix.i }} != 7 ] || exit 3; echo x=${{ matrix.i }}' }
+",
+    );
+    let ended = sandbox.sweep(&["run", "recipe.yaml"]);
+    assert_eq!(ended.code, Some(5), "{}", ended.stderr);
+    let lines = ended.stderr.lines().count();
+    assert!(lines < 20, "{lines} lines: {}", ended.stderr);
+    assert!(ended.stderr.contains("FAILED a i=7"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("60 jobs: 59 done, 1 failed"), "{}", ended.stderr);
+    // What is left to do decides: one job is shown.
+    let ended = sandbox.sweep(&["run", "recipe.yaml", "--axis", "i=7,8,100"]);
+    assert!(ended.stderr.contains("done a i=100"), "{}", ended.stderr);
+    let other = Sandbox::with(&sandbox.read("recipe.yaml"));
+    let ended = other.sweep(&["run", "recipe.yaml", "--verbose"]);
+    assert_eq!(ended.stderr.lines().filter(|line| line.contains("] done a i=")).count(), 59, "{}", ended.stderr);
+}
