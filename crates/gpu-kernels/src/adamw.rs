@@ -12,7 +12,7 @@ use crate::launch::{UNITS, array, cubes, empty, word};
 /// else.
 #[derive(Debug, Clone)]
 pub struct Tensors {
-    /// Number of weights, at most [`MOST_OF_A_LAYER`](crate::MOST_OF_A_LAYER).
+    /// Number of weights, at most [`MAX_LAYER_WEIGHTS`](crate::MAX_LAYER_WEIGHTS).
     pub length: usize,
     /// The weights, which change.
     pub weights: Handle,

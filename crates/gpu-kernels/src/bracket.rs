@@ -11,7 +11,7 @@ use crate::{
         AT_LOW, AT_THE_LOW_END, BELOW, HIGH, IN_BETWEEN, INSIDE, LAYERS, LOW, MISSED, NOT_A_NUMBER, OVERFLOWED, PLACE,
         PREFIX, Ready, STATUS, UNITS, WORDS, Workspace, array, cubes, empty, word,
     },
-    order::{LEAST, MOST, rank},
+    order::{MAX_RANK, MIN_RANK, rank},
     radix,
 };
 
@@ -239,8 +239,8 @@ fn scattered(x: u32) -> u32 {
 fn frame(state: &mut Array<Atomic<u32>>, open: u32) {
     let (first, second) = (state[PREFIX], state[comptime!(PREFIX + 1)]);
     let (low, high) = (state[LOW], state[HIGH]);
-    low.store(select(open % 2u32 == 1u32, LEAST, first.load()));
-    high.store(select(open >= 2u32, MOST, second.load()));
+    low.store(select(open % 2u32 == 1u32, MIN_RANK, first.load()));
+    high.store(select(open >= 2u32, MAX_RANK, second.load()));
     first.store(0u32);
 }
 
@@ -285,7 +285,7 @@ fn compare(
         let at = start + UNIT_POS;
         if at < length {
             let rank = rank(score(inputs, at as usize, epsilon, bias_correction_1, kind, masked));
-            if rank < LEAST || rank > MOST {
+            if rank < MIN_RANK || rank > MAX_RANK {
                 not_a_number.fetch_min(layer);
             }
             mask[at as usize] = select(rank > low, 1.0f32, 0.0f32);

@@ -39,9 +39,9 @@ pub use radix::radix;
 pub use sweep_job::tasks::{AdamWFactors, Formula, PRUNED};
 
 /// Weights of a layer that kernels can count through: 2^31.
-pub const MOST_OF_A_LAYER: usize = 1 << 31;
+pub const MAX_LAYER_WEIGHTS: usize = 1 << 31;
 /// Weights of all layers together that can be counted in 32 bits.
-pub const MOST: usize = u32::MAX as usize;
+pub const MAX_WEIGHTS: usize = u32::MAX as usize;
 
 /// A layer's numbers on the device: dense, in 32 bits, each as many as `length` says.
 #[derive(Debug, Clone)]
@@ -78,10 +78,10 @@ impl Goal<'_> {
     /// Rejects goals that the kernels do not support.
     fn check(&self) -> Result<(), SelectError> {
         let weights = self.weights();
-        if let Some(layer) = self.layers.iter().position(|layer| layer.length > MOST_OF_A_LAYER) {
+        if let Some(layer) = self.layers.iter().position(|layer| layer.length > MAX_LAYER_WEIGHTS) {
             return Err(SelectError::LongLayer { layer, weights: self.layers[layer].length });
         }
-        if weights > MOST {
+        if weights > MAX_WEIGHTS {
             return Err(SelectError::TooMany { weights });
         }
         if self.k > weights {
@@ -121,7 +121,7 @@ pub enum SelectError {
         layer: usize,
     },
     /// A layer is too long for the kernels.
-    #[error("layer {layer} has {weights} weights; on a GPU at most {MOST_OF_A_LAYER} can be compared")]
+    #[error("layer {layer} has {weights} weights; on a GPU at most {MAX_LAYER_WEIGHTS} can be compared")]
     LongLayer {
         /// Index of the layer.
         layer: usize,
@@ -129,7 +129,7 @@ pub enum SelectError {
         weights: usize,
     },
     /// All layers together are too long for counts in 32 bits.
-    #[error("the layers have {weights} weights; on a GPU at most {MOST} can be compared")]
+    #[error("the layers have {weights} weights; on a GPU at most {MAX_WEIGHTS} can be compared")]
     TooMany {
         /// Their weights.
         weights: usize,

@@ -3,11 +3,11 @@
 use cubecl::prelude::*;
 
 /// The rank of -inf, the smallest score.
-pub(crate) const LEAST: u32 = 0x007f_ffff;
+pub(crate) const MIN_RANK: u32 = 0x007f_ffff;
 /// The rank of inf, the largest score.
-pub(crate) const MOST: u32 = 0xff80_0000;
+pub(crate) const MAX_RANK: u32 = 0xff80_0000;
 
-/// A number that orders scores as `<` does, 0 and -0 being one. NaN has a rank below [`LEAST`] or above [`MOST`].
+/// A number that orders scores as `<` does, 0 and -0 being one. NaN has a rank below [`MIN_RANK`] or above [`MAX_RANK`].
 ///
 /// Only bits are compared, because compilers of shaders may treat zeros as equal and NaN as impossible.
 #[cube]
@@ -30,8 +30,8 @@ mod tests {
 
     #[test]
     fn ranks_and_scores_are_one() {
-        assert_eq!(score(LEAST), f32::NEG_INFINITY);
-        assert_eq!(score(MOST), f32::INFINITY);
+        assert_eq!(score(MIN_RANK), f32::NEG_INFINITY);
+        assert_eq!(score(MAX_RANK), f32::INFINITY);
         assert_eq!(score(0x8000_0000).to_bits(), 0);
         assert_eq!(score(0x7fff_fffe).to_bits(), (-f32::from_bits(1)).to_bits());
     }

@@ -8,7 +8,7 @@ use crate::{
     bins::{self, BINS, Bins, COUNTING, PASSES},
     formula::score,
     launch::{LAYERS, NOT_A_NUMBER, PREFIX, Ready, UNITS, WORDS, Workspace, array, cubes, word},
-    order::{LEAST, MOST, rank},
+    order::{MAX_RANK, MIN_RANK, rank},
 };
 
 /// The `k`-th smallest score by counting, and the masks: four passes, whatever the scores are.
@@ -109,7 +109,7 @@ fn visit(
         let at = start + UNIT_POS;
         if at < length {
             let rank = rank(score(inputs, at as usize, epsilon, bias_correction_1, kind, masked));
-            if rank < LEAST || rank > MOST {
+            if rank < MIN_RANK || rank > MAX_RANK {
                 not_a_number.fetch_min(layer);
             }
             if writes == 1u32 {

@@ -12,7 +12,7 @@ use proptest::{prelude::*, test_runner::TestRunner};
 use rand::{Rng as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 use sweep_gpu_kernels::{
-    Formula, Found, Goal, Layer, MOST_OF_A_LAYER, PRUNED, Reach, SelectError, bracket, radix, scores,
+    Formula, Found, Goal, Layer, MAX_LAYER_WEIGHTS, PRUNED, Reach, SelectError, bracket, radix, scores,
 };
 use sweep_job::tasks::{Prune, PruneMethod};
 
@@ -262,11 +262,11 @@ fn what_cannot_be_counted_is_refused() {
     };
     assert_eq!(refused(&[of(1), of(1)], 3), "of 2 weights 3 cannot be pruned");
     assert_eq!(
-        refused(&[of(1), of(MOST_OF_A_LAYER + 1)], 1),
+        refused(&[of(1), of(MAX_LAYER_WEIGHTS + 1)], 1),
         "layer 1 has 2147483649 weights; on a GPU at most 2147483648 can be compared"
     );
     assert_eq!(
-        refused(&[of(MOST_OF_A_LAYER), of(MOST_OF_A_LAYER)], 1),
+        refused(&[of(MAX_LAYER_WEIGHTS), of(MAX_LAYER_WEIGHTS)], 1),
         "the layers have 4294967296 weights; on a GPU at most 4294967295 can be compared"
     );
 }

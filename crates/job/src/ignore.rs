@@ -45,7 +45,7 @@ pub const IGNORED: &[&str] = &[
 ];
 
 /// Largest size of a compiled pattern, in bytes.
-const LARGEST_PATTERN: usize = 1 << 20;
+const MAX_PATTERN_BYTES: usize = 1 << 20;
 /// Number of compiled lists of patterns that are kept for the next job with the same list.
 const MAX_COMPILED: usize = 64;
 
@@ -128,7 +128,7 @@ impl Rule {
         if rest.split('/').any(|part| matches!(part, "" | "." | "..")) {
             return Err(bad("has a part that is empty, `.` or `..`, which no path in the folder has"));
         }
-        let regex = RegexBuilder::new(&translated(rest).map_err(bad)?).size_limit(LARGEST_PATTERN).build();
+        let regex = RegexBuilder::new(&translated(rest).map_err(bad)?).size_limit(MAX_PATTERN_BYTES).build();
         let regex = regex.map_err(|_| bad("has a range of characters that cannot be used, or is too long"))?;
         Ok(Self { regex, is_negated, folders_only, is_anchored })
     }

@@ -253,13 +253,13 @@ fn chosen(allowed: &'static [&'static str], word: String) -> Result<Value, Param
 }
 
 /// The longest argument of a program, in bytes, without the terminating NUL (`MAX_ARG_STRLEN`).
-pub(crate) const LONGEST: usize = (128 << 10) - 1;
+pub(crate) const MAX_ARGUMENT_BYTES: usize = (128 << 10) - 1;
 
 /// Checks that a program can get a text as an argument or in its environment.
 pub(crate) fn passable(text: &str) -> Result<(), ParamError> {
     match text.len() {
         _ if text.contains('\0') => Err(ParamError::Nul),
-        bytes if bytes > LONGEST => Err(ParamError::Long { bytes }),
+        bytes if bytes > MAX_ARGUMENT_BYTES => Err(ParamError::Long { bytes }),
         _ => Ok(()),
     }
 }
@@ -349,7 +349,7 @@ impl fmt::Display for ParamError {
             Self::Nul => f.write_str("a text with a NUL character cannot be passed to a program"),
             Self::Long { bytes } => write!(
                 f,
-                "a text of {bytes} bytes exceeds the limit of {LONGEST} bytes for an argument: write it to a file, and list the file in `inputs`"
+                "a text of {bytes} bytes exceeds the limit of {MAX_ARGUMENT_BYTES} bytes for an argument: write it to a file, and list the file in `inputs`"
             ),
             Self::Part { part, error } => write!(f, "{part}: {error}"),
         }

@@ -37,9 +37,9 @@ const BYTES: &[(&str, f64)] = &[
 const SECONDS: &[(&str, f64)] = &[("ms", 1e-3), ("s", 1.0), ("m", 60.0), ("min", 60.0), ("h", 3600.0), ("d", 86_400.0)];
 
 /// The largest size: whole numbers up to here are exact as floats.
-const MOST_BYTES: f64 = 9_007_199_254_740_992.0;
+const MAX_BYTES: f64 = 9_007_199_254_740_992.0;
 /// The longest duration, in seconds: a hundred years.
-const MOST_SECONDS: f64 = 3_155_760_000.0;
+const MAX_SECONDS: f64 = 3_155_760_000.0;
 
 /// Parses a size to bytes: `4GiB` and `4 GiB` (binary), `512MB` (decimal), `100B`. Fractions of a byte are rounded.
 pub fn parse_bytes(text: &str) -> Result<u64, UnitError> {
@@ -49,7 +49,7 @@ pub fn parse_bytes(text: &str) -> Result<u64, UnitError> {
     }
     let bytes = (number * factor(unit, BYTES)?).round();
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 0 to 2^53")]
-    if bytes <= MOST_BYTES { Ok(bytes as u64) } else { Err(UnitError::TooLarge) }
+    if bytes <= MAX_BYTES { Ok(bytes as u64) } else { Err(UnitError::TooLarge) }
 }
 
 /// Parses a duration to seconds: `90s`, `30m`, `1h30m`, `1.5 h`, `250ms`, `2d`.
@@ -64,7 +64,7 @@ pub fn parse_seconds(text: &str) -> Result<f64, UnitError> {
         }
         rest = further;
     }
-    if seconds <= MOST_SECONDS { Ok(seconds) } else { Err(UnitError::TooLarge) }
+    if seconds <= MAX_SECONDS { Ok(seconds) } else { Err(UnitError::TooLarge) }
 }
 
 /// Parses a number that may have a unit: `5 ms`, `5ms`, `-1e-3`, `95 %`.

@@ -25,7 +25,7 @@ pub(crate) enum Arrival {
 }
 
 /// The longest path that is read, in bytes.
-const LONGEST_PATH: usize = libc::PATH_MAX as usize;
+const MAX_PATH_LENGTH: usize = libc::PATH_MAX as usize;
 /// Pages of memory are at least this large.
 const PAGE: usize = 4096;
 /// Asks for the wake-up on the same processor (Linux 6.6).
@@ -68,7 +68,7 @@ pub(crate) fn can_observe(program: &[sock_filter]) -> bool {
     /// A path that does not matter.
     const ASKED: &CStr = c"/";
     /// Time for the report, in milliseconds.
-    const PATIENCE: c_int = 5_000;
+    const TIMEOUT: c_int = 5_000;
     let Ok(Line { here, there }) = Line::open() else { return false };
     // SAFETY: the child makes system calls only, allocates nothing, and ends before it returns.
     let child = unsafe { libc::fork() };
@@ -87,7 +87,7 @@ pub(crate) fn can_observe(program: &[sock_filter]) -> bool {
     let is_read = match receive(&here) {
         Arrival::Listener(listener) => {
             let mut open = [libc::pollfd { fd: listener.as_raw_fd(), events: libc::POLLIN, revents: 0 }];
-            let report = if wait(&mut open, PATIENCE) { report(&listener) } else { None };
+            let report = if wait(&mut open, TIMEOUT) { report(&listener) } else { None };
             report.is_some_and(|report| {
                 let asked = path(report.pid, report.data.args[1]);
                 go_on(&listener, report.id);
@@ -271,10 +271,10 @@ pub(crate) fn path(process: u32, address: u64) -> io::Result<Option<Vec<u8>>> {
             return Ok(Some(path));
         }
         length += count;
-        if count == 0 || length >= LONGEST_PATH {
+        if count == 0 || length >= MAX_PATH_LENGTH {
             return Ok(None);
         }
-        path.resize(LONGEST_PATH.min(length + 1024), 0);
+        path.resize(MAX_PATH_LENGTH.min(length + 1024), 0);
     }
 }
 

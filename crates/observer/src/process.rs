@@ -35,14 +35,14 @@ const TELLING: [&str; 16] = [
     "update-index",
 ];
 /// Most words of a command that are looked at.
-const MOST_WORDS: usize = 16;
+const MAX_WORDS: usize = 16;
 /// Bytes of the first line of a script in which the kernel looks for its interpreter.
 const FIRST_LINE: u64 = 256;
 
 /// True if the words of a command of Git are those of one that tells.
 pub(crate) fn tells(process: u32, words: u64) -> bool {
     let mut is_value = false;
-    for index in 1..MOST_WORDS {
+    for index in 1..MAX_WORDS {
         let mut address = [0; 8];
         let at = words.saturating_add(8 * index as u64);
         if kernel::memory(process, at, &mut address).ok() != Some(address.len()) {

@@ -17,13 +17,13 @@ pub const PASSED_OVER: [&str; 4] = [".git", ".hg", ".svn", "__pycache__"];
 /// Files whose presence marks the folder of an environment, whose packages count instead.
 const ENVIRONMENT: [&str; 2] = ["pyvenv.cfg", "conda-meta"];
 /// Most paths that are remembered.
-const MOST_PATHS: usize = 200_000;
+const MAX_PATHS: usize = 200_000;
 /// Most names that are remembered one by one below a folder that does not exist.
-const MOST_SOUGHT: usize = 100;
+const MAX_SOUGHT: usize = 100;
 /// Most programs and libraries outside of the project that are remembered.
-const MOST_OUTSIDE: usize = 10_000;
+const MAX_OUTSIDE: usize = 10_000;
 /// The largest file whose digest is taken before the program changes it, in bytes.
-const LARGEST: u64 = 256 << 20;
+const MAX_DIGESTED_BYTES: u64 = 256 << 20;
 
 /// Places that matter.
 #[derive(Debug)]
@@ -260,7 +260,7 @@ impl Collector {
         let stamp = Stamp::of(metadata);
         let count = self.seen.outside.len();
         // One that a compiler has just made belongs to the job, not to the machine.
-        if stamp.ctime >= self.begun || (count >= MOST_OUTSIDE && !self.seen.outside.contains_key(path)) {
+        if stamp.ctime >= self.begun || (count >= MAX_OUTSIDE && !self.seen.outside.contains_key(path)) {
             return;
         }
         let known = self.seen.outside.entry(path.to_owned()).or_insert(Outside { stamp, is_started });
@@ -270,8 +270,8 @@ impl Collector {
     /// True if there is no room for another path.
     fn is_full(&mut self) -> bool {
         let count = self.seen.files.len() + self.seen.facts.len() + self.before.len();
-        self.seen.is_cut |= count >= MOST_PATHS;
-        count >= MOST_PATHS
+        self.seen.is_cut |= count >= MAX_PATHS;
+        count >= MAX_PATHS
     }
 
     /// True if the program itself has made what is there: the path, or a folder on the way to it.
@@ -321,7 +321,7 @@ impl Collector {
     pub(crate) fn sought(&mut self, folder: &Path, path: &Path) {
         let count = self.sought.entry(folder.to_owned()).or_default();
         *count += usize::from(!self.seen.facts.contains_key(path));
-        let path = if *count > MOST_SOUGHT { folder } else { path };
+        let path = if *count > MAX_SOUGHT { folder } else { path };
         if self.interest(path) == Interest::All {
             self.fact(path, Fact::Absent);
         }
@@ -354,7 +354,7 @@ impl Collector {
         }
         self.seen.listed.entry(folder.to_owned()).or_default().opens += 1;
         // A process that lists this often is no interpreter at its start.
-        if let Some(folders) = self.starting.get_mut(&process).filter(|folders| folders.len() < MOST_PATHS) {
+        if let Some(folders) = self.starting.get_mut(&process).filter(|folders| folders.len() < MAX_PATHS) {
             folders.push(folder.to_owned());
         }
     }
@@ -389,8 +389,11 @@ impl Collector {
 
     fn keep_digest(&mut self, path: &Path) {
         let Some(known) = self.seen.files.get_mut(path).filter(|known| known.digest.is_none()) else { return };
-        known.digest =
-            if known.stamp.size <= LARGEST { (self.options.digest)(&self.options.layer.at(path)).ok() } else { None };
+        known.digest = if known.stamp.size <= MAX_DIGESTED_BYTES {
+            (self.options.digest)(&self.options.layer.at(path)).ok()
+        } else {
+            None
+        };
         if known.digest.is_none() {
             self.seen.lost.insert(path.to_owned());
         }

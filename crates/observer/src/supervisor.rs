@@ -27,13 +27,13 @@ const SITES: [&str; 2] = ["/site-packages/", "/dist-packages/"];
 /// The end of a shared library's name, before its version.
 const SHARED: &[u8] = b".so";
 /// Time for processes that cannot be killed, once all others have ended.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 /// Interval at which the loop looks at the time, in milliseconds.
 const INTERVAL: i32 = 500;
 /// `openat2` resolves the path as if the folder were the root.
 const RESOLVE_IN_ROOT: u64 = 0x10;
 /// Most scripts that are interpreters of each other, as in the kernel.
-const MOST_INTERPRETERS: usize = 5;
+const MAX_INTERPRETERS: usize = 5;
 /// Bits of a program's mode that change its user or group.
 const PRIVILEGES: u32 = 0o6000;
 
@@ -105,7 +105,7 @@ impl Supervisor {
         // The line is the last one.
         let mut open = vec![poll(&self.line)];
         let mut closed: Option<Instant> = None;
-        while !open.is_empty() && closed.is_none_or(|closed| closed.elapsed() < PATIENCE) {
+        while !open.is_empty() && closed.is_none_or(|closed| closed.elapsed() < TIMEOUT) {
             if !kernel::wait(&mut open, INTERVAL) {
                 continue;
             }
@@ -315,7 +315,7 @@ impl Supervisor {
     /// A program is started. The kernel itself opens the interpreter of a script, and reports no call.
     fn exec(&mut self, process: u32, path: &Path, follows: bool) {
         let mut next = Some(path.to_owned());
-        for _ in 0..=MOST_INTERPRETERS {
+        for _ in 0..=MAX_INTERPRETERS {
             let Some(path) = next.take() else { return };
             let Some((Place { path: real, state, .. }, interest)) = self.place(process, &path, follows) else { return };
             match &state {

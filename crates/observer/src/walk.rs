@@ -9,7 +9,7 @@ use std::{
 };
 
 /// Most links on one way, as in the kernel.
-const MOST_LINKS: usize = 40;
+const MAX_LINKS: usize = 40;
 /// The folder of processes, with links to what each has open.
 const PROCESSES: &str = "/proc";
 
@@ -110,7 +110,7 @@ impl Walker {
                     return Place { path: at, state: State::Link(target), links };
                 }
                 Step::Link(target) => {
-                    if links.len() == MOST_LINKS {
+                    if links.len() == MAX_LINKS {
                         return Place { path: at, state: State::Other, links };
                     }
                     links.push((at.clone(), target.clone()));

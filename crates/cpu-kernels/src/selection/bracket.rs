@@ -12,7 +12,7 @@ use super::{
 use crate::rng;
 
 /// For fewer weights, comparing all of them is faster than drawing a sample first.
-const FEW: usize = 1 << 16;
+const MIN_SAMPLED: usize = 1 << 16;
 /// The bracket reaches this many standard deviations of a sample's quantile to each side: it misses once in a thousand
 /// times.
 const DEVIATIONS: f64 = 3.3;
@@ -26,7 +26,7 @@ const DRAWN_TOGETHER: usize = 4096;
 /// The `k`-th smallest score, and the masks. What is drawn, and so how long it takes, depends on `seed`; what is found
 /// does not.
 pub fn bracket<M: Mask>(goal: &Goal<'_>, seed: u64, masks: &mut [&mut [M]]) -> Result<Found, NotANumber> {
-    search_bracket(goal, seed, masks, FEW, DEVIATIONS)
+    search_bracket(goal, seed, masks, MIN_SAMPLED, DEVIATIONS)
 }
 
 /// [`bracket`], with the number of weights up to which none is drawn, at least [`CLUSTER`], and how far it reaches.

@@ -11,10 +11,10 @@ use super::{
 /// Logits that are there at the same time, if there are rows enough: 16 MiB of them.
 const LOGITS: usize = 4 << 20;
 /// Rows at least over which the gradient of the table is summed before it is added: it is read and written once for them.
-const LEAST_ROWS: usize = 128;
+const MIN_ROWS: usize = 128;
 /// Rows that are there at least in bfloat16: the table is read once for them, and that takes more of the time than there is of it
 /// in single precision.
-const LEAST_SHORT_ROWS: usize = 256;
+const MIN_SHORT_ROWS: usize = 256;
 
 /// The mean cross-entropy of `hidden` `[rows, d] * table^T` `[d, vocab]` against `targets`, in nats.
 pub fn cross_entropy(hidden: &[f32], table: &[f32], targets: &[usize], d: usize, products: Products) -> f32 {
@@ -44,11 +44,11 @@ fn in_chunks(
 ) -> f32 {
     let (rows, vocab) = (targets.len(), table.len() / d);
     let table = Matrix::new(table, vocab, d);
-    let summed = (LOGITS / vocab).max(LEAST_ROWS).min(rows);
+    let summed = (LOGITS / vocab).max(MIN_ROWS).min(rows);
     // The order of sums, and so their bits, do not depend on this.
     let chunk = match products {
         Products::Single => summed,
-        Products::Short => (summed * (LEAST_SHORT_ROWS / summed.max(1)).max(1)).min(rows),
+        Products::Short => (summed * (MIN_SHORT_ROWS / summed.max(1)).max(1)).min(rows),
     };
     let chunks = rows.div_ceil(chunk.max(1));
     let columns = Right::new(table.transposed(), products, chunks);

@@ -78,13 +78,13 @@ pub(crate) fn fma<const FMA: bool>(a: f32, b: f32, c: f32) -> f32 {
 /// polynomial are those of Cephes' `expf`.
 #[inline(always)]
 pub(crate) fn exp<const FMA: bool>(x: f32) -> f32 {
-    const LEAST: f32 = -87.3;
+    const MIN_EXPONENT: f32 = -87.3;
     const LN_2_HIGH: f32 = 0.693_359_4;
     const LN_2_LOW: f32 = -2.121_944_4e-4;
     /// Adding it rounds to an integer, which is then in the low bits.
     const ROUND: f32 = 12_582_912.0;
 
-    let clamped = x.clamp(LEAST, 88.0);
+    let clamped = x.clamp(MIN_EXPONENT, 88.0);
     let shifted = fma::<FMA>(clamped, std::f32::consts::LOG2_E, ROUND);
     let whole = shifted - ROUND;
     let r = fma::<FMA>(whole, -LN_2_LOW, fma::<FMA>(whole, -LN_2_HIGH, clamped));
@@ -97,7 +97,7 @@ pub(crate) fn exp<const FMA: bool>(x: f32) -> f32 {
     let exponential = fma::<FMA>(p * r, r, r) + 1.0;
     // The low bits of `shifted` are the whole number; moved into the exponent they make the power of two.
     let power = f32::from_bits((shifted.to_bits() << 23).wrapping_add(0x3f80_0000));
-    if x < LEAST { 0.0 } else { exponential * power }
+    if x < MIN_EXPONENT { 0.0 } else { exponential * power }
 }
 
 /// The error function, within 2 units in the last place.

@@ -19,9 +19,9 @@ use burn::{
 use burn_std::{AllocationController, AllocationProperty, Bytes};
 
 /// Lines below which memory is not kept: the allocator is fast for them.
-const LEAST: usize = (64 << 10) / size_of::<Line>();
+const MIN_KEPT_LINES: usize = (64 << 10) / size_of::<Line>();
 /// Lines that may wait in any case, 512 MiB of them.
-const MOST_IDLE: usize = (512 << 20) / size_of::<Line>();
+const MAX_IDLE: usize = (512 << 20) / size_of::<Line>();
 /// Lines from which on there are whole large pages in a buffer, 4 MiB of them.
 const LARGE: usize = (4 << 20) / size_of::<Line>();
 
@@ -36,7 +36,7 @@ pub fn release_idle() {
     *pool = Pool { used: pool.used, most_used: pool.used, ..Pool::EMPTY };
 }
 
-/// Memory of at least [`LEAST`] lines.
+/// Memory of at least [`MIN_KEPT_LINES`] lines.
 struct Pool {
     /// Free memory, by length.
     idle: BTreeMap<usize, Vec<Vec<Line>>>,
@@ -65,7 +65,7 @@ impl Pool {
         let length = lines.len();
         self.used = self.used.saturating_sub(length);
         let waiting = self.waiting + length;
-        if waiting > MOST_IDLE.max(self.most_used - self.used) {
+        if waiting > MAX_IDLE.max(self.most_used - self.used) {
             return Some(lines);
         }
         self.waiting = waiting;
@@ -87,7 +87,11 @@ impl Buffer {
     /// `length` numbers of any value.
     pub fn new(length: usize) -> Self {
         let count = length.div_ceil(size_of::<Line>() / size_of::<f32>());
-        let kept = if count >= LEAST { POOL.lock().unwrap_or_else(PoisonError::into_inner).take(count) } else { None };
+        let kept = if count >= MIN_KEPT_LINES {
+            POOL.lock().unwrap_or_else(PoisonError::into_inner).take(count)
+        } else {
+            None
+        };
         Self { lines: kept.unwrap_or_else(|| zero_lines(count)), length }
     }
 
@@ -154,7 +158,7 @@ impl std::ops::DerefMut for Buffer {
 impl Drop for Buffer {
     fn drop(&mut self) {
         let lines = take(&mut self.lines);
-        if lines.len() >= LEAST {
+        if lines.len() >= MIN_KEPT_LINES {
             // What is given back is freed after the lock.
             let _freed = POOL.lock().unwrap_or_else(PoisonError::into_inner).put(lines);
         }
@@ -195,7 +199,7 @@ mod tests {
 
     #[test]
     fn tensors_of_pooled_memory_are_tensors() {
-        let length = LEAST * 16 + 1;
+        let length = MIN_KEPT_LINES * 16 + 1;
         let mut buffer = Buffer::new(length);
         assert!(buffer.as_ptr().addr().is_multiple_of(64));
         for (index, number) in buffer.iter_mut().enumerate() {
@@ -216,15 +220,15 @@ mod tests {
         let mut pool = Pool::EMPTY;
         let lines = |count| vec![Line::zeroed(); count];
         // As if there were many more.
-        pool.used = 3 * MOST_IDLE;
+        pool.used = 3 * MAX_IDLE;
         assert!(pool.take(1000).is_none());
-        assert_eq!((pool.used, pool.most_used), (3 * MOST_IDLE + 1000, 3 * MOST_IDLE + 1000));
-        (pool.used, pool.waiting) = (2 * MOST_IDLE + 1000, MOST_IDLE);
+        assert_eq!((pool.used, pool.most_used), (3 * MAX_IDLE + 1000, 3 * MAX_IDLE + 1000));
+        (pool.used, pool.waiting) = (2 * MAX_IDLE + 1000, MAX_IDLE);
         assert!(pool.put(lines(1000)).is_none(), "as many as that were in use");
         assert_eq!(pool.take(1000).map(|lines| lines.len()), Some(1000));
-        (pool.used, pool.waiting) = (3 * MOST_IDLE, MOST_IDLE);
+        (pool.used, pool.waiting) = (3 * MAX_IDLE, MAX_IDLE);
         assert_eq!(pool.put(lines(1000)).map(|lines| lines.len()), Some(1000), "more than were in use at once");
-        (pool.used, pool.waiting) = (3 * MOST_IDLE, 0);
+        (pool.used, pool.waiting) = (3 * MAX_IDLE, 0);
         assert!(pool.put(lines(1000)).is_none(), "few in any case");
     }
 }

@@ -61,18 +61,21 @@ pub struct Measured {
 impl Measured {
     /// Sentences for people.
     pub fn sentences(&self) -> Vec<String> {
-        const MOST: usize = 10;
+        const MAX_SENTENCES: usize = 10;
         let mut sentences = Vec::new();
         if !self.jobs.is_empty() {
             let (jobs, were) = (count(self.jobs.len(), "job"), if self.jobs.len() == 1 { "was" } else { "were" });
             sentences.push(format!("{jobs} {were} measured again from what is stored; no program ran"));
         }
         let noted: Vec<_> = self.jobs.iter().filter(|(_, notes)| !notes.is_empty()).collect();
-        for (label, notes) in noted.iter().take(MOST) {
+        for (label, notes) in noted.iter().take(MAX_SENTENCES) {
             sentences.push(format!("note: {}: {}", clean(label), clean(&notes.join("; "))));
         }
-        if noted.len() > MOST {
-            sentences.push(format!("note: and {}: `sweep explain` says more", count(noted.len() - MOST, "other job")));
+        if noted.len() > MAX_SENTENCES {
+            sentences.push(format!(
+                "note: and {}: `sweep explain` says more",
+                count(noted.len() - MAX_SENTENCES, "other job")
+            ));
         }
         if !noted.is_empty() {
             sentences.push("note: `sweep cache rm JOB --yes` and a run measure all of it".to_owned());
@@ -427,8 +430,8 @@ fn valid(
 
 /// Makes records, in parallel. Returns for each the values that could not be taken; `None` if the job is not to have one.
 fn adopt(store: &Store, adoptions: &[(JobId, Adoption<'_>)]) -> Vec<Result<Option<Vec<String>>, StoreError>> {
-    const LEAST: usize = 8;
-    let threads = thread::available_parallelism().map_or(1, usize::from).min(adoptions.len() / LEAST + 1);
+    const MIN_PER_THREAD: usize = 8;
+    let threads = thread::available_parallelism().map_or(1, usize::from).min(adoptions.len() / MIN_PER_THREAD + 1);
     let parts: Vec<&[(JobId, Adoption<'_>)]> = adoptions.chunks(adoptions.len().div_ceil(threads).max(1)).collect();
     let each =
         |part: &[(JobId, Adoption<'_>)]| -> Vec<_> { part.iter().map(|(_, adoption)| adoption.make(store)).collect() };

@@ -27,7 +27,7 @@ const SUGGESTION: (&str, u32) = ("suggestion", 1);
 const SAMPLER: (&str, u32) = ("sampler", 1);
 const CONFIRMATION: (&str, u32) = ("confirmation", 1);
 /// Largest file among a sampler's arguments whose content is part of its key, in bytes.
-const LARGEST: u64 = 16 << 20;
+const MAX_FILE_BYTES: u64 = 16 << 20;
 
 /// A step whose next points are wanted.
 pub(super) struct BatchRequest<'a> {
@@ -403,7 +403,7 @@ fn read_files<'a>(argv: &'a [String], folder: &'a Path) -> impl Iterator<Item = 
     argv.iter().filter_map(move |argument| {
         let path = folder.join(argument);
         let size = path.metadata().ok().filter(std::fs::Metadata::is_file)?.len();
-        let text = (size <= LARGEST).then(|| fs_err::read(&path).ok()).flatten()?;
+        let text = (size <= MAX_FILE_BYTES).then(|| fs_err::read(&path).ok()).flatten()?;
         Some((argument, text))
     })
 }

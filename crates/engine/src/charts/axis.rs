@@ -9,9 +9,9 @@ use crate::format::{clean, shortened};
 /// The fraction of a line that is free beyond its ends, for numbers.
 const MARGIN: f64 = 0.05;
 /// More numbers than this have round ticks instead of their own.
-const MOST_OWN: usize = 7;
+const MAX_OWN: usize = 7;
 /// The longest word in characters.
-const LONGEST: usize = 14;
+const MAX_WORD_LENGTH: usize = 14;
 
 /// The values of an axis along a line.
 #[derive(Debug, Clone, PartialEq)]
@@ -136,14 +136,14 @@ impl AxisScale {
             Values::Words(words) => {
                 let count = words.len() as f64;
                 let word = |(index, word): (usize, &Value)| {
-                    ((index as f64 + 0.5) / count, shortened(&clean(&word.to_string()), LONGEST))
+                    ((index as f64 + 0.5) / count, shortened(&clean(&word.to_string()), MAX_WORD_LENGTH))
                 };
                 words.iter().enumerate().map(word).collect()
             }
             Values::Numbers { log, all } => {
                 let (low, high) = (all[0], all[all.len() - 1]);
                 let round = match log {
-                    _ if all.len() <= MOST_OWN.min(most) => all.iter().map(|number| text(*number)).collect(),
+                    _ if all.len() <= MAX_OWN.min(most) => all.iter().map(|number| text(*number)).collect(),
                     true => decades(low, high, most),
                     false => round_numbers(low, high, most),
                 };

@@ -10,7 +10,7 @@ use super::{Chart, DASHES, Series, Spec, dots, lines as curves, look::Side, tren
 use crate::{format::Scale, stats::Sample};
 
 /// Points of a series that are kept.
-const MOST_POINTS: usize = 1000;
+const MAX_POINTS: usize = 1000;
 
 /// The content of a chart.
 #[derive(Debug, Serialize)]
@@ -161,7 +161,7 @@ impl Chart<'_> {
 
     /// A series, thinned.
     fn line(&self, index: usize, series: &Series, scale: Scale) -> Line {
-        let every = series.points.len().div_ceil(MOST_POINTS).max(1);
+        let every = series.points.len().div_ceil(MAX_POINTS).max(1);
         let last = series.points.len().saturating_sub(1);
         let kept = || series.points.iter().enumerate().filter(|(place, _)| place % every == 0 || *place == last);
         let half: Vec<Short> = kept().map(|(_, (_, sample))| Short(self.half(sample) / scale.factor)).collect();

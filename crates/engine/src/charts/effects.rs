@@ -25,9 +25,9 @@ pub(super) const EFFECTS: Declaration = Declaration {
 };
 
 /// Number of effects that have room.
-const MOST_ROWS: usize = 22;
+const MAX_ROWS: usize = 22;
 /// The longest label in characters; it leaves room for the plot.
-const LONGEST_LABEL: usize = 36;
+const MAX_LABEL_LENGTH: usize = 36;
 
 pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
     let ends = |estimate: &Estimate| {
@@ -37,8 +37,8 @@ pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
     let mut rows: Vec<&(String, Estimate)> =
         chart.estimates.iter().filter(|(_, estimate)| estimate.value.is_finite()).collect();
     rows.sort_by(|(_, a), (_, b)| b.value.abs().total_cmp(&a.value.abs()));
-    let hidden = rows.len().saturating_sub(MOST_ROWS);
-    rows.truncate(MOST_ROWS);
+    let hidden = rows.len().saturating_sub(MAX_ROWS);
+    rows.truncate(MAX_ROWS);
     let all = rows.iter().flat_map(|(_, estimate)| {
         let (low, high) = ends(estimate).unwrap_or((estimate.value, estimate.value));
         [low, estimate.value, high]
@@ -50,7 +50,7 @@ pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
     let unit = metric.map_or(Unit::One, |metric| metric.unit);
     let scale = Scale::of_metric(&chart.spec.x, low.abs().max(high.abs()), unit);
 
-    let labels: Vec<String> = rows.iter().map(|(label, _)| shortened(label, LONGEST_LABEL)).collect();
+    let labels: Vec<String> = rows.iter().map(|(label, _)| shortened(label, MAX_LABEL_LENGTH)).collect();
     let longest = labels.iter().map(|label| label.chars().count()).max().unwrap_or(0);
     let left = 24 + 8 * u32::try_from(longest).unwrap_or(0);
     let mut builder = ChartBuilder::on(root);

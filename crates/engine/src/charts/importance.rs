@@ -26,9 +26,9 @@ pub(super) const IMPORTANCE: Declaration = Declaration {
 };
 
 /// Number of axes that have room.
-const MOST_ROWS: usize = 16;
+const MAX_ROWS: usize = 16;
 /// The longest label in characters.
-const LONGEST: usize = 30;
+const MAX_LABEL_LENGTH: usize = 30;
 /// Below this coefficient of determination the shares of a forest mean little.
 const WEAK: f64 = 0.3;
 
@@ -42,8 +42,8 @@ pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
     };
     let mut rows: Vec<(String, Share)> = names.into_iter().zip(found.shares.iter().copied()).collect();
     rows.sort_by(|(_, a), (_, b)| b.whole.total_cmp(&a.whole));
-    let hidden = rows.len().saturating_sub(MOST_ROWS);
-    rows.truncate(MOST_ROWS);
+    let hidden = rows.len().saturating_sub(MAX_ROWS);
+    rows.truncate(MAX_ROWS);
 
     let longest = rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
     let (left, right) = (32 + 8 * pixels(longest), pixels(SIZE.0) - 130);
@@ -112,7 +112,7 @@ fn factors(shown: &Configurations<'_>) -> (Vec<String>, Vec<Factor>) {
         let factor = numbers.map_or_else(|| Factor::Categories(order.clone()), Factor::Numbers);
         found.push((vec![name], order, factor));
     }
-    found.into_iter().map(|(names, _, factor)| (shortened(&clean(&names.join(", ")), LONGEST), factor)).unzip()
+    found.into_iter().map(|(names, _, factor)| (shortened(&clean(&names.join(", ")), MAX_LABEL_LENGTH), factor)).unzip()
 }
 
 /// The values, numbered in the order in which they appear first.

@@ -37,11 +37,11 @@ const RIGHT: i32 = 104;
 /// Width of the scale of colors.
 const WIDTH: i32 = 12;
 /// Axes that have room.
-const MOST_AXES: usize = 9;
+const MAX_AXES: usize = 9;
 /// The part of the palette that is visible on a light and on a dark ground.
 const SHADES: (f64, f64) = (0.2, 0.94);
 /// More lines than this are thinner and more transparent.
-const MANY: usize = 40;
+const MAX_BOLD_LINES: usize = 40;
 
 pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
     let Some(metric) = &chart.spec.value else { return Ok(Err(Empty::NoValues)) };
@@ -51,7 +51,7 @@ pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
         return Ok(Err(Empty::NoVariation));
     }
     let Some((low, high)) = range([ends.0, ends.1].into_iter(), false) else { return Ok(Err(Empty::Impossible)) };
-    let axes = &shown.axes[..shown.axes.len().min(MOST_AXES)];
+    let axes = &shown.axes[..shown.axes.len().min(MAX_AXES)];
     let scale = Scale::of_metric(metric, high.abs().max(low.abs()), shown.unit);
     let (bottom, right) = (pixels(SIZE.1) - BELOW, pixels(SIZE.0) - RIGHT);
     let font = |size: u32| (FONT, size).into_font().color(&INK);
@@ -69,13 +69,14 @@ pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
     let rows = shown.best_last();
     let places: Vec<Vec<Option<f64>>> = (0..axes.len()).map(|axis| spread(axis, &axes[axis].1, &rows)).collect();
     let last = rows.len() - 1;
-    let opacity = (MANY as f64 / rows.len() as f64).sqrt().clamp(0.18, 0.9);
+    let opacity = (MAX_BOLD_LINES as f64 / rows.len() as f64).sqrt().clamp(0.18, 0.9);
     for (index, row) in rows.iter().enumerate() {
         let line = places.iter().enumerate().filter_map(|(axis, places)| Some((x_of(axis), y_of(places[index]?))));
         let line: Vec<(i32, i32)> = line.chain([(right, y_of(share(row.sample.mean)))]).collect();
         let color = color(share(row.sample.mean));
         let is_best = index == last && shown.better.is_some();
-        let (width, opacity) = if is_best { (4, 1.0) } else { (if rows.len() > MANY { 1 } else { 2 }, opacity) };
+        let (width, opacity) =
+            if is_best { (4, 1.0) } else { (if rows.len() > MAX_BOLD_LINES { 1 } else { 2 }, opacity) };
         root.draw(&PathElement::new(line, color.mix(opacity).stroke_width(width)))?;
     }
     // Every other name is lower if names are longer than the distance of the axes.

@@ -29,7 +29,7 @@ pub(super) const SLICE: Declaration = Declaration {
 };
 
 /// More dots than this are smaller and have no intervals.
-const MANY: usize = 150;
+const MAX_LARGE_DOTS: usize = 150;
 
 pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
     let spec = chart.spec;
@@ -38,7 +38,7 @@ pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
         return Ok(Err(if shown.rows.is_empty() { Empty::NoValues } else { Empty::NoVariation }));
     };
     let span = &shown.axes[axis].1;
-    let many = shown.rows.len() > MANY;
+    let many = shown.rows.len() > MAX_LARGE_DOTS;
     let half = |row: &Row| if many { 0.0 } else { chart.half(&row.sample) };
     let ends = shown.rows.iter().flat_map(|row| [row.sample.mean - half(row), row.sample.mean + half(row)]);
     let Some((bottom, top)) = range(ends, false) else { return Ok(Err(Empty::NoValues)) };

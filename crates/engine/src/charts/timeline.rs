@@ -16,9 +16,9 @@ use super::{
 use crate::format::{Scale, shortened};
 
 /// Maximum number of jobs that have their own rows with names; more jobs share rows.
-const MOST_NAMED: usize = 24;
+const MAX_NAMED: usize = 24;
 /// Idle time is cut out if it is longer than this fraction of the busy time.
-const LONG: f64 = 0.1;
+const MAX_GAP_FRACTION: f64 = 0.1;
 /// Width of a cut, as a fraction of the busy time.
 const LEFT: f64 = 0.02;
 
@@ -55,7 +55,7 @@ pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
     if right <= 0.0 || !right.is_finite() {
         return Ok(Err(Empty::Impossible));
     }
-    let named = spans.len() <= MOST_NAMED && spans.iter().any(|(_, name)| !name.is_empty());
+    let named = spans.len() <= MAX_NAMED && spans.iter().any(|(_, name)| !name.is_empty());
     let rows = if named {
         spans.iter_mut().enumerate().for_each(|(row, (span, _))| span.row = row);
         spans.len()
@@ -130,7 +130,7 @@ impl Cuts {
             busy += (end - begin.max(until)).max(0.0);
             until = until.max(end);
         }
-        pauses.retain(|(from, to)| to - from > LONG * busy);
+        pauses.retain(|(from, to)| to - from > MAX_GAP_FRACTION * busy);
         Self(pauses, LEFT * busy)
     }
 

@@ -14,13 +14,13 @@ use sweep_job::Unit;
 use super::{
     Prepared, RecipeArgs,
     answer::{self, FormatArgs, answer},
-    compared::{MOST_NAMED, Reruns, Stores, any_seed},
+    compared::{MAX_NAMED, Reruns, Stores, any_seed},
     print,
 };
 use crate::{
     analysis::Results,
     error::{Error, Exit},
-    export::bundle::{self, Command, MOST_INPUT, Opened, Rerun, Verified},
+    export::bundle::{self, Command, MAX_INPUT, Opened, Rerun, Verified},
     format::{clean, clean_lines, count, quantity, say},
     host::replaced::{Outlives, Readers, replace_with},
     plan::Plan,
@@ -59,7 +59,7 @@ struct CreateArgs {
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Most MiB of files that jobs read, all together; larger ones are left out and named. 0 leaves all of them out.
-    #[arg(long, value_name = "MIB", default_value_t = MOST_INPUT >> 20)]
+    #[arg(long, value_name = "MIB", default_value_t = MAX_INPUT >> 20)]
     input_limit: u64,
     #[command(flatten)]
     format: FormatArgs,
@@ -143,7 +143,7 @@ fn say_left_out(left_out: &BTreeMap<PathBuf, u64>, limit: u64) {
     if left_out.is_empty() {
         return;
     }
-    let named = left_out.iter().take(MOST_NAMED);
+    let named = left_out.iter().take(MAX_NAMED);
     let named = named.map(|(path, bytes)| {
         let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
         // The size is unknown of what cannot be archived: it has an empty folder, or a folder that two links lead to.
@@ -151,7 +151,7 @@ fn say_left_out(left_out: &BTreeMap<PathBuf, u64>, limit: u64) {
         format!("{} ({why})", clean(&path.display().to_string()))
     });
     let more =
-        if left_out.len() > MOST_NAMED { format!(" and {} more", left_out.len() - MOST_NAMED) } else { String::new() };
+        if left_out.len() > MAX_NAMED { format!(" and {} more", left_out.len() - MAX_NAMED) } else { String::new() };
     say(format_args!(
         "note: not in the bundle, which has at most {limit} MiB of inputs: {}{more}; `--input-limit` changes that, and `verify \
          --rerun` takes them from `--inputs DIR`",
@@ -249,8 +249,8 @@ fn rerun(opened: &Opened, plan: &Plan, args: &VerifyArgs, folder: &Path) -> Resu
     }
     let code = opened.without_code();
     if !code.is_empty() {
-        let named = code.iter().take(MOST_NAMED).map(|path| clean(path)).collect::<Vec<_>>().join(", ");
-        let more = code.len().saturating_sub(MOST_NAMED);
+        let named = code.iter().take(MAX_NAMED).map(|path| clean(path)).collect::<Vec<_>>().join(", ");
+        let more = code.len().saturating_sub(MAX_NAMED);
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
         say(format_args!(
             "note: programs were observed to read files that are not in the bundle: {named}{more}; `--inputs DIR` takes them from a \

@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// Names that a line lists at most.
-pub(super) const MOST_NAMED: usize = 4;
+pub(super) const MAX_NAMED: usize = 4;
 
 /// The result of running jobs again.
 #[derive(Debug, Serialize)]
@@ -211,8 +211,8 @@ impl Tally {
 /// The result for one job: its metrics that agree, those that are not compared, and those that differ.
 fn compared_lines(label: &str, compared: &Compared) -> Vec<String> {
     let Compared { same, largest, left_out, other } = compared;
-    let names = left_out.iter().take(MOST_NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
-    let more = if left_out.len() > MOST_NAMED { ", …" } else { "" };
+    let names = left_out.iter().take(MAX_NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
+    let more = if left_out.len() > MAX_NAMED { ", …" } else { "" };
     let measured = match left_out.len() {
         0 => String::new(),
         1 => format!("1 depends on the machine ({names})"),

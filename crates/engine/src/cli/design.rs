@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// Widest name of a decision in a table.
-const WIDEST: usize = 36;
+const MAX_WIDTH: usize = 36;
 
 #[derive(Debug, Args)]
 pub(super) struct DesignArgs {
@@ -120,7 +120,7 @@ fn row(outlook: &Outlook, several: bool, mark: &str) -> [String; 6] {
     };
     let part = outlook.part.as_ref().map(|part| format!(": {part}")).unwrap_or_default();
     let name = format!("{what} {recipe}{}{part}", outlook.name);
-    let room = WIDEST.saturating_sub(mark.chars().count());
+    let room = MAX_WIDTH.saturating_sub(mark.chars().count());
     let short = shortened(&clean(&name), room);
     let seeds = match outlook.least_seeds {
         Some(least) => format!("{least}–{}", outlook.seeds),

@@ -38,9 +38,9 @@ pub(super) struct DiffArgs {
 }
 
 /// Largest number of differences between environments in the output without `--all`; JSON has all of them.
-const MOST_PARTS: usize = 20;
+const MAX_PARTS: usize = 20;
 /// Largest number of names of a kind in the output; JSON has all of them.
-const MOST_NAMES: usize = 10;
+const MAX_NAMES: usize = 10;
 
 pub(super) fn diff(results: &Path, args: &DiffArgs) -> Result<Exit, Error> {
     let claims = match &args.claims {
@@ -151,11 +151,11 @@ fn text(difference: &Difference, all: bool) -> String {
         "environment",
         environment
             .iter()
-            .take(if all { usize::MAX } else { MOST_PARTS })
+            .take(if all { usize::MAX } else { MAX_PARTS })
             .map(|(what, [before, after])| format!("{what}: {} → {}", before.join(", "), after.join(", "))),
     );
-    if !all && environment.len() > MOST_PARTS {
-        lines.push(format!("  {} more; --all shows them", count(environment.len() - MOST_PARTS, "difference")));
+    if !all && environment.len() > MAX_PARTS {
+        lines.push(format!("  {} more; --all shows them", count(environment.len() - MAX_PARTS, "difference")));
     }
     lines.join("\n") + "\n"
 }
@@ -167,9 +167,9 @@ fn metric(change: &MetricChange) -> String {
 }
 
 fn list(names: &[String]) -> String {
-    let mut shown: Vec<String> = names.iter().take(MOST_NAMES).cloned().collect();
-    if names.len() > MOST_NAMES {
-        shown.push(format!("and {} more", names.len() - MOST_NAMES));
+    let mut shown: Vec<String> = names.iter().take(MAX_NAMES).cloned().collect();
+    if names.len() > MAX_NAMES {
+        shown.push(format!("and {} more", names.len() - MAX_NAMES));
     }
     shown.join("; ")
 }

@@ -62,7 +62,7 @@ struct Output<'a> {
 const MAX_BYTES: u64 = 1 << 20;
 
 /// Interval at which a followed log is polled.
-const PAUSE: Duration = Duration::from_millis(200);
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 pub(super) fn logs(results: &Path, args: &LogsArgs) -> Result<Exit, Error> {
     let (folder, key) = runs::find_job(results, args.run.as_deref(), &args.job)?;
@@ -89,7 +89,7 @@ pub(super) fn logs(results: &Path, args: &LogsArgs) -> Result<Exit, Error> {
         if over {
             return Ok(Exit::Done);
         }
-        thread::sleep(PAUSE);
+        thread::sleep(POLL_INTERVAL);
     }
 }
 
@@ -99,7 +99,7 @@ fn print_answer(results: &Path, args: &LogsArgs, folder: &RunFolder, key: Key) -
         return Err(Error::Unknown("JSON has no place for the bytes of `--raw`: leave one of the two out".to_owned()));
     }
     while args.follow && is_running(folder, key) {
-        thread::sleep(PAUSE);
+        thread::sleep(POLL_INTERVAL);
     }
     let snapshot = Snapshot::read(folder).map_err(Error::io("cannot read the run"))?;
     let job = snapshot.manifest.jobs.iter().zip(&snapshot.jobs).find(|(job, _)| job.key == key);

@@ -376,12 +376,12 @@ fn show(error: &Error) {
 
 /// Says what is no mistake in the recipes, and yet may not be what their author means.
 fn warn(plan: &Plan) {
-    const MOST: usize = 20;
-    for Warning { at, message, help } in plan.warnings.iter().take(MOST) {
+    const MAX_WARNINGS: usize = 20;
+    for Warning { at, message, help } in plan.warnings.iter().take(MAX_WARNINGS) {
         say(format_args!("warning: {at}: {message}\n  {help}"));
     }
-    if plan.warnings.len() > MOST {
-        say(format_args!("… and {}", count(plan.warnings.len() - MOST, "more warning")));
+    if plan.warnings.len() > MAX_WARNINGS {
+        say(format_args!("… and {}", count(plan.warnings.len() - MAX_WARNINGS, "more warning")));
     }
 }
 

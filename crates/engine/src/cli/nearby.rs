@@ -13,17 +13,17 @@ use crate::{
 };
 
 /// Folders below the current one are searched this deep.
-const DEEPEST: usize = 2;
+const MAX_DEPTH: usize = 2;
 /// Files that are looked at, at most.
-const MOST: usize = 2000;
+const MAX_FILES: usize = 2000;
 /// The part of a file in which its keys are looked for, in bytes.
 const BEGINNING: u64 = 1 << 16;
 /// Recipes that a message names.
-const NAMED: usize = 6;
+const MAX_RECIPES: usize = 6;
 
 /// The recipes and sweep files in a folder and in those below it, by name. Hidden folders and `results` are left out.
 pub(super) fn recipes(folder: &Path, results: &Path) -> Vec<PathBuf> {
-    let (mut found, mut left) = (Vec::new(), MOST);
+    let (mut found, mut left) = (Vec::new(), MAX_FILES);
     search(folder, results, 0, &mut left, &mut found);
     found.sort_by_key(|path| (path.components().count(), path.clone()));
     found
@@ -41,7 +41,7 @@ fn search(folder: &Path, results: &Path, depth: usize, left: &mut usize, found: 
         let hidden = name.to_string_lossy().starts_with('.');
         let Ok(kind) = entry.file_type() else { continue };
         let generated = ["target", "node_modules", "__pycache__"].iter().any(|other| name == *other);
-        if kind.is_dir() && depth < DEEPEST && !hidden && !generated && path != results {
+        if kind.is_dir() && depth < MAX_DEPTH && !hidden && !generated && path != results {
             search(&path, results, depth + 1, left, found);
         } else if kind.is_file() && !hidden && is_yaml(&path) && is_recipe(&path) {
             found.push(path);
@@ -124,7 +124,7 @@ fn remedy(path: &Path, changes: &ChangeArgs, results: &Path) -> String {
             "{looked}, which has no recipes: `sweep new` writes one, `sweep examples` lists those of the program"
         );
     }
-    let (shown, more) = (names.iter().take(NAMED), names.len().saturating_sub(NAMED));
+    let (shown, more) = (names.iter().take(MAX_RECIPES), names.len().saturating_sub(MAX_RECIPES));
     let shown: Vec<String> = shown.map(|name| format!("`{name}`")).collect();
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     format!("{looked}; recipes there: {}{more}", shown.join(", "))

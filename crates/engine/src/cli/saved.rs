@@ -79,7 +79,7 @@ pub(super) struct SavedJob {
 }
 
 /// As many differences as one reads.
-const MOST_SHOWN: usize = 5;
+const MAX_SHOWN: usize = 5;
 
 impl SavedPlan {
     pub(super) fn new(plan: &Plan, request: SavedRequest, jobs: Vec<SavedJob>, lists: Vec<Vec<Key>>) -> Self {
@@ -139,9 +139,9 @@ impl SavedPlan {
         if changes.is_empty() {
             return Ok(());
         }
-        let more = changes.len().saturating_sub(MOST_SHOWN);
+        let more = changes.len().saturating_sub(MAX_SHOWN);
         let total = count(changes.len(), "difference");
-        changes.truncate(MOST_SHOWN);
+        changes.truncate(MAX_SHOWN);
         if more > 0 {
             changes.push(format!("and {more} more"));
         }

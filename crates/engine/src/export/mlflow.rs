@@ -24,7 +24,7 @@ use super::{
 use crate::{format::count, record::Record};
 
 /// Characters of the longest value of a parameter or a tag that `MLflow` takes.
-const LONGEST: usize = 6000;
+const MAX_VALUE_LENGTH: usize = 6000;
 /// The prefixes of the metrics that are curves, and of others whose names begin so.
 const CURVES: &str = "curves/";
 const METRICS: &str = "metrics/";
@@ -54,7 +54,7 @@ pub fn export(records: &[Record], folder: &Path) -> io::Result<Exported> {
     let mut said = notices(&changed, "MLflow");
     if shortened > 0 {
         said.push(format!(
-            "{} longer than {LONGEST} characters, which MLflow does not take; `whole.json` among the artifacts of the run has all of it",
+            "{} longer than {MAX_VALUE_LENGTH} characters, which MLflow does not take; `whole.json` among the artifacts of the run has all of it",
             if shortened == 1 { "1 value is".to_owned() } else { format!("{} are", count(shortened, "value")) }
         ));
     }
@@ -229,7 +229,7 @@ impl Texts<'_> {
     fn write(&mut self, kind: &'static str, name: &str, value: &str) -> io::Result<()> {
         let forms = if kind == "params" { &self.forms.params } else { &self.forms.tags };
         let form = forms.of(name).to_owned();
-        let end = value.char_indices().nth(LONGEST).map_or(value.len(), |(end, _)| end);
+        let end = value.char_indices().nth(MAX_VALUE_LENGTH).map_or(value.len(), |(end, _)| end);
         if end < value.len() {
             self.whole.entry(kind).or_default().insert(name.to_owned(), value.to_owned());
         }

@@ -11,7 +11,7 @@ use std::{
 };
 
 /// Bytes of the longest name: less than a file system takes, with an ending, and less than `MLflow` takes.
-const LONGEST: usize = 200;
+const MAX_NAME_BYTES: usize = 200;
 /// Bytes of the end of a shortened name: a line and a digest.
 const END: usize = 17;
 
@@ -115,8 +115,8 @@ fn is_lower(char: char) -> bool {
 fn shortened(name: &str, form: String) -> String {
     let is_end = |end: &[u8]| end[0] == b'_' && end[1..].iter().all(u8::is_ascii_hexdigit);
     let looks_shortened =
-        form.len() > LONGEST - 4 && form.as_bytes().last_chunk::<END>().is_some_and(|end| is_end(end));
-    if form.len() <= LONGEST && !looks_shortened {
+        form.len() > MAX_NAME_BYTES - 4 && form.as_bytes().last_chunk::<END>().is_some_and(|end| is_end(end));
+    if form.len() <= MAX_NAME_BYTES && !looks_shortened {
         return form;
     }
     ended(name, &form)
@@ -124,18 +124,18 @@ fn shortened(name: &str, form: String) -> String {
 
 /// The beginning of a form, and the digest of the name.
 fn ended(name: &str, form: &str) -> String {
-    let begin = &form[..form.floor_char_boundary(LONGEST - END)];
+    let begin = &form[..form.floor_char_boundary(MAX_NAME_BYTES - END)];
     format!("{begin}_{}", &blake3::hash(name.as_bytes()).to_hex()[..END - 1])
 }
 
 /// Sentences about names that have another form, of which there may be many.
 pub(super) fn notices(names: &BTreeMap<String, String>, to: &str) -> Vec<String> {
     /// Names that are said at most.
-    const MOST: usize = 10;
+    const MAX_NAMES: usize = 10;
     let mut lines: Vec<String> =
-        names.iter().take(MOST).map(|(name, form)| format!("`{name}` is `{form}` in {to}")).collect();
-    if names.len() > MOST {
-        lines.push(format!("{} more names have another form in {to}", names.len() - MOST));
+        names.iter().take(MAX_NAMES).map(|(name, form)| format!("`{name}` is `{form}` in {to}")).collect();
+    if names.len() > MAX_NAMES {
+        lines.push(format!("{} more names have another form in {to}", names.len() - MAX_NAMES));
     }
     lines
 }
@@ -219,7 +219,7 @@ mod tests {
         let lower: BTreeSet<String> = found.iter().map(|form| form.to_lowercase()).collect();
         assert_eq!(lower.len(), names.len(), "{found:#?}");
         for form in &found {
-            assert!(form.len() <= LONGEST && !form.is_empty(), "{form}");
+            assert!(form.len() <= MAX_NAME_BYTES && !form.is_empty(), "{form}");
             let is_below = found.iter().any(|other| other.starts_with(&format!("{form}/")));
             assert!(!is_below, "{form} is a file and a folder");
             assert!(form.split('/').all(|part| !part.is_empty() && !part.starts_with('.')), "{form}");

@@ -8,8 +8,8 @@ use super::clean;
 const MASK: &str = "***";
 
 /// Longest argument, and most arguments, that are kept.
-const LONGEST: usize = 2000;
-const MOST: usize = 200;
+const MAX_ARGUMENT_LENGTH: usize = 2000;
+const MAX_ARGUMENTS: usize = 200;
 
 /// Parts of the names of variables with confidential values.
 const SECRETS: &[&str] = &[
@@ -31,7 +31,7 @@ const SECRETS: &[&str] = &[
 pub(crate) fn masked(arguments: impl Iterator<Item = OsString>) -> Vec<String> {
     let mut kept = Vec::new();
     let mut secret = false;
-    for argument in arguments.take(MOST) {
+    for argument in arguments.take(MAX_ARGUMENTS) {
         let argument = argument.to_string_lossy();
         if secret && !argument.starts_with('-') {
             kept.push(MASK.to_owned());
@@ -41,7 +41,7 @@ pub(crate) fn masked(arguments: impl Iterator<Item = OsString>) -> Vec<String> {
         // The value of `--api-key VALUE` is the next argument.
         secret = argument.strip_prefix("--").is_some_and(|name| !name.contains('=') && is_secret(name));
         let argument = without_queries(&without_values(&argument));
-        let end = argument.floor_char_boundary(LONGEST);
+        let end = argument.floor_char_boundary(MAX_ARGUMENT_LENGTH);
         kept.push(clean(&argument[..end]).into_owned());
     }
     kept
@@ -115,6 +115,6 @@ mod tests {
         ] {
             assert_eq!(masked(given), kept);
         }
-        assert!(masked(&["x".repeat(5000).as_str()]).len() == LONGEST);
+        assert!(masked(&["x".repeat(5000).as_str()]).len() == MAX_ARGUMENT_LENGTH);
     }
 }

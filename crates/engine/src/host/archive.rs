@@ -10,7 +10,7 @@ use std::{
 use tar::{Archive, Entry, EntryType};
 
 /// No path is longer, in bytes.
-const LONGEST_PATH: u64 = 16 << 10;
+const MAX_PATH_LENGTH: u64 = 16 << 10;
 
 /// A file, a folder or a link in an archive.
 pub(crate) struct Item<'e, 'a, R: Read> {
@@ -69,8 +69,8 @@ pub(crate) fn each<R: Read, E: From<Unreadable>>(
 /// A name in an entry of its own.
 fn long(entry: &mut impl Read) -> Result<PathBuf, Unreadable> {
     let mut name = Vec::new();
-    entry.take(LONGEST_PATH + 1).read_to_end(&mut name)?;
-    if name.len() as u64 > LONGEST_PATH {
+    entry.take(MAX_PATH_LENGTH + 1).read_to_end(&mut name)?;
+    if name.len() as u64 > MAX_PATH_LENGTH {
         return Err(Unreadable("it has a name that is longer than any path".to_owned()));
     }
     if name.last() == Some(&0) {

@@ -18,12 +18,12 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use super::threads::refused;
 
 /// The longest end of standard error that is kept, in bytes.
-const LONGEST_COMPLAINT: usize = 1 << 16;
+const MAX_STDERR_LENGTH: usize = 1 << 16;
 /// Time in which the output of an ended program must arrive.
 const GRACE: Duration = Duration::from_secs(1);
 /// The first pause between two looks at a program, and the longest.
 const FIRST_PAUSE: Duration = Duration::from_micros(200);
-const LONGEST_PAUSE: Duration = Duration::from_millis(20);
+const MAX_PAUSE: Duration = Duration::from_millis(20);
 
 /// Limits of a program.
 #[derive(Debug, Clone, Copy)]
@@ -142,7 +142,7 @@ fn wait(child: &mut Child, out: &Output, until: Instant) -> Option<ExitStatus> {
             (pause, has_closed) = (FIRST_PAUSE, true);
             continue;
         }
-        pause = (pause * 2).min(LONGEST_PAUSE);
+        pause = (pause * 2).min(MAX_PAUSE);
     }
 }
 
@@ -162,7 +162,7 @@ fn outputs(child: &mut Child, input: Option<Vec<u8>>, most: usize) -> io::Result
     }
     let missing = || io::Error::from(io::ErrorKind::BrokenPipe);
     let out = Output::follow(child.stdout.take().ok_or_else(missing)?, Keep::Beginning(most))?;
-    let complaint = Output::follow(child.stderr.take().ok_or_else(missing)?, Keep::End(LONGEST_COMPLAINT))?;
+    let complaint = Output::follow(child.stderr.take().ok_or_else(missing)?, Keep::End(MAX_STDERR_LENGTH))?;
     Ok((out, complaint))
 }
 
@@ -243,7 +243,7 @@ impl Output {
 mod tests {
     use super::*;
 
-    const PATIENCE: Duration = Duration::from_mins(1);
+    const TIMEOUT: Duration = Duration::from_mins(1);
 
     fn ask_shell(script: &str, most: usize, limit: Duration) -> Option<Answer> {
         ask(Command::new("sh").args(["-c", script]), most, Instant::now() + limit)
@@ -256,17 +256,17 @@ mod tests {
 
     #[test]
     fn an_answer_is_cut_and_its_digest_is_that_of_the_whole() {
-        let answer = ask_shell("printf 'abcdef'", 4, PATIENCE).unwrap();
+        let answer = ask_shell("printf 'abcdef'", 4, TIMEOUT).unwrap();
         assert_eq!((answer.text.as_slice(), answer.bytes, answer.is_whole()), (&b"abcd"[..], 6, false));
         assert_eq!(answer.digest, blake3::hash(b"abcdef"));
-        assert!(ask_shell("printf x; exit 3", 4, PATIENCE).is_none(), "a failure is no answer");
-        assert!(ask(&mut Command::new("/nothing/here"), 4, Instant::now() + PATIENCE).is_none());
+        assert!(ask_shell("printf x; exit 3", 4, TIMEOUT).is_none(), "a failure is no answer");
+        assert!(ask(&mut Command::new("/nothing/here"), 4, Instant::now() + TIMEOUT).is_none());
     }
 
     #[test]
     fn a_program_has_input_both_outputs_and_an_end() {
         for children in [Children::Awaited, Children::Left] {
-            let shell = |script: &str, input: Option<&str>| shell(script, input, PATIENCE, children);
+            let shell = |script: &str, input: Option<&str>| shell(script, input, TIMEOUT, children);
             let said = shell("read line; echo \"got $line\"; echo no >&2; exit 3", Some("this\n"));
             assert_eq!(
                 (said.out().as_ref(), said.complaint.as_str(), said.last_words()),
@@ -280,8 +280,8 @@ mod tests {
             assert!(said.succeeded() && said.text.len() == 100 && said.bytes == 1 << 20, "{said:?}");
             assert!(shell("exit 0", Some(&large)).succeeded(), "it does not read");
             let said = shell("yes error | head -c 200000 >&2; echo >&2; echo last >&2", None);
-            assert_eq!((said.complaint.len(), said.last_words()), (LONGEST_COMPLAINT, Some("last")));
-            let limits = Limits { most: 4, until: Instant::now() + PATIENCE, children };
+            assert_eq!((said.complaint.len(), said.last_words()), (MAX_STDERR_LENGTH, Some("last")));
+            let limits = Limits { most: 4, until: Instant::now() + TIMEOUT, children };
             assert!(converse(&mut Command::new("/nothing/here"), None, limits).is_err());
         }
     }
@@ -299,7 +299,7 @@ mod tests {
     fn a_child_that_holds_the_output_open_belongs_to_a_program_or_goes_on() {
         let held = "sleep 600 & echo $!";
         assert!(ask_shell(held, 100, Duration::from_millis(300)).is_none());
-        let said = shell(held, None, PATIENCE, Children::Left);
+        let said = shell(held, None, TIMEOUT, Children::Left);
         assert!(said.succeeded() && said.is_whole(), "{said:?}");
         let child = Pid::from_raw(said.out().trim().parse().unwrap()).unwrap();
         rustix::process::kill_process(child, Signal::KILL).expect("it goes on");

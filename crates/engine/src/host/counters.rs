@@ -10,13 +10,13 @@ use std::{
 };
 
 /// Bytes that most such files have at most: then one call reads them.
-const MOST: usize = 8 << 10;
+const MAX_FILE_BYTES: usize = 8 << 10;
 /// Interval of the kernel's clock.
 const TICK: Duration = Duration::from_millis(10);
 
 /// Text of such a file; `None` if it cannot be read.
 pub(super) fn text(path: impl AsRef<Path>) -> Option<String> {
-    let mut text = Vec::with_capacity(MOST);
+    let mut text = Vec::with_capacity(MAX_FILE_BYTES);
     File::open(path).ok()?.read_to_end(&mut text).ok()?;
     // The name of a program may be anything.
     Some(String::from_utf8(text).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))

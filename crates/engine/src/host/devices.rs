@@ -19,9 +19,9 @@ use crate::{
 };
 
 /// Largest time for an answer from drivers.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 /// Bytes of the longest answer.
-const LONGEST: usize = 1 << 20;
+const MAX_ANSWER_BYTES: usize = 1 << 20;
 
 /// Error of a missing device.
 #[derive(Debug, thiserror::Error)]
@@ -51,7 +51,7 @@ pub fn probe() -> Result<Probe, DeviceError> {
             // Without the program itself there is nothing to run a job with either.
             Err(Silence::Broken(error)) => return Err(DeviceError::Probe(refused(error))),
             Err(Silence::Patience) => {
-                format!("the {} does not answer within {} s", driver(backend), PATIENCE.as_secs())
+                format!("the {} does not answer within {} s", driver(backend), TIMEOUT.as_secs())
             }
             Err(Silence::Ended(status)) => {
                 format!("the {} crashed the process that probed it ({status})", driver(backend))
@@ -119,7 +119,7 @@ pub fn warning(device: &Device) -> Option<String> {
 fn ask(backend: Backend) -> Result<Probe, Silence> {
     let mut command = Command::new(program()?);
     command.args(["worker", "--probe", backend.name(), "--engine", &std::process::id().to_string()]);
-    let limits = Limits { most: LONGEST, until: Instant::now() + PATIENCE, children: Children::Left };
+    let limits = Limits { most: MAX_ANSWER_BYTES, until: Instant::now() + TIMEOUT, children: Children::Left };
     let answer = converse(&mut command, None, limits)?;
     // A driver may hang in its exit handlers, when all messages are sent.
     serde_json::from_slice(&answer.text).map_err(|_| answer.status.map_or(Silence::Patience, Silence::Ended))

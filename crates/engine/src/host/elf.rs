@@ -12,7 +12,7 @@ use object::{
 /// Before the version in the GNU C library, which its distribution has set: `Debian GLIBC 2.36-9`.
 const LIBC: &[u8] = b"GNU C Library (";
 /// Longest version that is read, in bytes.
-const LONGEST_VERSION: usize = 100;
+const MAX_VERSION_LENGTH: usize = 100;
 
 /// The build ID of a file, which its linker has computed from its content, in hexadecimal; `None` for a file without one.
 ///
@@ -28,7 +28,7 @@ pub(crate) fn build_id(path: &Path) -> io::Result<Option<String>> {
 pub(crate) fn libc_version(content: &[u8]) -> Option<String> {
     let at = content.windows(LIBC.len()).position(|part| part == LIBC)? + LIBC.len();
     let rest = content.get(at..)?;
-    let end = rest.iter().take(LONGEST_VERSION).position(|byte| *byte == b')')?;
+    let end = rest.iter().take(MAX_VERSION_LENGTH).position(|byte| *byte == b')')?;
     str::from_utf8(&rest[..end]).ok().map(str::to_owned)
 }
 

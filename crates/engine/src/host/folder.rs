@@ -21,7 +21,7 @@ const LITTLE: u64 = 1 << 30;
 /// Difference of this machine's clock and that of the file server above which a finding is doubtful.
 const SKEW: Duration = Duration::from_secs(2);
 /// Time limit of the question for quotas, which may go to a file server.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A folder to check.
 #[derive(Debug, Clone, Copy)]
@@ -55,7 +55,7 @@ pub(crate) fn examine(folder: &Folder<'_>) -> Vec<Finding> {
     };
     let mut findings = vec![Finding::good(folder.name, format!("{shown} can be written"))];
     findings.extend(space(folder));
-    let quotas = quotas::ask(Instant::now() + PATIENCE);
+    let quotas = quotas::ask(Instant::now() + TIMEOUT);
     findings.extend(quotas.iter().map(|quota| of_quota(quota, folder.little_room)));
     findings.push(locks(&file));
     findings.extend(skew(&file));

@@ -8,9 +8,9 @@ use std::{
 use super::ask::ask;
 
 /// Largest time for an answer.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 /// The most of an answer that is read, in bytes.
-const MOST: usize = 1 << 20;
+const MAX_ANSWER_BYTES: usize = 1 << 20;
 
 /// Memory that a process uses on a GPU.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,7 +49,7 @@ pub(crate) fn used() -> Option<Vec<ProcessMemory>> {
 fn smi(query: &str) -> Option<String> {
     let mut command = Command::new("nvidia-smi");
     command.args([query, "--format=csv,noheader,nounits"]).env("LC_ALL", "C");
-    let answer = ask(&mut command, MOST, Instant::now() + PATIENCE)?;
+    let answer = ask(&mut command, MAX_ANSWER_BYTES, Instant::now() + TIMEOUT)?;
     String::from_utf8(answer.text).ok()
 }
 

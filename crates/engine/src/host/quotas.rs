@@ -5,7 +5,7 @@ use std::{process::Command, time::Instant};
 use super::ask::{Children, Limits, converse};
 
 /// Longest answer that is read, in bytes.
-const LONGEST: usize = 1 << 16;
+const MAX_ANSWER_BYTES: usize = 1 << 16;
 
 /// A limit of the space that this user may use on a disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub(crate) fn ask(until: Instant) -> Vec<Quota> {
     let mut command = Command::new("quota");
     command.arg("-w").env("LC_ALL", "C");
     // It fails for a user who is over a limit, and shows that limit all the same.
-    let limits = Limits { most: LONGEST, until, children: Children::Awaited };
+    let limits = Limits { most: MAX_ANSWER_BYTES, until, children: Children::Awaited };
     converse(&mut command, None, limits).map(|said| parse(&said.out())).unwrap_or_default()
 }
 

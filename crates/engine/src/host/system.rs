@@ -93,7 +93,7 @@ pub(crate) struct Use {
 }
 
 /// Shortest span over which the use of cores is determined, in clock ticks: the kernel counts whole ticks on each core.
-const SHORTEST: f64 = 20.0;
+const MIN_TICKS: f64 = 20.0;
 
 impl Load {
     /// The load now.
@@ -117,7 +117,7 @@ impl Load {
         }
         let rate = rustix::param::clock_ticks_per_second().max(1) as f64;
         let busy = self.busy.zip(earlier.busy).and_then(|(now, then)| Some(now.checked_sub(then)? as f64 / rate));
-        let others = busy.filter(|_| seconds * rate >= SHORTEST).map(|busy| (busy - own).max(0.0) / seconds);
+        let others = busy.filter(|_| seconds * rate >= MIN_TICKS).map(|busy| (busy - own).max(0.0) / seconds);
         Some(Use { own: own / seconds, foreign: others })
     }
 }

@@ -17,7 +17,7 @@ struct Work(Box<Call>);
 type Call = dyn FnOnce(&Sender<Work>) -> bool + Send;
 
 /// Most threads that are kept: as many as follow and observe a program.
-const MOST: usize = 6;
+const MAX_IDLE_THREADS: usize = 6;
 
 /// The kept threads that have nothing to do.
 static IDLE: Mutex<Vec<Sender<Work>>> = Mutex::new(Vec::new());
@@ -46,7 +46,7 @@ pub(crate) fn start<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static
         let done = catch_unwind(AssertUnwindSafe(work));
         // First, so that who waits for the result finds the thread idle.
         let mut idle = idle();
-        let is_kept = idle.len() < MOST;
+        let is_kept = idle.len() < MAX_IDLE_THREADS;
         if is_kept {
             idle.push(own.clone());
         }
@@ -127,10 +127,10 @@ mod tests {
         let others: Vec<_> = others.into_iter().map(|other| other.join().unwrap()).collect();
         assert!(others.iter().map(|(number, _)| *number).eq(0..4));
         assert!(others.iter().any(|(_, id)| *id == first) && first != current());
-        let many: Vec<_> = (0..4 * MOST).map(|_| start(|| ()).unwrap()).collect();
+        let many: Vec<_> = (0..4 * MAX_IDLE_THREADS).map(|_| start(|| ()).unwrap()).collect();
         for one in many {
             one.join().unwrap();
         }
-        assert!(idle_count() <= MOST);
+        assert!(idle_count() <= MAX_IDLE_THREADS);
     }
 }

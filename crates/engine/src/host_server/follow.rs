@@ -15,10 +15,10 @@ use super::{
     Voice,
     jobs::{Followed, part_of},
 };
-use crate::hosts::wire::{MOST_BODY, Say};
+use crate::hosts::wire::{MAX_BODY, Say};
 
 /// Shortest and longest pause between two looks at a journal.
-const PAUSES: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(500));
+const POLL_INTERVALS: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(500));
 
 /// Follows a job in the background. `child` is its process, if this server has started it.
 pub(super) fn follow(followed: Followed, child: Option<Child>, voice: Arc<Voice>) -> io::Result<()> {
@@ -37,26 +37,26 @@ pub(super) fn follow(followed: Followed, child: Option<Child>, voice: Arc<Voice>
     thread::Builder::new().name("wait".into()).spawn(wait)?;
     let work = move || {
         let Followed { key, journal, mut from, store, .. } = followed;
-        let mut pause = PAUSES.0;
+        let mut pause = POLL_INTERVALS.0;
         loop {
             let is_over = match ended.recv_timeout(pause) {
                 Ok(()) | Err(RecvTimeoutError::Disconnected) => true,
                 Err(RecvTimeoutError::Timeout) => false,
             };
             // A line is short, and a part that has no end of a line is read again.
-            while let Ok(part) = part_of(&journal, from, MOST_BODY as u64) {
+            while let Ok(part) = part_of(&journal, from, MAX_BODY as u64) {
                 let Some(last) = part.iter().rposition(|byte| *byte == b'\n') else { break };
                 for line in part.get(..=last).unwrap_or_default().split_inclusive(|byte| *byte == b'\n') {
                     from += line.len() as u64;
                     voice.say(0, &Say::Line { key, next: from }, line.strip_suffix(b"\n").unwrap_or(line));
                 }
-                pause = PAUSES.0;
+                pause = POLL_INTERVALS.0;
             }
             if is_over {
                 voice.say(0, &Say::Ended { key, has_record: store.contains(key) }, &[]);
                 return;
             }
-            pause = (pause * 3 / 2).min(PAUSES.1);
+            pause = (pause * 3 / 2).min(POLL_INTERVALS.1);
         }
     };
     thread::Builder::new().name("follow".into()).spawn(work).map(drop)

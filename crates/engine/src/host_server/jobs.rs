@@ -211,11 +211,11 @@ impl Jobs {
     /// Stops a job, if it runs.
     pub(super) fn cancel(&self, key: Key, how: Stop) {
         /// A process writes its number as the first thing.
-        const PATIENCE: Duration = Duration::from_secs(5);
+        const TIMEOUT: Duration = Duration::from_secs(5);
         let folder = self.folder(key).path().to_owned();
         let stop = move || {
             let lock = folder.join(LOCK);
-            let until = Instant::now() + PATIENCE;
+            let until = Instant::now() + TIMEOUT;
             let pid = loop {
                 if !is_locked(&lock) {
                     return;

@@ -52,11 +52,11 @@ use crate::{
 /// Time without a byte from the submitting side after which the server ends.
 const SILENCE: Duration = Duration::from_mins(1);
 /// Requests whose bodies may be on their way at once.
-const MOST_UPLOADS: usize = 256;
+const MAX_UPLOADS: usize = 256;
 /// Room for a small result with its journal, in bytes.
 const RESULT: usize = 1 << 18;
 /// Longest part of a log that is sent at once, in bytes.
-const MOST_LOG: u64 = 1 << 20;
+const MAX_LOG: u64 = 1 << 20;
 
 /// Standard output, for frames of several threads.
 #[derive(Debug)]
@@ -161,7 +161,7 @@ pub fn serve(workdir: &Path) -> io::Result<()> {
             }
         };
         upload.add(&body);
-        if more && uploads.len() < MOST_UPLOADS {
+        if more && uploads.len() < MAX_UPLOADS {
             uploads.insert(id, (ask, upload));
         } else {
             server.execute(id, ask, upload);
@@ -322,8 +322,8 @@ impl Server {
             Ask::Follow { key, from } => self.follow(key, from, None).map(done),
             Ask::Jobs => json(&self.jobs.list()?),
             Ask::Fetch { key } => self.send_record(id, key),
-            Ask::Log { key, from } => Ok(jobs::part_of(&self.jobs.log(key), from, MOST_LOG)?),
-            Ask::Output { key } => Ok(jobs::part_of(&self.jobs.output(key), 0, MOST_LOG)?),
+            Ask::Log { key, from } => Ok(jobs::part_of(&self.jobs.log(key), from, MAX_LOG)?),
+            Ask::Output { key } => Ok(jobs::part_of(&self.jobs.output(key), 0, MAX_LOG)?),
             Ask::Cancel { keys, how } => {
                 for key in keys {
                     self.jobs.cancel(key, how);
@@ -377,12 +377,12 @@ impl Server {
 
 /// The names of the GPUs.
 fn gpu_names() -> Vec<String> {
-    const PATIENCE: Duration = Duration::from_secs(5);
+    const TIMEOUT: Duration = Duration::from_secs(5);
     let mut command = std::process::Command::new("nvidia-smi");
     let answer = host::ask(
         command.args(["--query-gpu=name", "--format=csv,noheader"]),
         1 << 16,
-        std::time::Instant::now() + PATIENCE,
+        std::time::Instant::now() + TIMEOUT,
     );
     let text = answer.map(|answer| String::from_utf8_lossy(&answer.text).into_owned()).unwrap_or_default();
     text.lines().map(|line| line.trim().to_owned()).filter(|line| !line.is_empty()).collect()

@@ -8,7 +8,7 @@ use crate::{
 };
 
 /// Longest body that is kept in memory, in bytes.
-const MOST: usize = 1 << 28;
+const MAX_BODY_BYTES: usize = 1 << 28;
 
 /// A body on its way.
 #[derive(Debug)]
@@ -38,11 +38,13 @@ impl Upload {
     /// Adds a part.
     pub(super) fn add(&mut self, part: &[u8]) {
         let added = match self {
-            Self::Memory(bytes) if bytes.len() + part.len() <= MOST => {
+            Self::Memory(bytes) if bytes.len() + part.len() <= MAX_BODY_BYTES => {
                 bytes.extend_from_slice(part);
                 Ok(())
             }
-            Self::Memory(_) => Err(Fault::new(FaultKind::Other, format!("a request is longer than {MOST} bytes"))),
+            Self::Memory(_) => {
+                Err(Fault::new(FaultKind::Other, format!("a request is longer than {MAX_BODY_BYTES} bytes")))
+            }
             Self::File(file, hasher) => {
                 hasher.update(part);
                 let written = host::failpoints::point("hosts: before a part").and_then(|()| file.write_all(part));

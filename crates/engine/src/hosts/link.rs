@@ -25,7 +25,7 @@ use super::{
 /// Time without a byte from the host after which the connection counts as lost: its server says something every [`BEAT`].
 const SILENCE: Duration = Duration::from_secs(15);
 /// Longest time for an answer from a host that gives signs of life.
-const PATIENCE: Duration = Duration::from_mins(10);
+const TIMEOUT: Duration = Duration::from_mins(10);
 /// Parts of an answer that wait for their reader.
 const WAITING: usize = 16;
 
@@ -172,12 +172,12 @@ impl Waiting {
     /// The next part of the answer; true with the last one.
     pub(super) fn part(&self) -> Result<(Vec<u8>, bool), HostError> {
         let host = || self.host.clone();
-        match self.answers.recv_timeout(PATIENCE) {
+        match self.answers.recv_timeout(TIMEOUT) {
             Ok(Answer::Part(part)) => Ok((part, false)),
             Ok(Answer::Done(part)) => Ok((part, true)),
             Ok(Answer::Failed(fault)) => Err(HostError::of_fault(&self.host, fault)),
             Err(RecvTimeoutError::Timeout) => {
-                let reason = format!("no answer within {} min", PATIENCE.as_secs() / 60);
+                let reason = format!("no answer within {} min", TIMEOUT.as_secs() / 60);
                 Err(HostError::There { host: host(), reason })
             }
             Err(RecvTimeoutError::Disconnected) => {
@@ -188,7 +188,7 @@ impl Waiting {
 
     /// The whole answer, which has a limit.
     pub(super) fn whole(&self) -> Result<Vec<u8>, HostError> {
-        const MOST: usize = 1 << 28;
+        const MAX_ANSWER_BYTES: usize = 1 << 28;
         let mut whole = Vec::new();
         loop {
             let (part, last) = self.part()?;
@@ -196,8 +196,8 @@ impl Waiting {
             if last {
                 return Ok(whole);
             }
-            if whole.len() > MOST {
-                let reason = format!("an answer is longer than {MOST} bytes");
+            if whole.len() > MAX_ANSWER_BYTES {
+                let reason = format!("an answer is longer than {MAX_ANSWER_BYTES} bytes");
                 return Err(HostError::Protocol { host: self.host.clone(), reason });
             }
         }

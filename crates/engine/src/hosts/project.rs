@@ -26,16 +26,16 @@ use crate::{
 };
 
 /// The largest file of a project, in bytes.
-const MOST_OF_FILE: u64 = 64 << 20;
+const MAX_OF_FILE: u64 = 64 << 20;
 /// Longest time for Git's list of files, and the most bytes of it.
-const PATIENCE: Duration = Duration::from_mins(2);
-const LONGEST_LIST: usize = 256 << 20;
+const TIMEOUT: Duration = Duration::from_mins(2);
+const MAX_LIST_LENGTH: usize = 256 << 20;
 /// Git's words about a folder without repository. About one whose repository is missing it has others.
 const NO_REPOSITORY: &str = "not a git repository (or any";
 /// The largest project, in bytes.
-const MOST: u64 = 1 << 30;
+const MAX_PROJECT_BYTES: u64 = 1 << 30;
 /// The largest number of files of a project.
-const MOST_FILES: usize = 100_000;
+const MAX_FILES: usize = 100_000;
 
 /// The files of a project as they were when it was read. A copy is cheap.
 #[derive(Debug, Clone, Default)]
@@ -91,10 +91,10 @@ impl Project {
         for path in paths {
             let Some((content, size)) = content(&folder, &path)? else { continue };
             bytes += size;
-            if bytes > MOST || entries.len() >= MOST_FILES {
-                let most = quantity(MOST as f64, Unit::Bytes);
+            if bytes > MAX_PROJECT_BYTES || entries.len() >= MAX_FILES {
+                let most = quantity(MAX_PROJECT_BYTES as f64, Unit::Bytes);
                 let reason = format!(
-                    "it has more than {most} or {MOST_FILES} files; keep the recipe in a folder of its own, or let Git \
+                    "it has more than {most} or {MAX_FILES} files; keep the recipe in a folder of its own, or let Git \
                      ignore large files"
                 );
                 return Err(unreadable(&reason));
@@ -199,8 +199,8 @@ fn content(folder: &Path, path: &Path) -> Result<Option<(Content, u64)>, HostErr
         return Ok(None);
     }
     let metadata = fs::metadata(&whole).map_err(unreadable)?;
-    if metadata.len() > MOST_OF_FILE {
-        let (most, size) = (quantity(MOST_OF_FILE as f64, Unit::Bytes), quantity(metadata.len() as f64, Unit::Bytes));
+    if metadata.len() > MAX_OF_FILE {
+        let (most, size) = (quantity(MAX_OF_FILE as f64, Unit::Bytes), quantity(metadata.len() as f64, Unit::Bytes));
         return Err(HostError::Project(format!(
             "{} has {size}; files of a project that are sent to hosts have at most {most}: let Git ignore it, and name it \
              in `inputs` if a job reads it",
@@ -228,7 +228,7 @@ fn listed(folder: &Path, which: &[&str], patterns: &[String]) -> io::Result<Opti
     }
     let mut command = git(folder);
     command.args(["ls-files", "-z"]).args(which).arg("--").args(patterns);
-    let limits = Limits { most: LONGEST_LIST, until: Instant::now() + PATIENCE, children: Children::Awaited };
+    let limits = Limits { most: MAX_LIST_LENGTH, until: Instant::now() + TIMEOUT, children: Children::Awaited };
     let refused = |reason: &str| {
         io::Error::other(format!(
             "it is in a Git repository, and Git does not say which files it ignores ({reason}); nothing is sent, because they \
@@ -237,7 +237,7 @@ fn listed(folder: &Path, which: &[&str], patterns: &[String]) -> io::Result<Opti
     };
     let answer = converse(&mut command, None, limits).map_err(|error| refused(&format!("`git`: {error}")))?;
     match answer.status {
-        None => return Err(refused(&format!("it has not answered within {} s", PATIENCE.as_secs()))),
+        None => return Err(refused(&format!("it has not answered within {} s", TIMEOUT.as_secs()))),
         // A folder named `.git` that is no repository.
         Some(status) if !status.success() && answer.complaint.contains(NO_REPOSITORY) => return Ok(None),
         Some(status) if !status.success() => return Err(refused(answer.last_words().unwrap_or("it failed"))),
@@ -263,7 +263,7 @@ fn walk(folder: &Path, inner: &Path, results: &Path, found: &mut Vec<PathBuf>) -
         } else {
             found.push(inner);
         }
-        if found.len() > MOST_FILES {
+        if found.len() > MAX_FILES {
             return Ok(());
         }
     }
@@ -350,7 +350,7 @@ mod tests {
     fn a_project_has_a_limit() {
         let folder = tempfile::tempdir().unwrap();
         let file = fs::File::create(folder.path().join("weights")).unwrap();
-        file.set_len(MOST_OF_FILE + (6 << 20)).unwrap();
+        file.set_len(MAX_OF_FILE + (6 << 20)).unwrap();
         let error = Project::collect(folder.path(), &folder.path().join("results"), &[]).unwrap_err().to_string();
         assert!(error.contains("weights has 70.0 MiB; files of a project"), "{error}");
     }

@@ -20,10 +20,10 @@ use super::{
 use crate::{host::clock, record::Key};
 
 /// Shortest and longest pause before another try.
-const PAUSES: (Duration, Duration) = (Duration::from_millis(500), Duration::from_mins(1));
+const RETRY_DELAYS: (Duration, Duration) = (Duration::from_millis(500), Duration::from_mins(1));
 
 /// Differences of clocks up to this many seconds are not reported.
-const MOST_SKEW: f64 = 2.0;
+const MAX_SKEW: f64 = 2.0;
 
 /// A host, as the threads of its connection share it.
 pub(super) struct Shared {
@@ -51,7 +51,7 @@ pub(super) enum State {
 impl Shared {
     /// Connects, again and again, until the connection is dropped.
     pub(super) fn stay_connected(&self) {
-        let mut pause = PAUSES.0;
+        let mut pause = RETRY_DELAYS.0;
         let mut said: Option<HostError> = None;
         let mut program = None;
         while !self.closing.load(Ordering::SeqCst) {
@@ -67,11 +67,11 @@ impl Shared {
             if was_connected || said.as_ref() != Some(&error) {
                 (self.tell)(HostEvent::Lost(error.clone()));
             }
-            if was_connected && begun.elapsed() > PAUSES.1 {
-                pause = PAUSES.0;
+            if was_connected && begun.elapsed() > RETRY_DELAYS.1 {
+                pause = RETRY_DELAYS.0;
             }
-            let wait = if error.is_lasting() { PAUSES.1 } else { pause };
-            pause = (pause * 2).min(PAUSES.1);
+            let wait = if error.is_lasting() { RETRY_DELAYS.1 } else { pause };
+            pause = (pause * 2).min(RETRY_DELAYS.1);
             said = Some(error);
             self.sleep(wait);
         }
@@ -111,7 +111,7 @@ impl Shared {
         }
         let skew = probe.skew;
         (self.tell)(HostEvent::Connected(Box::new(probe)));
-        if skew.abs() > MOST_SKEW {
+        if skew.abs() > MAX_SKEW {
             let (seconds, side) = (skew.abs(), if skew > 0.0 { "ahead of" } else { "behind" });
             let text =
                 format!("{host}: its clock is {seconds:.0} s {side} this machine's; times in its records are its own");

@@ -100,7 +100,7 @@ impl Files<'_> {
     /// path from the input.
     fn add(&mut self, path: &Path, inner: &str, below: &Path, depth: usize) -> io::Result<()> {
         /// Deeper folders are circles of links.
-        const DEEPEST: usize = 100;
+        const MAX_DEPTH: usize = 100;
         let metadata = fs::metadata(path)?;
         if metadata.is_file() {
             let blob = digest(path)?;
@@ -112,7 +112,7 @@ impl Files<'_> {
             self.entries.push(Entry { path: inner.to_owned(), content: Content::File { blob, executable } });
             return Ok(());
         }
-        if !metadata.is_dir() || depth > DEEPEST {
+        if !metadata.is_dir() || depth > MAX_DEPTH {
             return Err(io::Error::other(format!("{} is neither a file nor a folder", path.display())));
         }
         let before = self.entries.len();

@@ -28,7 +28,7 @@ const SEND: &str = "send";
 /// The script becomes the server.
 const SERVE: &str = "serve";
 /// Longest text of a login before the script answers, in bytes.
-const MOST_NOISE: u64 = 1 << 16;
+const MAX_NOISE: u64 = 1 << 16;
 /// The folder on hosts, if none is given.
 const WORKDIR: &str = "~/.sweep";
 /// Longest time without a byte before the server runs.
@@ -135,7 +135,7 @@ impl Program {
 impl Watch {
     /// Watches what arrives, and what is sent if that counts, too.
     pub(super) fn start(child: &Arc<Mutex<Child>>, counts: &Arc<Counts>, sent: bool, limit: Duration) -> Self {
-        const PAUSE: Duration = Duration::from_millis(250);
+        const POLL_INTERVAL: Duration = Duration::from_millis(250);
         let watch = Self { over: Arc::default(), silent: Arc::default() };
         let (over, silent) = (Arc::clone(&watch.over), Arc::clone(&watch.silent));
         let (child, counts) = (Arc::clone(child), Arc::clone(counts));
@@ -154,7 +154,7 @@ impl Watch {
                     let _ = child.lock().unwrap_or_else(PoisonError::into_inner).kill();
                     return;
                 }
-                thread::sleep(PAUSE);
+                thread::sleep(POLL_INTERVAL);
             }
         };
         // Without the thread, `ssh` itself notices later.
@@ -216,7 +216,7 @@ impl Ssh {
             let line = self.line()?;
             match line.strip_prefix(MAGIC) {
                 Some(there) => break there.to_owned(),
-                None if noise.len() as u64 > MOST_NOISE => return Err(Refused::Noise(noise)),
+                None if noise.len() as u64 > MAX_NOISE => return Err(Refused::Noise(noise)),
                 None if line.is_empty() => {}
                 None => noise.extend([line.as_str(), "\n"]),
             }
@@ -241,7 +241,7 @@ impl Ssh {
     /// The next line.
     fn line(&mut self) -> Result<String, Refused> {
         let mut line = Vec::new();
-        let read = self.output.by_ref().take(MOST_NOISE).read_until(b'\n', &mut line);
+        let read = self.output.by_ref().take(MAX_NOISE).read_until(b'\n', &mut line);
         match (read, line.last()) {
             (Ok(_), Some(b'\n')) => Ok(String::from_utf8_lossy(&line).trim().to_owned()),
             _ => Err(Refused::Ended(String::from_utf8_lossy(&line).trim().to_owned())),

@@ -16,9 +16,9 @@ use crate::record::Key;
 /// Version of the protocol. Both sides are the same program, as the folder of the program on the host has its digest.
 pub(crate) const PROTOCOL: u32 = 1;
 /// The longest line of a frame, in bytes.
-const MOST_LINE: u64 = 1 << 20;
+const MAX_LINE: u64 = 1 << 20;
 /// The longest body of a frame, in bytes.
-pub(crate) const MOST_BODY: usize = 1 << 20;
+pub(crate) const MAX_BODY: usize = 1 << 20;
 /// Length of the parts of long bodies, in bytes.
 pub(crate) const PART: usize = 1 << 18;
 /// Interval of the signs of life of both sides.
@@ -129,9 +129,9 @@ pub(crate) struct Stock {
 pub(crate) enum WireError {
     #[error("{0}")]
     Io(#[from] io::Error),
-    #[error("a line is longer than {MOST_LINE} bytes")]
+    #[error("a line is longer than {MAX_LINE} bytes")]
     LongLine,
-    #[error("a body of {0} bytes is longer than {MOST_BODY}")]
+    #[error("a body of {0} bytes is longer than {MAX_BODY}")]
     LongBody(usize),
     #[error("the line `{line}` is no frame: {error}")]
     NoFrame { line: String, error: serde_json::Error },
@@ -151,18 +151,18 @@ pub(crate) fn write<T: Serialize>(to: &mut impl Write, id: u64, more: bool, head
 /// Reads a frame; `None` at the end of the stream.
 pub(crate) fn read<T: DeserializeOwned>(from: &mut impl BufRead) -> Result<Option<Frame<T>>, WireError> {
     let mut line = Vec::new();
-    from.by_ref().take(MOST_LINE).read_until(b'\n', &mut line)?;
+    from.by_ref().take(MAX_LINE).read_until(b'\n', &mut line)?;
     match line.last() {
         None => return Ok(None),
         Some(b'\n') => {}
-        Some(_) if line.len() as u64 == MOST_LINE => return Err(WireError::LongLine),
+        Some(_) if line.len() as u64 == MAX_LINE => return Err(WireError::LongLine),
         Some(_) => return Err(WireError::Torn),
     }
     let Line { id, more, bytes, head } = serde_json::from_slice(&line).map_err(|error| {
         let line = String::from_utf8_lossy(&line).trim().chars().take(80).collect();
         WireError::NoFrame { line, error }
     })?;
-    if bytes > MOST_BODY {
+    if bytes > MAX_BODY {
         return Err(WireError::LongBody(bytes));
     }
     let mut body = vec![0; bytes];

@@ -52,11 +52,11 @@ const RUNNER: &str = concat!(
     include_str!("python/guard.py"),
 );
 /// Longest answer in bytes.
-const LONGEST: usize = 4 << 20;
+const MAX_ANSWER_BYTES: usize = 4 << 20;
 /// Time in which a syntax tree is read.
 const READING: Duration = Duration::from_secs(20);
 /// Time that the probe may take beyond its own limit.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The answer of a script.
 #[derive(Debug, Clone, Deserialize)]
@@ -220,13 +220,13 @@ pub fn run(script: &Script, path: &Path, limit: Duration) -> Found {
     if let Ok(folder) = &folder {
         command.env("TMPDIR", folder.path());
     }
-    answer(&mut command, None, limit + PATIENCE)
+    answer(&mut command, None, limit + TIMEOUT)
 }
 
 /// The answer of one of the programs above, which may be given as input.
 fn answer(command: &mut Command, program: Option<&str>, limit: Duration) -> Found {
     let until = Instant::now() + limit;
-    let limits = Limits { most: LONGEST, until, children: Children::Awaited };
+    let limits = Limits { most: MAX_ANSWER_BYTES, until, children: Children::Awaited };
     let answer = converse(command, program.map(|text| text.as_bytes().to_vec()), limits).ok().filter(Answer::succeeded);
     let why = match &answer {
         Some(_) => "it ended before it read any",

@@ -26,7 +26,7 @@ use crate::{
 };
 
 /// Interval between looks at the run.
-const PAUSE: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Bytes of the run's standard error that the account keeps.
 const SAID: usize = 4096;
@@ -100,7 +100,7 @@ pub fn supervise(results: &Path, command: &[OsString], path: &Path, bounds: Boun
         {
             account.write(path)?;
         }
-        thread::sleep(PAUSE);
+        thread::sleep(POLL_INTERVAL);
     }
 }
 

@@ -29,7 +29,7 @@ use super::handler::Server;
 use crate::web::{Names, clients::Client, connections};
 
 /// Largest request, in bytes.
-const LARGEST: usize = 1 << 20;
+const MAX_REQUEST_BYTES: usize = 1 << 20;
 
 /// Time for connections to end when the server does.
 const GRACE: Duration = Duration::from_secs(2);
@@ -66,7 +66,9 @@ pub(super) async fn serve(server: Server, port: u16, token: Token, ready: impl F
     let host = Ipv4Addr::LOCALHOST;
     let listener = TcpListener::bind((host, port)).await?;
     let (close, closing) = watch::channel(false);
-    let config = StreamableHttpServerConfig::default().enforce_origin_validation().with_max_request_body_bytes(LARGEST);
+    let config = StreamableHttpServerConfig::default()
+        .enforce_origin_validation()
+        .with_max_request_body_bytes(MAX_REQUEST_BYTES);
     let cancel = config.cancellation_token.clone();
     let service =
         StreamableHttpService::new(move || Ok(server.clone()), Arc::new(LocalSessionManager::default()), config);

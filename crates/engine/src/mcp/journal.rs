@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 pub(super) const FILE: &str = "calls.jsonl";
 
 /// Largest arguments that are kept, in bytes; of larger ones the size is kept.
-const LARGEST: usize = 64 << 10;
+const MAX_ARGUMENT_BYTES: usize = 64 << 10;
 
 /// The journal of a session.
 #[derive(Debug)]
@@ -64,5 +64,5 @@ impl Journal {
 /// Arguments as the journal keeps them.
 pub(super) fn kept(arguments: &Value) -> Value {
     let bytes = arguments.to_string().len();
-    if bytes > LARGEST { json!({ "bytes": bytes }) } else { arguments.clone() }
+    if bytes > MAX_ARGUMENT_BYTES { json!({ "bytes": bytes }) } else { arguments.clone() }
 }

@@ -9,7 +9,7 @@ use super::tool::{Fault, FaultKind};
 const USUAL: usize = 20;
 
 /// Most items of a page.
-const MOST: usize = 200;
+const MAX_ITEMS: usize = 200;
 
 /// The beginning of a cursor.
 const MARK: &str = "from-";
@@ -44,7 +44,7 @@ impl Page {
         };
         let wrong = || Fault::new(FaultKind::Arguments, "the cursor is not one of this tool");
         let from = from.ok_or_else(|| wrong().help("give the `next` of an earlier answer, or none"))?;
-        Ok(Cursor { from, limit: self.limit.unwrap_or(USUAL).clamp(1, MOST) })
+        Ok(Cursor { from, limit: self.limit.unwrap_or(USUAL).clamp(1, MAX_ITEMS) })
     }
 }
 

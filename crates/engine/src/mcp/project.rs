@@ -8,13 +8,13 @@ use std::{
 use super::tool::{Fault, FaultKind};
 
 /// Folders below the project's that are searched for recipes.
-const DEEPEST: usize = 6;
+const MAX_DEPTH: usize = 6;
 
 /// Files and folders that are looked at for a list of recipes.
-const MOST_ENTRIES: usize = 20_000;
+const MAX_ENTRIES: usize = 20_000;
 
 /// Largest file that is looked at for a list of recipes, in bytes.
-const LARGEST: u64 = 1 << 20;
+const MAX_FILE_BYTES: u64 = 1 << 20;
 
 /// A project's folder.
 #[derive(Debug, Clone)]
@@ -75,7 +75,7 @@ impl Project {
         let skip: Vec<PathBuf> = skip.iter().filter_map(|path| fs::canonicalize(path).ok()).collect();
         let mut found = Vec::new();
         let mut open = vec![(self.root.clone(), 0)];
-        let mut left = MOST_ENTRIES;
+        let mut left = MAX_ENTRIES;
         while let Some((folder, depth)) = open.pop() {
             let Ok(entries) = fs::read_dir(&folder) else { continue };
             for entry in entries.flatten() {
@@ -87,7 +87,7 @@ impl Project {
                 }
                 left -= 1;
                 let path = entry.path();
-                if kind.is_dir() && depth < DEEPEST && !skip.contains(&path) {
+                if kind.is_dir() && depth < MAX_DEPTH && !skip.contains(&path) {
                     open.push((path, depth + 1));
                 } else if kind.is_file() && (name.ends_with(".yaml") || name.ends_with(".yml")) {
                     found.extend(self.recipe(&path));
@@ -100,7 +100,7 @@ impl Project {
 
     /// A file as a recipe or a sweep file; `None` if it is neither.
     fn recipe(&self, path: &Path) -> Option<RecipeFile> {
-        if fs::metadata(path).ok()?.len() > LARGEST {
+        if fs::metadata(path).ok()?.len() > MAX_FILE_BYTES {
             return None;
         }
         let text = fs::read_to_string(path).ok()?;

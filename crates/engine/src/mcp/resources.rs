@@ -19,10 +19,10 @@ const RECIPES: &str = "sweep://recipes/";
 const REPORTS: &str = "sweep://reports/";
 
 /// Largest resource, in bytes.
-const LARGEST: u64 = 256 << 10;
+const MAX_RESOURCE_BYTES: u64 = 256 << 10;
 
 /// Folders below that of all reports that are listed.
-const DEEPEST: usize = 4;
+const MAX_DEPTH: usize = 4;
 
 /// Bytes of a path that an address has in another form.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'/').remove(b'.').remove(b'-').remove(b'_').remove(b'~');
@@ -81,9 +81,11 @@ pub(super) fn read(session: &Session, uri: &str) -> Result<ResourceContents, Fau
         return Err(missing());
     };
     let size = fs::metadata(&file).map_err(|_| missing())?.len();
-    if size > LARGEST {
-        let fault =
-            Fault::new(FaultKind::Failed, format!("`{uri}` has {size} bytes, more than the {LARGEST} that are sent"));
+    if size > MAX_RESOURCE_BYTES {
+        let fault = Fault::new(
+            FaultKind::Failed,
+            format!("`{uri}` has {size} bytes, more than the {MAX_RESOURCE_BYTES} that are sent"),
+        );
         return Err(fault.help("`report` and `query` answer in parts"));
     }
     let text = fs::read_to_string(&file).map_err(|error| match error.kind() {
@@ -121,7 +123,7 @@ fn walk(root: &Path, folder: &Path, depth: usize, found: &mut Vec<String>) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let Ok(kind) = entry.file_type() else { continue };
         let path = entry.path();
-        if kind.is_dir() && depth < DEEPEST {
+        if kind.is_dir() && depth < MAX_DEPTH {
             walk(root, &path, depth + 1, found);
         } else if kind.is_file() && is_shown(&path) && path.extension().is_none_or(|end| end != "csv" && end != "tex") {
             found.extend(path.strip_prefix(root).ok().and_then(Path::to_str).map(str::to_owned));

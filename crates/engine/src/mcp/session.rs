@@ -30,7 +30,7 @@ use crate::{
 };
 
 /// Interval between looks while a call waits.
-const PAUSE: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Time in which a supervisor writes its first account.
 const START: Duration = Duration::from_secs(20);
@@ -156,7 +156,7 @@ impl Session {
             if found.is_some() || self.closing.load(Ordering::Relaxed) || begun.elapsed().as_secs_f64() >= seconds {
                 return found;
             }
-            thread::sleep(PAUSE);
+            thread::sleep(POLL_INTERVAL);
         }
     }
 
@@ -229,7 +229,7 @@ impl Session {
         let mut started = Started { account, supervisor, over: false };
         let begun = Instant::now();
         while !started.account.exists() && !started.is_over() && begun.elapsed() < START {
-            thread::sleep(PAUSE / 5);
+            thread::sleep(POLL_INTERVAL / 5);
         }
         runs.push(started);
         Ok(number)

@@ -34,7 +34,7 @@ pub(super) struct Context<'a> {
 pub(super) type Values = Vec<(String, Spanned<Value>)>;
 
 /// No axis has more values than this.
-const MOST_VALUES: usize = 1_000_000;
+const MAX_VALUES: usize = 1_000_000;
 
 impl Context<'_> {
     pub(super) fn resolve(&self, template: &Template) -> Option<Spanned<Value>> {
@@ -58,10 +58,10 @@ impl Context<'_> {
     pub(super) fn count(&mut self, number: &Spanned<Value>, least: usize) -> Option<usize> {
         let (value, span) = (number.value.as_f64()?, number.span);
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked: whole, in range")]
-        if value.fract() == 0.0 && value >= least as f64 && value <= MOST_VALUES as f64 {
+        if value.fract() == 0.0 && value >= least as f64 && value <= MAX_VALUES as f64 {
             return self.take(weight(&Value::Int(0)).saturating_mul(value as u64), span).then_some(value as usize);
         }
-        let help = format!("write an integer from {least} to {MOST_VALUES}");
+        let help = format!("write an integer from {least} to {MAX_VALUES}");
         self.problem(span, format!("`{}` is not a number of values", Value::Float(value)), "not a count", help);
         None
     }
@@ -317,9 +317,9 @@ fn ablate(ablation: &Ablation, context: &mut Context<'_>) -> Option<Vec<Values>>
                 name.len() as u64 + heaviest.unwrap_or(0)
             };
             let each: u64 = factors.iter().map(heaviest).sum();
-            let Some(total) = total.filter(|total| *total <= MOST_VALUES) else {
+            let Some(total) = total.filter(|total| *total <= MAX_VALUES) else {
                 let span = ablation.factors[0].axis.span;
-                let message = format!("this design has more than {MOST_VALUES} combinations");
+                let message = format!("this design has more than {MAX_VALUES} combinations");
                 context.problem(span, message, "too many", "choose another design, or fewer factors");
                 return None;
             };

@@ -38,7 +38,7 @@ pub(crate) struct Levels {
 }
 
 /// The largest number of effects in a table or a figure.
-const MOST_EFFECTS: usize = 200;
+const MAX_EFFECTS: usize = 200;
 
 /// Reason why effects cannot be estimated from the points.
 #[derive(Debug, thiserror::Error)]
@@ -184,8 +184,8 @@ impl Layout {
         let interactions = interactions(&design, &names, &effects.interactions)?;
         let layout = Self { factors, design, interactions, cells, repeats };
         layout.check_aliases(effects, &names)?;
-        if layout.effects().len() > MOST_EFFECTS {
-            return Err(LayoutError::TooMany { what: "rows", most: MOST_EFFECTS, span: effects.span });
+        if layout.effects().len() > MAX_EFFECTS {
+            return Err(LayoutError::TooMany { what: "rows", most: MAX_EFFECTS, span: effects.span });
         }
         Ok(layout)
     }

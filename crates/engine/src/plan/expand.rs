@@ -19,7 +19,7 @@ pub struct Point {
 }
 
 /// More points than this in one step are a mistake.
-pub(super) const MOST_POINTS: usize = 1_000_000;
+pub(super) const MAX_POINTS: usize = 1_000_000;
 
 impl Point {
     /// The value on an axis.
@@ -138,7 +138,7 @@ fn parts(step: &Step, context: &mut Context<'_>) -> (Vec<Part>, bool) {
 fn product<'p>(step: &Step, parts: impl Iterator<Item = &'p Part>, context: &mut Context<'_>) -> Option<Vec<Point>> {
     let mut points = vec![Point::default()];
     for Part { assignments, .. } in parts {
-        if points.len().saturating_mul(assignments.len()) > MOST_POINTS {
+        if points.len().saturating_mul(assignments.len()) > MAX_POINTS {
             too_many(step, context);
             return None;
         }
@@ -160,7 +160,7 @@ fn product<'p>(step: &Step, parts: impl Iterator<Item = &'p Part>, context: &mut
 
 /// Reports that there are too many points.
 pub(super) fn too_many(step: &Step, context: &mut Context<'_>) {
-    let message = format!("step `{}` has more than {MOST_POINTS} points", step.name.value);
+    let message = format!("step `{}` has more than {MAX_POINTS} points", step.name.value);
     context.problem(step.name.span, message, "too many", "use fewer values, or split the step");
 }
 

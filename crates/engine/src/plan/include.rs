@@ -10,7 +10,7 @@ use sweep_job::Value;
 use super::{
     Point,
     dimension::Context,
-    expand::{MOST_POINTS, too_many, values_of},
+    expand::{MAX_POINTS, too_many, values_of},
     room::weight,
 };
 use crate::recipe::{Assignment, Spanned, Step};
@@ -148,7 +148,7 @@ impl<'s> Inclusion<'s> {
         for crossed in crossed {
             self.add_point(self.point(entry, values, &crossed));
         }
-        if self.points.len() > MOST_POINTS {
+        if self.points.len() > MAX_POINTS {
             too_many(self.step, context);
             return false;
         }

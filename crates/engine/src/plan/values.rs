@@ -9,7 +9,7 @@ use sweep_job::{
 
 use super::{JobId, Point, as_by_hand, build::Builder, join::Group, lint, room::weight_of};
 use crate::recipe::{
-    Axis, AxisValues, Dimension, LONGEST, Names, Problem, Reference, ResourceCount, Scope, Span, Spanned, Step,
+    Axis, AxisValues, Dimension, MAX_VALUE_BYTES, Names, Problem, Reference, ResourceCount, Scope, Span, Spanned, Step,
     Template, suggest, too_long,
 };
 use crate::record::{self, Deferred, Product};
@@ -245,7 +245,7 @@ impl Builder<'_> {
         let mut fits = true;
         for (_, template) in &step.with {
             let size = template.size(&self.recipe.params, matrix);
-            if size > LONGEST {
+            if size > MAX_VALUE_BYTES {
                 too_long(template, size, sources, self.problems);
                 fits = false;
             }

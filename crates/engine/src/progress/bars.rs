@@ -75,7 +75,7 @@ const MOVING: [&str; 9] = [
 /// Readings that the little curve shows.
 const CURVE: usize = 8;
 /// Names are cut to this many columns, or to two fifths of a narrow terminal.
-const WIDEST_NAME: usize = 48;
+const MAX_NAME_WIDTH: usize = 48;
 /// Rows that are not for bars: the whole, and what has just ended.
 const OTHER_ROWS: usize = 4;
 
@@ -282,7 +282,7 @@ fn curve(values: &[f64]) -> String {
 impl Bars {
     /// Shows how many jobs are cached, and a bar for all jobs if some are not.
     fn begin(&mut self, plan: &Plan, jobs: usize, cached: usize) {
-        let widest = WIDEST_NAME.min(columns() * 2 / 5);
+        let widest = MAX_NAME_WIDTH.min(columns() * 2 / 5);
         self.width = plan.jobs().map(|(_, job)| name(job).chars().count()).max().unwrap_or(0).min(widest);
         if cached > 0 {
             self.print(&format!("  {} {} cached", self.styled("=", Style::new().dimmed()), count(cached, "job")));

@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// Shortest interval between lines about a running job's progress.
-const PAUSE: Duration = Duration::from_secs(15);
+const JOB_INTERVAL: Duration = Duration::from_secs(15);
 /// Interval between lines about the progress of the whole run.
 const COUNT_INTERVAL: Duration = Duration::from_mins(1);
 /// Most jobs that have a line each.
@@ -149,7 +149,7 @@ impl<W: Write> Observer for Lines<W> {
                 self.line(&format!("waiting for another sweep, which runs {name}"));
             }
             RunEvent::Progress { job, progress } => {
-                if !self.is_brief() && self.said.get(job).is_some_and(|said| said.elapsed() >= PAUSE) {
+                if !self.is_brief() && self.said.get(job).is_some_and(|said| said.elapsed() >= JOB_INTERVAL) {
                     self.said.insert(*job, Instant::now());
                     let mut parts = vec![name(plan.job(JobId::new(*job))), steps(progress)];
                     parts.extend(progress.live().first().map(latest));

@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// Interval between estimates.
-const PAUSE: Duration = Duration::from_millis(500);
+const ESTIMATE_INTERVAL: Duration = Duration::from_millis(500);
 
 /// The run's pace, asked from time to time.
 #[derive(Debug)]
@@ -35,7 +35,7 @@ impl Pace {
 
     /// True if it is time to estimate again.
     pub(super) fn is_due(&self) -> bool {
-        self.made.is_none_or(|made| made.elapsed() >= PAUSE)
+        self.made.is_none_or(|made| made.elapsed() >= ESTIMATE_INTERVAL)
     }
 
     /// Seconds until the run is over, if that can be said.

@@ -85,7 +85,7 @@ pub enum Cause {
 /// A digest is shown after this word.
 const CONTENT: &str = "content ";
 /// With how many records a job is compared when many jobs are explained at once and none of them has its name.
-const MOST_COMPARED: usize = 200;
+const MAX_COMPARED: usize = 200;
 
 impl<'a> Explainer<'a> {
     /// Compares with these records.
@@ -126,7 +126,7 @@ impl<'a> Explainer<'a> {
             return self.among(id, &named);
         }
         let task = self.by_task.get(job.identity.task.as_str()).map(Vec::as_slice).unwrap_or_default();
-        self.among(id, &task[..task.len().min(MOST_COMPARED)])
+        self.among(id, &task[..task.len().min(MAX_COMPARED)])
     }
 
     fn among(&self, id: JobId, entries: &[&'a Entry]) -> Explanation<'a> {
@@ -292,7 +292,7 @@ impl<'a> Explainer<'a> {
                 |earlier: &&&Entry| earlier.identity.task == planned.identity.task && !taken.contains(&earlier.key);
             let same = named.get(unprefixed(&label)).and_then(|entries| entries.iter().find(fits).copied());
             let nearest = same.or_else(|| {
-                let open = before.iter().filter(fits).take(MOST_COMPARED);
+                let open = before.iter().filter(fits).take(MAX_COMPARED);
                 open.min_by_key(|earlier| self.distance(job, earlier)).copied()
             });
             let inner = nearest.map(|earlier| {
@@ -391,13 +391,13 @@ fn unprefixed(label: &str) -> &str {
 
 /// A value that is longer than a line has room for, by its ends.
 fn shortened(text: &str) -> String {
-    const MOST: usize = 32;
+    const MAX_LENGTH: usize = 32;
     let text = text.replace('\n', "⏎");
     let chars = text.chars().count();
-    if chars <= MOST {
+    if chars <= MAX_LENGTH {
         return text;
     }
     let (head, tail): (String, String) =
-        (text.chars().take(MOST / 2).collect(), text.chars().skip(chars - MOST / 2).collect());
+        (text.chars().take(MAX_LENGTH / 2).collect(), text.chars().skip(chars - MAX_LENGTH / 2).collect());
     format!("{head}…{tail}")
 }

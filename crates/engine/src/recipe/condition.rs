@@ -64,7 +64,7 @@ const SYMBOLS: [&str; 11] = ["&&", "||", "==", "!=", "<=", ">=", "<", ">", "!", 
 const COMPARISONS: &str =
     "write comparisons of `params.NAME`, `matrix.AXIS`, numbers and 'text', joined by `&&`, `||` and `!`";
 /// Maximum nesting of parentheses and negations, which bounds the recursion.
-const DEEPEST: usize = 64;
+const MAX_DEPTH: usize = 64;
 
 impl Condition {
     /// Reads a condition, with or without `${{ }}` around it, and reports names that are unknown.
@@ -345,7 +345,7 @@ impl Parser<'_> {
             return Err(("it ends too early".to_owned(), self.end.saturating_sub(1), 1));
         };
         self.depth += 1;
-        if self.depth > DEEPEST {
+        if self.depth > MAX_DEPTH {
             return Err(("it is nested too deeply".to_owned(), *start, *len));
         }
         self.next += 1;

@@ -7,7 +7,7 @@ use miette::{MietteError, MietteSpanContents, SourceCode, SourceSpan, SpanConten
 use super::source::Span;
 
 /// Maximum width of a line. Only the part of a longer line around the place is shown.
-const WIDEST: usize = 160;
+const MAX_WIDTH: usize = 160;
 
 /// A text with its name.
 #[derive(Debug, Clone)]
@@ -25,15 +25,15 @@ impl SourceCode for Excerpt {
     ) -> Result<Box<dyn SpanContents<'a> + 'a>, MietteError> {
         let contents = self.text.read_span(span, before, after)?;
         let text = std::str::from_utf8(contents.data()).unwrap_or("");
-        if text.lines().all(|line| line.len() <= WIDEST) {
+        if text.lines().all(|line| line.len() <= MAX_WIDTH) {
             return Ok(self.named(contents.data(), *contents.span(), contents.line(), contents.column()));
         }
         // Only the part of the line around the place.
         let start = span.offset().min(self.text.len());
         let line_start = self.text[..floor(&self.text, start)].rfind('\n').map_or(0, |at| at + 1);
         let line_end = self.text[floor(&self.text, start)..].find('\n').map_or(self.text.len(), |at| start + at);
-        let from = floor(&self.text, start.saturating_sub(WIDEST / 4).max(line_start));
-        let to = floor(&self.text, (from + WIDEST).min(line_end).max(start));
+        let from = floor(&self.text, start.saturating_sub(MAX_WIDTH / 4).max(line_start));
+        let to = floor(&self.text, (from + MAX_WIDTH).min(line_end).max(start));
         let line = self.text[..line_start].matches('\n').count();
         let column = self.text[line_start..from].chars().count();
         Ok(self.named(&self.text.as_bytes()[from..to], (from, to - from).into(), line, column))
@@ -44,7 +44,7 @@ impl Excerpt {
     /// The part of a place that is shown; a longer mark would not fit.
     pub(super) fn marked(&self, span: Span) -> Span {
         let start = (span.start as usize).min(self.text.len());
-        let end = floor(&self.text, start + (span.len as usize).min(WIDEST / 2));
+        let end = floor(&self.text, start + (span.len as usize).min(MAX_WIDTH / 2));
         span.part(0, end.saturating_sub(start))
     }
 

@@ -54,7 +54,7 @@ pub(crate) use self::{
     matrix::reads_alike,
     problem::near_file,
     reports::register,
-    template::{LONGEST, too_long},
+    template::{MAX_VALUE_BYTES, too_long},
 };
 
 /// One study.
@@ -360,12 +360,12 @@ impl Step {
 }
 
 /// Maximum length of a name in bytes: with an extension, it must be a valid file name.
-pub(crate) const LONGEST_NAME: usize = 200;
+pub(crate) const MAX_NAME_LENGTH: usize = 200;
 
 /// True if a text is a valid name of a recipe, a step, a param, an axis or a table. Names are used in files and labels.
 pub fn is_name(text: &str) -> bool {
     let mut chars = text.chars();
-    text.len() <= LONGEST_NAME
+    text.len() <= MAX_NAME_LENGTH
         && chars.next().is_some_and(|first| first.is_ascii_alphabetic() || first == '_')
         && chars.all(|char| char.is_ascii_alphanumeric() || char == '_' || char == '-')
 }

@@ -40,7 +40,7 @@ pub struct Warning {
 }
 
 /// Largest number of mistakes that are shown.
-const MOST_SHOWN: usize = 50;
+const MAX_SHOWN: usize = 50;
 
 /// Every mistake found, in the order of the text.
 #[derive(Debug, thiserror::Error)]
@@ -192,13 +192,13 @@ impl Problems {
         let theme = GraphicalTheme { styles, ..GraphicalTheme::unicode_nocolor() };
         let handler = GraphicalReportHandler::new_themed(theme).with_width(width).with_context_lines(1);
         let mut text = String::new();
-        for problem in self.0.iter().take(MOST_SHOWN) {
+        for problem in self.0.iter().take(MAX_SHOWN) {
             if handler.render_report(&mut text, problem).is_err() {
                 text.extend([&problem.0.place.to_string(), ": ", &problem.0.message, "\n"]);
             }
         }
-        if self.0.len() > MOST_SHOWN {
-            text.extend(["… and ", &(self.0.len() - MOST_SHOWN).to_string(), " more\n"]);
+        if self.0.len() > MAX_SHOWN {
+            text.extend(["… and ", &(self.0.len() - MAX_SHOWN).to_string(), " more\n"]);
         }
         text
     }
@@ -215,25 +215,25 @@ impl fmt::Display for Problems {
 }
 
 /// Names that a suggestion lists at most; of more, the nearest ones.
-const MOST_LISTED: usize = 12;
+const MAX_LISTED: usize = 12;
 
 /// A suggestion for an unknown word: the most similar allowed word, and the list of allowed words. Of many words, those
 /// that have a part in common with the unknown one come first, and only a few are listed.
 pub fn suggest<'a>(word: &str, what: &str, allowed: impl IntoIterator<Item = &'a str>) -> Option<String> {
-    const FEW: usize = 5;
+    const MAX_LISTED_WORDS: usize = 5;
     let mut allowed: Vec<&str> = allowed.into_iter().collect();
     if allowed.is_empty() {
         return None;
     }
     let list = |words: &[&str]| words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ");
     let nearest = nearest(word, allowed.iter().copied());
-    if allowed.len() > MOST_LISTED {
+    if allowed.len() > MAX_LISTED {
         if let Some(candidate) = nearest {
             return Some(format!("did you mean `{candidate}`?"));
         }
         allowed.sort_by_key(|candidate| std::cmp::Reverse(kinship(word, candidate)));
-        let others = allowed.len() - FEW;
-        return Some(format!("{what}: {} and {others} more", list(&allowed[..FEW])));
+        let others = allowed.len() - MAX_LISTED_WORDS;
+        return Some(format!("{what}: {} and {others} more", list(&allowed[..MAX_LISTED_WORDS])));
     }
     Some(match nearest {
         Some(candidate) => format!("did you mean `{candidate}`? {what}: {}", list(&allowed)),

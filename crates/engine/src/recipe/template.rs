@@ -81,7 +81,7 @@ pub struct Known<'a> {
 pub type Names = BTreeMap<String, Spanned<Value>>;
 
 /// Maximum length of a value with inserted expressions, in bytes.
-pub(crate) const LONGEST: usize = 1 << 20;
+pub(crate) const MAX_VALUE_BYTES: usize = 1 << 20;
 
 /// Length of a value's text in bytes. Numbers are not counted.
 pub(crate) fn text_size(value: &Value) -> usize {
@@ -97,7 +97,7 @@ pub(crate) fn text_size(value: &Value) -> usize {
 
 /// Reports a value that is too long with its expressions filled in.
 pub(crate) fn too_long(template: &Template, size: usize, sources: &Sources, problems: &mut Collector) {
-    let message = format!("this value has {size} bytes with its expressions filled in, {LONGEST} at most");
+    let message = format!("this value has {size} bytes with its expressions filled in, {MAX_VALUE_BYTES} at most");
     let problem = Problem::new(sources, template.span, message, "too long");
     problems.push(template.span, problem.help("write a long text to a file, and name that in `inputs`"));
 }
@@ -244,7 +244,7 @@ impl Template {
             TemplateKind::Literal(value) => Some(Spanned::new(value.clone(), self.span)),
             TemplateKind::Whole(reference) => look_up(reference),
             // A text that was reported as too long is not built.
-            TemplateKind::Mixed(_) if self.size(params, matrix) > LONGEST => None,
+            TemplateKind::Mixed(_) if self.size(params, matrix) > MAX_VALUE_BYTES => None,
             TemplateKind::Mixed(pieces) => {
                 let mut text = String::new();
                 for piece in pieces {

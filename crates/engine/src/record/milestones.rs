@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 /// Most milestones that are kept of a job.
-const MOST: usize = 32;
+const MAX_MILESTONES: usize = 32;
 
 /// A number of steps, and the time at which they were done.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -27,7 +27,7 @@ impl Milestones {
             return;
         }
         self.0.push(Milestone { step, seconds });
-        if self.0.len() > MOST {
+        if self.0.len() > MAX_MILESTONES {
             // Every second one; the first and the last stay.
             let mut number = 0;
             self.0.retain(|_| {
@@ -66,7 +66,7 @@ mod tests {
         for step in 0..1000_u32 {
             milestones.reach(u64::from(step), f64::from(step) + 1.0);
             let kept: Vec<Milestone> = milestones.sound().collect();
-            assert!(kept.len() <= MOST);
+            assert!(kept.len() <= MAX_MILESTONES);
             assert_eq!((kept[0].step, kept[kept.len() - 1].step), (0, u64::from(step)));
         }
         // A program that counts anew, and a clock that stands.

@@ -46,17 +46,17 @@ const PARTS: usize = 4;
 /// Maximum number of records that are fetched at once.
 const AT_ONCE: usize = 16;
 /// Of more records than this it is asked first which there are, instead of asking for each.
-const MANY: usize = 500;
+const MAX_SINGLE_REQUESTS: usize = 500;
 /// Longest time without data.
 const SILENCE: Duration = Duration::from_secs(20);
 /// Longest time until an answer begins, including retries.
 const ANSWER: Duration = Duration::from_mins(1);
 /// A transfer of fewer bytes in [`SILENCE`] is abandoned; a poor connection is faster.
-const LEAST: usize = 16 << 10;
+const MIN_BYTES: usize = 16 << 10;
 /// Number of slow records after which a remote is given up.
-const MOST_SLOW: usize = 3;
+const MAX_SLOW: usize = 3;
 /// Interval at which a pull checks that it is still needed.
-const LOOK: Duration = Duration::from_millis(100);
+const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// An object store.
 #[derive(Debug)]
@@ -177,7 +177,7 @@ impl Remote {
         let _pulling = info_span!(target: log::REMOTE, "pull", remote = self.name, records = keys.len()).entered();
         let mut pulled = Pulled::default();
         let mut wanted = keys.to_vec();
-        if wanted.len() > MANY {
+        if wanted.len() > MAX_SINGLE_REQUESTS {
             match self.keys() {
                 Ok(there) => {
                     let there: HashSet<Key> = there.into_iter().collect();
@@ -218,7 +218,7 @@ impl Remote {
     ) -> Result<(), RemoteError> {
         let mut slow = 0;
         while !arriving.is_stopped() {
-            let Ok(fetched) = timeout(LOOK, fetches.next()).await else { continue };
+            let Ok(fetched) = timeout(CHECK_INTERVAL, fetches.next()).await else { continue };
             let Some((key, fetched)) = fetched else { return Ok(()) };
             debug!(target: log::REMOTE, key = key.short(), ?fetched, "answered");
             match fetched {
@@ -228,7 +228,7 @@ impl Remote {
                 Ok(Taken::Slow(reason)) => {
                     pulled.refused.push((key, reason));
                     slow += 1;
-                    if slow == MOST_SLOW {
+                    if slow == MAX_SLOW {
                         let reason = format!("{slow} records came too slowly");
                         pulled.broken = Some(RemoteError::Broken(self.name.clone(), reason).to_string());
                         return Ok(());
@@ -292,7 +292,7 @@ impl Remote {
                 Err(_) => {}
             }
             if since.elapsed() >= SILENCE {
-                if bytes < LEAST {
+                if bytes < MIN_BYTES {
                     let time = duration(since.elapsed().as_secs_f64());
                     return Ok(Fetched::Slow(format!("it came too slowly: {bytes} B in {time}")));
                 }

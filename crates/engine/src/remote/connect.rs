@@ -11,7 +11,7 @@ use reqwest::{Client, NoProxy, Proxy, Url, redirect::Policy};
 /// Longest time until there is a connection.
 const CONNECT: Duration = Duration::from_secs(5);
 /// Maximum number of redirects on one host; more are a loop.
-const MOST_REDIRECTS: usize = 5;
+const MAX_REDIRECTS: usize = 5;
 
 /// Makes clients that do not leave their host.
 #[derive(Debug, Clone, Copy)]
@@ -52,7 +52,7 @@ impl HttpConnector for Connector {
                     let elsewhere = Elsewhere(attempt.url().host_str().unwrap_or("none").to_owned());
                     return attempt.error(elsewhere);
                 }
-                if attempt.previous().len() > MOST_REDIRECTS { attempt.stop() } else { attempt.follow() }
+                if attempt.previous().len() > MAX_REDIRECTS { attempt.stop() } else { attempt.follow() }
             }))
             .build()
             .map_err(failed)?;

@@ -9,7 +9,7 @@ use super::sign::{PublicKey, SecretKey};
 /// The first word of the line.
 const WORD: &str = "sweep-record";
 /// No line is longer, in bytes.
-const LONGEST: u64 = 400;
+const MAX_LINE_BYTES: u64 = 400;
 
 /// Writes an archive behind its line, to an empty file; in the line is the digest of what `archive` writes, signed if there is
 /// a key.
@@ -39,7 +39,7 @@ pub(super) fn open(file: &mut std::fs::File) -> io::Result<Result<Option<PublicK
     file.seek(SeekFrom::Start(0))?;
     let mut reader = BufReader::new(&mut *file);
     let mut first = String::new();
-    let read = (&mut reader).take(LONGEST).read_line(&mut first);
+    let read = (&mut reader).take(MAX_LINE_BYTES).read_line(&mut first);
     let Some(said) = read.ok().and_then(|_| Said::parse(&first)) else { return Ok(Err("it is not a record".into())) };
     let mut hasher = blake3::Hasher::new();
     let found = io::copy(&mut reader, &mut hasher)?;

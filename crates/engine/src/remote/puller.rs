@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// Time that a run waits at its beginning while nothing arrives, before it continues with independent jobs.
-const PATIENCE: Duration = Duration::from_secs(3);
+const TIMEOUT: Duration = Duration::from_secs(3);
 
 /// A thread that pulls records.
 #[derive(Debug)]
@@ -58,7 +58,7 @@ impl Puller {
 
     /// Waits while records come; `true` once it is decided about all of them.
     pub fn wait(&self) -> bool {
-        self.arriving.wait(PATIENCE);
+        self.arriving.wait(TIMEOUT);
         self.arriving.open() == 0
     }
 

@@ -27,7 +27,7 @@ const SECRET: &str = "sweep-secret-key ed25519:";
 /// Length of the secret seed, in bytes.
 const SEED: usize = 32;
 /// No file of keys is longer, in bytes.
-const LONGEST: u64 = 1 << 20;
+const MAX_KEYS_BYTES: u64 = 1 << 20;
 
 /// The half that verifies.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -91,7 +91,7 @@ impl SecretKey {
             return Err(bad("others can read this secret key; restrict it with `chmod 600`".to_owned()));
         }
         let mut text = String::new();
-        file.take(LONGEST).read_to_string(&mut text).map_err(unreadable)?;
+        file.take(MAX_KEYS_BYTES).read_to_string(&mut text).map_err(unreadable)?;
         let seed = text.strip_prefix(SECRET).and_then(|seed| BASE64.decode(seed.trim()).ok());
         let pair = seed.and_then(|seed| Ed25519KeyPair::from_seed_unchecked(&seed).ok());
         pair.map(Self).ok_or_else(|| bad("this is not a secret key; `sweep cache keygen FILE` creates one".to_owned()))
@@ -145,7 +145,7 @@ impl Trust {
         };
         let bad = |why: String| RemoteError::Key(format!("{}: {why}", path.display()));
         let mut text = String::new();
-        let read = fs::File::open(path).and_then(|file| file.take(LONGEST).read_to_string(&mut text));
+        let read = fs::File::open(path).and_then(|file| file.take(MAX_KEYS_BYTES).read_to_string(&mut text));
         read.map_err(|error| RemoteError::Key(error.to_string()))?;
         let mut keys = Vec::new();
         for (index, line) in text.lines().enumerate() {

@@ -57,10 +57,10 @@ const TICK: Duration = Duration::from_millis(100);
 /// Delay before a failed job's second attempt; it doubles with each further one.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 /// The longest such wait.
-const LONGEST_WAIT: Duration = Duration::from_mins(1);
+const MAX_WAIT: Duration = Duration::from_mins(1);
 /// Most notices of a job that its record keeps, and the longest, in characters.
-const MOST_NOTICES: usize = 50;
-const LONGEST_NOTICE: usize = 500;
+const MAX_NOTICES: usize = 50;
+const MAX_NOTICE_LENGTH: usize = 500;
 
 /// The loop's state.
 pub(super) struct Run<'a, 'o> {
@@ -317,8 +317,8 @@ impl<'a, 'o> Run<'a, 'o> {
                 self.tell(&RunEvent::Progress { job, progress });
             }
             Message::Note(text) => {
-                if running.notices.len() < MOST_NOTICES {
-                    running.notices.push(shortened(&text, LONGEST_NOTICE));
+                if running.notices.len() < MAX_NOTICES {
+                    running.notices.push(shortened(&text, MAX_NOTICE_LENGTH));
                 }
                 self.tell(&RunEvent::Note { job, text });
             }
@@ -529,7 +529,7 @@ impl<'a, 'o> Run<'a, 'o> {
 
 /// Delay after the failure of the attempt with this number, from 1.
 pub(super) fn wait_before(attempt: u32) -> Duration {
-    FIRST_WAIT.saturating_mul(1 << (attempt - 1).min(16)).min(LONGEST_WAIT)
+    FIRST_WAIT.saturating_mul(1 << (attempt - 1).min(16)).min(MAX_WAIT)
 }
 
 fn io_failure(message: String) -> Failure {

@@ -45,7 +45,7 @@ const ALLOCATED: [&str; 2] = ["memory.device.reserved", "memory.device.peak"];
 /// Bytes that a driver needs for a process besides what the process allocates, where only the latter is known.
 const CONTEXT: u64 = 512 << 20;
 /// The smallest margin, in bytes.
-const LEAST_MARGIN: u64 = 256 << 20;
+const MIN_MARGIN: u64 = 256 << 20;
 /// The margin is this part of the estimate.
 const MARGIN: u64 = 10;
 
@@ -162,7 +162,7 @@ impl GpuHistory {
             _ if known.exhausted => Estimate::Whole,
             Seen { records: 0, .. } => Estimate::Unknown,
             Seen { records, peak, exhausted } => {
-                let bytes = peak.saturating_add((peak / MARGIN).max(LEAST_MARGIN));
+                let bytes = peak.saturating_add((peak / MARGIN).max(MIN_MARGIN));
                 Estimate::Bytes { bytes, peak, records, exhausted }
             }
         }

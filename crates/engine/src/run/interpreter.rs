@@ -24,10 +24,10 @@ use crate::{
 };
 
 /// Time for Python to say its version.
-const PATIENCE: Duration = Duration::from_secs(3);
+const TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Most packages that are listed.
-const MOST: usize = 100_000;
+const MAX_PACKAGES: usize = 100_000;
 
 /// Script that prints the version of Python, its path, which a wrapper hides, and the folders of the environment and of
 /// the installation.
@@ -108,7 +108,7 @@ impl Environment {
         if dir.is_dir() {
             python.current_dir(dir);
         }
-        let answer = ask(&mut python, 10_000, Instant::now() + PATIENCE)?;
+        let answer = ask(&mut python, 10_000, Instant::now() + TIMEOUT)?;
         let text = String::from_utf8(answer.text).ok()?;
         let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
         let version = lines.next()?.to_owned();
@@ -144,7 +144,7 @@ impl Environment {
 /// Adds the names in a folder that have one of these endings, without it.
 fn names(folder: &Path, ends: &[&str], found: &mut BTreeSet<String>) {
     let Ok(entries) = fs::read_dir(folder) else { return };
-    for entry in entries.filter_map(Result::ok).take(MOST.saturating_sub(found.len())) {
+    for entry in entries.filter_map(Result::ok).take(MAX_PACKAGES.saturating_sub(found.len())) {
         let name = entry.file_name();
         let name = name.to_string_lossy();
         found.extend(ends.iter().find_map(|end| name.strip_suffix(end)).map(str::to_owned));

@@ -56,7 +56,7 @@ pub struct Line {
 }
 
 /// Shortest interval between lines about a job's progress, which are for observers in other processes.
-const PAUSE: Duration = Duration::from_secs(2);
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(2);
 
 impl Journal {
     /// Creates the journal of a run.
@@ -101,7 +101,7 @@ impl Observer for Journal {
             self.late.remove(&job);
         }
         if let RunEvent::Progress { job, .. } = event {
-            if self.said.get(job).is_some_and(|said| said.elapsed() < PAUSE) {
+            if self.said.get(job).is_some_and(|said| said.elapsed() < PROGRESS_INTERVAL) {
                 self.late.insert(*job, (host::clock::now(), event.clone()));
                 return;
             }
@@ -113,7 +113,7 @@ impl Observer for Journal {
     }
 
     fn tick(&mut self, plan: &Plan) {
-        let due = |job: &usize| self.said.get(job).is_none_or(|said| said.elapsed() >= PAUSE);
+        let due = |job: &usize| self.said.get(job).is_none_or(|said| said.elapsed() >= PROGRESS_INTERVAL);
         let due: Vec<usize> = self.late.keys().copied().filter(due).collect();
         for job in due {
             let Some((at, event)) = self.late.remove(&job) else { continue };

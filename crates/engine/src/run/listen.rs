@@ -5,7 +5,7 @@ use std::io::{self, BufRead};
 use sweep_job::Message;
 
 /// The longest line that a worker may say; anything longer is not the protocol.
-pub const LONGEST_LINE: usize = 64 << 20;
+pub const MAX_LINE_LENGTH: usize = 64 << 20;
 
 /// Passes on the messages until there are no more or `on_message` answers `false`. Lines that are no messages are left
 /// out and counted: something in the worker wrote where only messages should go.
@@ -36,7 +36,7 @@ enum Line {
     End,
 }
 
-/// Reads a line, of which never more than [`LONGEST_LINE`] is in memory.
+/// Reads a line, of which never more than [`MAX_LINE_LENGTH`] is in memory.
 fn read_line(from: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<Line> {
     let mut too_long = false;
     let mut nothing = true;
@@ -58,7 +58,7 @@ fn read_line(from: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<Line> {
         nothing = false;
         let end = buffer.iter().position(|byte| *byte == b'\n');
         let part = &buffer[..end.unwrap_or(buffer.len())];
-        if line.len() + part.len() > LONGEST_LINE {
+        if line.len() + part.len() > MAX_LINE_LENGTH {
             too_long = true;
             *line = Vec::new();
         } else if !too_long {
@@ -96,7 +96,7 @@ mod tests {
 
     #[test]
     fn an_endless_line_is_one_stray_and_what_follows_is_heard() {
-        let noise = io::repeat(b'x').take(LONGEST_LINE as u64 + 1);
+        let noise = io::repeat(b'x').take(MAX_LINE_LENGTH as u64 + 1);
         let mut heard = 0;
         let strays = messages(BufReader::new(noise.chain(&b"\n\"alive\"\n"[..])), |_| {
             heard += 1;

@@ -29,10 +29,10 @@ const FILE: &str = "provenance.json";
 const DIFF: &str = "diff.patch";
 
 /// Longest difference that is kept, in bytes.
-const LONGEST_DIFF: usize = 1 << 20;
+const MAX_DIFF_LENGTH: usize = 1 << 20;
 
 /// Time for Git to answer all questions.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Provenance of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -73,7 +73,7 @@ impl RunProvenance {
     /// Determines the provenance of a run of this process. What cannot be determined is absent.
     pub fn determine(plan: &Plan) -> FoundProvenance {
         let files: Vec<PathBuf> = plan.sources().files().map(|(path, _)| path.to_owned()).collect();
-        let found = git::state(&files, LONGEST_DIFF, Instant::now() + PATIENCE);
+        let found = git::state(&files, MAX_DIFF_LENGTH, Instant::now() + TIMEOUT);
         let (git, diff) = found.map_or((None, Vec::new()), |(git, diff)| (Some(git), diff));
         let own = Self {
             sweep: env!("CARGO_PKG_VERSION").to_owned(),

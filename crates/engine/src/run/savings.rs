@@ -19,9 +19,9 @@ use crate::{
 };
 
 /// Most records of one configuration that are read.
-const MOST_ALIKE: usize = 8;
+const MAX_ALIKE: usize = 8;
 /// Most records that are read for a step.
-const MOST: usize = 128;
+const MAX_RECORDS: usize = 128;
 /// Parameters on which the time of a step does not depend.
 const INDIFFERENT: [&str; 3] = ["until", "seed", "params.seed"];
 
@@ -107,9 +107,9 @@ fn chosen<'a>(plan: &Plan, saving: &Saving, entries: &'a [Entry]) -> Vec<&'a Ent
         let number =
             numbers.entry(format!("{:?} {}", entry.identity.params.get("until"), values.join("\0"))).or_default();
         *number += 1;
-        *number <= MOST_ALIKE
+        *number <= MAX_ALIKE
     });
-    alike.truncate(MOST);
+    alike.truncate(MAX_RECORDS);
     alike
 }
 

@@ -30,7 +30,7 @@ const STARTED: &str = "started.json";
 /// The file that the Python module writes beside a checkpoint.
 const ABOUT: &str = "sweep.json";
 /// Number of declared checkpoints that are remembered: if the newest is missing, an earlier one may be there.
-const MOST: usize = 16;
+const MAX_CHECKPOINTS: usize = 16;
 
 /// The part of a scratch folder that belongs to `sweep`.
 #[derive(Debug, Clone)]
@@ -222,7 +222,7 @@ impl Attempts {
         // A program may write to the same file again.
         self.checkpoints.retain(|checkpoint| checkpoint.path != path);
         self.checkpoints.push(Checkpoint { path, step, seconds: self.counted() });
-        let surplus = self.checkpoints.len().saturating_sub(MOST);
+        let surplus = self.checkpoints.len().saturating_sub(MAX_CHECKPOINTS);
         self.checkpoints.drain(..surplus);
     }
 

@@ -13,7 +13,7 @@ use std::{
 use fs_err as fs;
 
 /// Interval at which a waiting job polls the reports of the others.
-const LOOK: Duration = Duration::from_millis(200);
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Paths that jobs have written.
 #[derive(Debug, Default)]
@@ -79,7 +79,7 @@ impl Writes {
         if !state.is_read_by_another(job, &folder) {
             return false;
         }
-        drop(self.ended.wait_timeout(state, LOOK).unwrap_or_else(PoisonError::into_inner));
+        drop(self.ended.wait_timeout(state, POLL_INTERVAL).unwrap_or_else(PoisonError::into_inner));
         true
     }
 }

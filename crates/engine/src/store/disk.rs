@@ -7,7 +7,7 @@ use fs_err as fs;
 use crate::host;
 
 /// With more files than this, one sync of all of them is quicker than one for each.
-const MOST_SYNCS: usize = 64;
+const MAX_SYNCS: usize = 64;
 
 /// Gives every file below a folder a single name: a file with several hard links is copied. Another link could change
 /// the content of the store, which might not be noticed at once.
@@ -29,7 +29,7 @@ pub(super) fn unshare(folder: &Path) -> io::Result<()> {
 
 /// Synchronizes a folder with `files` files to the disk: the files, and every folder's own list of them.
 pub(super) fn sync(folder: &Path, files: usize) -> io::Result<()> {
-    if files > MOST_SYNCS
+    if files > MAX_SYNCS
         && let Some(disk) = local(folder)?
     {
         return disk.sync();

@@ -263,7 +263,7 @@ impl Store {
 
     /// Announces a reader of the store, so that nothing is removed meanwhile. Waits, with a message, during a removal.
     pub fn hold(&self) -> io::Result<InUse> {
-        const PAUSE: Duration = Duration::from_millis(50);
+        const POLL_INTERVAL: Duration = Duration::from_millis(50);
         let mut said = false;
         loop {
             if let Some(held) = InUse::shared(&self.root, self.is_shared())? {
@@ -272,7 +272,7 @@ impl Store {
             if !std::mem::replace(&mut said, true) {
                 say(format_args!("waiting for `sweep cache gc`, which removes records from this store"));
             }
-            thread::sleep(PAUSE);
+            thread::sleep(POLL_INTERVAL);
         }
     }
 

@@ -9,7 +9,7 @@ use std::{
 use super::disk;
 
 /// Time that a commit waits for others to join its sync.
-const PAUSE: Duration = Duration::from_millis(5);
+const GATHER_TIME: Duration = Duration::from_millis(5);
 /// Time above which a sync of the whole file system is slower than many of single files: other processes write much to it.
 const SLOW: Duration = Duration::from_millis(100);
 /// Time after a slow sync, as a multiple of its own, in which commits bring only their own files to the disk.
@@ -68,7 +68,7 @@ impl Commit<'_> {
         let Ok(Some(disk)) = disk::local(folder) else { return false };
         state = self.0.lock();
         state.waiting += 1;
-        let (needed, until) = (state.begun + 1, Instant::now() + PAUSE);
+        let (needed, until) = (state.begun + 1, Instant::now() + GATHER_TIME);
         loop {
             if state.ended >= needed {
                 // Of two that have ended meanwhile, the later one is as good.

@@ -25,7 +25,7 @@ pub(super) const IMPORT: &str = "import-";
 /// The file in a record's folder of the archive that has what its job was observed to read.
 const OBSERVATION: &str = "observation.json";
 /// A record is never larger.
-const LARGEST_RECORD: u64 = 1 << 30;
+const MAX_RECORD: u64 = 1 << 30;
 
 /// Results for an archive's records.
 #[derive(Debug, Default, PartialEq)]
@@ -275,7 +275,7 @@ fn unpack(mut from: impl Read, into: &Path, only: Option<Key>) -> Result<BTreeSe
         match entry.header().entry_type() {
             EntryType::Directory => fs::create_dir_all(&target)?,
             EntryType::Regular => {
-                if !inner.starts_with("files") && entry.size() > LARGEST_RECORD {
+                if !inner.starts_with("files") && entry.size() > MAX_RECORD {
                     return Err(foreign("there is no such record as"));
                 }
                 // What is there already may be a link that leads elsewhere.

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::record::{Exclusivity, GpuUse, Record, SeedPlan};
 
 /// Foreign load in cores that is tolerated on any machine.
-const LEAST_LIMIT: f64 = 0.25;
+const MIN_LIMIT: f64 = 0.25;
 
 /// Foreign load that is tolerated on a large machine, as a part of its cores.
 const LIMIT_PART: f64 = 0.1;
@@ -59,14 +59,14 @@ pub struct Under {
 impl Under {
     /// Largest load by other processes, in cores, that times and rates tolerate.
     pub fn limit(&self) -> f64 {
-        self.cores.map_or(LEAST_LIMIT, |cores| LEAST_LIMIT.max(LIMIT_PART * cores as f64))
+        self.cores.map_or(MIN_LIMIT, |cores| MIN_LIMIT.max(LIMIT_PART * cores as f64))
     }
 
     /// True if other processes kept more cores busy than times and rates tolerate, or some of a machine without a free core.
     pub fn is_disturbed(&self) -> bool {
         let Some(foreign) = self.foreign else { return false };
         let full = self.own.zip(self.cores).is_some_and(|(own, cores)| own + foreign > FULL * cores as f64);
-        foreign > self.limit() || (full && foreign > LEAST_LIMIT)
+        foreign > self.limit() || (full && foreign > MIN_LIMIT)
     }
 
     /// The part of a record's conditions; `None` if it has none.

@@ -7,8 +7,8 @@ use crate::stats::Draws;
 /// Draws until a number is between the bounds (Marsaglia's polar method, with the logarithm of `libm`). After
 /// 10,000 draws, which does not happen to the estimates of this module, it is the nearest bound.
 pub(super) fn truncated_normal(draws: &mut Draws, mu: f64, sigma: f64, low: f64, high: f64) -> f64 {
-    const MOST: usize = 10_000;
-    for _ in 0..MOST {
+    const MAX_DRAWS: usize = 10_000;
+    for _ in 0..MAX_DRAWS {
         let (u, v) = (2.0 * draws.uniform() - 1.0, 2.0 * draws.uniform() - 1.0);
         let square = u * u + v * v;
         if square >= 1.0 || square == 0.0 {

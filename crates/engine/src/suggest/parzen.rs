@@ -16,7 +16,7 @@ const PRIOR: f64 = 1.0;
 /// Number of the most recent observations that have full weight.
 const RECENT: usize = 25;
 /// The least probability: its logarithm is finite.
-const LEAST: f64 = 1e-300;
+const MIN_PROBABILITY: f64 = 1e-300;
 
 /// A density of configurations.
 #[derive(Debug)]
@@ -93,15 +93,15 @@ impl Column {
             Self::Choice(rows) => {
                 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "an index as a place")]
                 let choice = rows[kernel].get(place as usize);
-                libm::log(choice.copied().unwrap_or(0.0).max(LEAST))
+                libm::log(choice.copied().unwrap_or(0.0).max(MIN_PROBABILITY))
             }
             Self::Line { line, mu, sigma } => {
                 let (mu, sigma) = (mu[kernel], sigma[kernel]);
-                let inside = mass((line.low - mu) / sigma, (line.high - mu) / sigma).max(LEAST);
+                let inside = mass((line.low - mu) / sigma, (line.high - mu) / sigma).max(MIN_PROBABILITY);
                 match line.bin {
                     Some(bin) => {
                         let (from, to) = ((place - bin / 2.0 - mu) / sigma, (place + bin / 2.0 - mu) / sigma);
-                        libm::log(mass(from, to).max(LEAST)) - libm::log(inside)
+                        libm::log(mass(from, to).max(MIN_PROBABILITY)) - libm::log(inside)
                     }
                     None => {
                         let z = (place - mu) / sigma;

@@ -22,13 +22,13 @@ pub const PROTOCOL: u32 = 1;
 /// The program that answers with Optuna's samplers.
 const OPTUNA: &str = include_str!("../../../../python/sweep/optuna.py");
 /// Longest answer in bytes.
-const LONGEST: usize = 16 << 20;
+const MAX_ANSWER_BYTES: usize = 16 << 20;
 /// Longest end of a complaint that is shown, in bytes.
-const LONGEST_COMPLAINT: usize = 2000;
+const MAX_STDERR_LENGTH: usize = 2000;
 /// Longest time for an answer.
-const PATIENCE: Duration = Duration::from_mins(30);
+const TIMEOUT: Duration = Duration::from_mins(30);
 /// Longest name and version in bytes.
-const LONGEST_NAME: usize = 200;
+const MAX_NAME_LENGTH: usize = 200;
 
 /// A sampler in another program.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -136,7 +136,7 @@ impl Provider {
     pub(super) fn ask(&self, question: &Question<'_>) -> Result<Answer, AskError> {
         let sampler = self.name();
         let input = serde_json::to_vec(&self.written(question)).map_err(|error| self.unusable(error.to_string()))?;
-        let limits = Limits { most: LONGEST, until: Instant::now() + PATIENCE, children: Children::Awaited };
+        let limits = Limits { most: MAX_ANSWER_BYTES, until: Instant::now() + TIMEOUT, children: Children::Awaited };
         let reply = converse(&mut self.command(), Some(input), limits)
             .map_err(|source| AskError::Start { sampler: sampler.clone(), source })?;
         let output = self.output(reply)?;
@@ -197,13 +197,13 @@ impl Provider {
     /// The output of a program that ended well.
     fn output(&self, reply: ask::Answer) -> Result<Vec<u8>, AskError> {
         let complaint = reply.complaint.trim();
-        let end = &complaint[complaint.ceil_char_boundary(complaint.len().saturating_sub(LONGEST_COMPLAINT))..];
+        let end = &complaint[complaint.ceil_char_boundary(complaint.len().saturating_sub(MAX_STDERR_LENGTH))..];
         let says = (!end.is_empty()).then(|| end.to_owned());
         let failed = |how: String| AskError::Failed { sampler: self.name(), how, says };
         match reply.status {
-            None => Err(failed(format!("has not answered within {} minutes", PATIENCE.as_secs() / 60))),
+            None => Err(failed(format!("has not answered within {} minutes", TIMEOUT.as_secs() / 60))),
             Some(status) if !status.success() => Err(failed(format!("failed ({status})"))),
-            Some(_) if !reply.is_whole() => Err(self.unusable(format!("it is longer than {LONGEST} bytes"))),
+            Some(_) if !reply.is_whole() => Err(self.unusable(format!("it is longer than {MAX_ANSWER_BYTES} bytes"))),
             Some(_) => Ok(reply.text),
         }
     }
@@ -214,8 +214,8 @@ impl Provider {
         if protocol != PROTOCOL {
             return Err(self.unusable(format!("it has protocol {protocol}, this program knows {PROTOCOL}")));
         }
-        if name.len() > LONGEST_NAME || version.len() > LONGEST_NAME || version.is_empty() {
-            let reason = format!("`name` and `version` are texts of 1 to {LONGEST_NAME} bytes");
+        if name.len() > MAX_NAME_LENGTH || version.len() > MAX_NAME_LENGTH || version.is_empty() {
+            let reason = format!("`name` and `version` are texts of 1 to {MAX_NAME_LENGTH} bytes");
             return Err(self.unusable(reason));
         }
         if points.len() > question.n {

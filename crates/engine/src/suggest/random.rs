@@ -8,7 +8,7 @@ use crate::stats::Draws;
 pub struct Random;
 
 /// Fruitless draws after which a space counts as used up.
-const PATIENCE: usize = 1000;
+const MAX_FRUITLESS_DRAWS: usize = 1000;
 
 impl Sampler for Random {
     const VERSION: u32 = 1;
@@ -29,7 +29,7 @@ impl Sampler for Random {
 
 /// A random configuration that is new; `None` if there seems to be none.
 pub(super) fn fresh(space: &Space, draws: &mut Draws, is_new: impl Fn(&Point) -> bool) -> Option<Point> {
-    for _ in 0..PATIENCE {
+    for _ in 0..MAX_FRUITLESS_DRAWS {
         let point = draw(space, draws);
         if is_new(&point) {
             return Some(point);

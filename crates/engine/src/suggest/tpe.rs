@@ -21,7 +21,7 @@ const RANDOM: usize = 10;
 /// Number of candidates, of which the best is taken.
 const CANDIDATES: usize = 24;
 /// The largest number of good configurations.
-const MOST_GOOD: usize = 25;
+const MAX_GOOD: usize = 25;
 
 impl Sampler for Tpe {
     const VERSION: u32 = 1;
@@ -59,7 +59,7 @@ impl Sampler for Tpe {
 fn split<'a>(question: &Question<'a>) -> (Vec<&'a Point>, Vec<&'a Point>) {
     let history = question.history;
     let ended = history.trials.len();
-    let count = ended.div_ceil(10).min(MOST_GOOD).min(history.measured());
+    let count = ended.div_ceil(10).min(MAX_GOOD).min(history.measured());
     let ranked = history.ranked();
     let good = &ranked[..count];
     debug_assert!(good.iter().all(|index| history.trials[*index].outcome != Outcome::Failed));

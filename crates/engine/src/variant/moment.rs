@@ -26,7 +26,7 @@ const MAX_BYTES: u64 = 1 << 20;
 const MAX_FILES: usize = 2_000;
 const MAX_TOTAL: u64 = 64 << 20;
 /// The time between two comparisons with the project, as a multiple of the time that one takes.
-const PAUSE: u32 = 20;
+const INTERVAL_FACTOR: u32 = 20;
 /// The folder of copies in that of layers.
 const COPIES: &str = "moments";
 /// The file in a folder of copies that its process has locked.
@@ -220,7 +220,7 @@ impl Moment {
             self.edited = edited;
             self.found.clear();
         }
-        self.compared = Some((Instant::now(), begun.elapsed() * PAUSE));
+        self.compared = Some((Instant::now(), begun.elapsed() * INTERVAL_FACTOR));
     }
 
     /// The files as they were, under those of a variant.

@@ -18,15 +18,15 @@ use crate::{
 };
 
 /// Maximum number of runs that are compared.
-pub(super) const MOST: usize = 6;
+pub(super) const MAX_RUNS: usize = 6;
 /// Maximum number of rows that are shown.
-const MOST_ROWS: usize = 500;
+const MAX_ROWS: usize = 500;
 /// Maximum number of names of a kind that are listed.
-const MOST_NAMES: usize = 50;
+const MAX_NAMES: usize = 50;
 /// Maximum number of jobs with curves that are offered.
-const MOST_JOBS: usize = 2000;
+const MAX_JOBS: usize = 2000;
 /// The runs' letters on the page.
-const LETTERS: [&str; MOST] = ["A", "B", "C", "D", "E", "F"];
+const LETTERS: [&str; MAX_RUNS] = ["A", "B", "C", "D", "E", "F"];
 
 #[derive(Debug, Deserialize)]
 pub(super) struct Asked {
@@ -50,7 +50,7 @@ struct Data<'a> {
 }
 
 pub(super) async fn page(State(site): State<Arc<Site>>, query: Result<Query<Asked>, QueryRejection>) -> Response {
-    let choose = || not_found(&format!("Choose 2 to {MOST} runs in the list of runs."));
+    let choose = || not_found(&format!("Choose 2 to {MAX_RUNS} runs in the list of runs."));
     let Ok(Query(asked)) = query else { return choose() };
     let mut names: Vec<String> = Vec::new();
     for name in asked.runs.split(',') {
@@ -58,7 +58,7 @@ pub(super) async fn page(State(site): State<Arc<Site>>, query: Result<Query<Aske
             names.push(name.to_owned());
         }
     }
-    if !(2..=MOST).contains(&names.len()) {
+    if !(2..=MAX_RUNS).contains(&names.len()) {
         return choose();
     }
     match read(move || render(&site, &names)).await {
@@ -111,7 +111,7 @@ fn jobs(results: &[diff::Side]) -> Vec<(String, Vec<Option<String>>)> {
         let key = |side: &diff::Side| side.jobs.get(name).filter(|job| drawn(job)).map(|job| job.key.short());
         (clean(name).into_owned(), results.iter().map(key).collect())
     };
-    names.into_iter().take(MOST_JOBS).map(job).collect()
+    names.into_iter().take(MAX_JOBS).map(job).collect()
 }
 
 /// Number of jobs of both that have no result in one of them.
@@ -193,18 +193,18 @@ fn params(difference: &Difference, open: usize, pair: Pair) -> Markup {
             h2 { (pair.heading("Parameters")) }
             @if params.is_empty() { p { "No parameter differs in the jobs that both have." } }
             @else {
-                ul { @for Change { what, values: [before, after], jobs } in params.iter().take(MOST_NAMES) {
+                ul { @for Change { what, values: [before, after], jobs } in params.iter().take(MAX_NAMES) {
                     li { code { (clean(what)) } ": " (clean(before)) " → " (clean(after)) " in " (count(jobs.len(), "job")) }
                 } }
-                @if params.len() > MOST_NAMES { p .note { "and " (params.len() - MOST_NAMES) " more" } }
+                @if params.len() > MAX_NAMES { p .note { "and " (params.len() - MAX_NAMES) " more" } }
             }
             @if *same > 0 { p { (count(*same, "job")) " are the same in both." } }
             @if open > 0 { p { (count(open, "job")) " have no result in one of them." } }
-            @for (what, [before, after]) in environment.iter().take(MOST_NAMES) {
+            @for (what, [before, after]) in environment.iter().take(MAX_NAMES) {
                 p { (clean(what)) ": " (clean(&before.join(", "))) " → " (clean(&after.join(", "))) }
             }
-            @if environment.len() > MOST_NAMES {
-                p .note { "and " (environment.len() - MOST_NAMES) " more differences of the environments" }
+            @if environment.len() > MAX_NAMES {
+                p .note { "and " (environment.len() - MAX_NAMES) " more differences of the environments" }
             }
             @for (letter, only) in pair.letters.iter().zip(only) { (names(&format!("Only in {letter}"), only)) }
         }
@@ -234,10 +234,10 @@ fn metrics(difference: &Difference, pair: Pair) -> Markup {
                                 th scope="col" { button type="button" { (heading) } }
                             }
                         } }
-                        tbody { @for change in changes.iter().take(MOST_ROWS) { (row(change)) } }
+                        tbody { @for change in changes.iter().take(MAX_ROWS) { (row(change)) } }
                     }
                 } }
-                @if changes.len() > MOST_ROWS { p .note { "The first " (MOST_ROWS) " of " (changes.len()) " rows." } }
+                @if changes.len() > MAX_ROWS { p .note { "The first " (MAX_ROWS) " of " (changes.len()) " rows." } }
                 @if hidden > 0 { p .note { (count(hidden, "difference")) " more that are not significant." } }
             }
         }
@@ -267,8 +267,8 @@ fn names(title: &str, names: &[String]) -> Markup {
         @if !names.is_empty() {
             details {
                 summary { (title) ": " (count(names.len(), "job")) }
-                ul { @for name in names.iter().take(MOST_NAMES) { li { (clean(name)) } } }
-                @if names.len() > MOST_NAMES { p .note { "and " (names.len() - MOST_NAMES) " more" } }
+                ul { @for name in names.iter().take(MAX_NAMES) { li { (clean(name)) } } }
+                @if names.len() > MAX_NAMES { p .note { "and " (names.len() - MAX_NAMES) " more" } }
             }
         }
     }

@@ -29,15 +29,15 @@ use super::{
 const HEAD: Duration = Duration::from_secs(5);
 
 /// Maximum number of open connections; further ones wait in the system's queue.
-const MOST: usize = 512;
+const MAX_CONNECTIONS: usize = 512;
 
 /// Delay if the system gives no connection, because there are too many open files.
-const PAUSE: Duration = Duration::from_millis(200);
+const ACCEPT_DELAY: Duration = Duration::from_millis(200);
 
 /// As many connections as leave half of this process's files for other things.
 fn most() -> usize {
     let files = getrlimit(Resource::Nofile).current.and_then(|files| usize::try_from(files / 2).ok());
-    files.map_or(MOST, |files| files.clamp(1, MOST))
+    files.map_or(MAX_CONNECTIONS, |files| files.clamp(1, MAX_CONNECTIONS))
 }
 
 /// Answers on every connection until `closing` turns true, and then ends them all.
@@ -55,7 +55,7 @@ pub(crate) async fn serve(listener: TcpListener, router: Router, mut closing: wa
             _ = closing.wait_for(|closing| *closing) => break,
         };
         let Ok((stream, peer)) = accepted else {
-            tokio::time::sleep(PAUSE).await;
+            tokio::time::sleep(ACCEPT_DELAY).await;
             continue;
         };
         let (router, closing) = (router.clone(), closing.clone());

@@ -12,7 +12,7 @@ use hyper::rt::{Read, ReadBufCursor, Write};
 use tokio::time::{Sleep, sleep};
 
 /// Time in which a client must read part of the response.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A connection.
 #[derive(Debug)]
@@ -38,7 +38,7 @@ impl<C: Write + Unpin> Patient<C> {
             self.until = None;
             return written;
         }
-        let until = self.until.get_or_insert_with(|| Box::pin(sleep(PATIENCE)));
+        let until = self.until.get_or_insert_with(|| Box::pin(sleep(TIMEOUT)));
         if until.as_mut().poll(context).is_ready() { Poll::Ready(Err(io::ErrorKind::TimedOut.into())) } else { written }
     }
 }

@@ -10,7 +10,7 @@ use axum::{Extension, extract::State, response::Response};
 use maud::html;
 use serde::Serialize;
 
-use super::{Script, Site, clients::Client, compare::MOST as MOST_COMPARED, page as site_page, read, stream};
+use super::{Script, Site, clients::Client, compare::MAX_RUNS as MAX_COMPARED, page as site_page, read, stream};
 use crate::{
     format::{clean, duration},
     host,
@@ -23,9 +23,9 @@ use crate::{
 };
 
 /// Maximum number of runs that are listed.
-const MOST: usize = 500;
+const MAX_LISTED_RUNS: usize = 500;
 /// Maximum number of reports that are listed.
-const MOST_REPORTS: usize = 200;
+const MAX_REPORTS: usize = 200;
 
 /// Data about runs.
 #[derive(Debug, Default)]
@@ -101,7 +101,7 @@ pub(super) async fn page(State(site): State<Arc<Site>>) -> Response {
                     button .plain #earlier type="button" hidden { "Earlier" }
                     button .plain #later type="button" hidden { "Later" }
                 }
-                p .note { "Choose 2 to " (MOST_COMPARED) " runs to compare them." }
+                p .note { "Choose 2 to " (MAX_COMPARED) " runs to compare them." }
             }
         }
         section id="reports" { h2 { "Reports" } ul .links #reports-body {} }
@@ -140,8 +140,8 @@ impl stream::Look for Look {
 
 fn data(site: &Site) -> Data {
     let folders = RunFolder::all(&site.results);
-    let more = folders.len().saturating_sub(MOST);
-    let runs = folders.iter().rev().take(MOST).filter_map(|folder| site.runs.line(folder)).collect();
+    let more = folders.len().saturating_sub(MAX_LISTED_RUNS);
+    let runs = folders.iter().rev().take(MAX_LISTED_RUNS).filter_map(|folder| site.runs.line(folder)).collect();
     Data { runs, more, reports: reports(&site.results) }
 }
 
@@ -227,7 +227,7 @@ fn reports(results: &Path) -> Vec<String> {
         found.extend(with_page.filter_map(|folder| Some(folder.strip_prefix(&root).ok()?.to_str()?.to_owned())));
     }
     found.sort();
-    found.truncate(MOST_REPORTS);
+    found.truncate(MAX_REPORTS);
     found
 }
 

@@ -23,13 +23,13 @@ use super::{
 };
 
 /// Interval at which the disk is polled.
-const PAUSE: Duration = Duration::from_millis(700);
+const POLL_INTERVAL: Duration = Duration::from_millis(700);
 
 /// Interval of keep-alive messages to a page.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 /// Maximum number of ended jobs and runs that are remembered.
-const MOST_ENDED: usize = 8;
+const MAX_ENDED: usize = 8;
 
 /// A comment, which pages do not see.
 const ALIVE: Bytes = Bytes::from_static(b":\n\n");
@@ -95,7 +95,7 @@ impl Hub {
         let mut shows = self.shows();
         shows.live.remove(&name);
         if let Some(state) = state {
-            shows.ended.truncate(MOST_ENDED - 1);
+            shows.ended.truncate(MAX_ENDED - 1);
             shows.ended.push_front((name, state));
         }
     }
@@ -178,7 +178,7 @@ async fn follow<L: Look>(
             return;
         }
         tokio::select! {
-            () = tokio::time::sleep(PAUSE) => {}
+            () = tokio::time::sleep(POLL_INTERVAL) => {}
             _ = closing.wait_for(|closing| *closing) => return,
         }
         if site.hub.is_idle(&name, &sender) {

@@ -34,7 +34,7 @@ use crate::{
 /// Maximum number of readings of a running job's series that are drawn; beyond, every second one is.
 const CURVE: usize = 120;
 /// Maximum number of running jobs that are shown with a bar.
-const MOST_RUNNING: usize = 64;
+const MAX_RUNNING: usize = 64;
 
 /// State of a run, and the updates sent to its page.
 struct View {
@@ -228,7 +228,7 @@ impl View {
             JobState::Running { since, host, progress, .. } => Some((index, *since, host.clone(), progress.clone())),
             _ => None,
         });
-        let running = busy.take(MOST_RUNNING).map(|(index, since, host, progress)| {
+        let running = busy.take(MAX_RUNNING).map(|(index, since, host, progress)| {
             let job = &snapshot.manifest.jobs[index];
             let seconds = now.duration_since(since).as_secs_f64().max(0.0);
             let mut says = vec![format!("for {}", duration(seconds))];

@@ -20,7 +20,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::{Value, json};
 
 /// Longer than anything here may take, even on a machine that is busy with other things.
-const PATIENCE: Duration = Duration::from_mins(1);
+const TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Width of a sheet of paper between its margins, in pixels.
 const PAPER: u32 = 718;
@@ -151,7 +151,7 @@ impl Browser {
 
     /// The next message; what it says of errors is kept.
     fn receive(&mut self, begun: Instant, what: &str) -> Value {
-        let left = PATIENCE.saturating_sub(begun.elapsed());
+        let left = TIMEOUT.saturating_sub(begun.elapsed());
         let message = match self.from.recv_timeout(left) {
             Ok(message) => message,
             Err(RecvTimeoutError::Timeout) => panic!("waited in vain for {what}"),
@@ -227,7 +227,7 @@ impl Browser {
             if answer["result"]["value"] == true {
                 return;
             }
-            if begun.elapsed() > PATIENCE {
+            if begun.elapsed() > TIMEOUT {
                 let text = self.eval("document.body.innerText");
                 panic!("waited in vain until {expression}: {answer}\n{}", text.as_str().unwrap_or_default());
             }

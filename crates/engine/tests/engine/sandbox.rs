@@ -24,7 +24,7 @@ pub(crate) struct Ended {
 }
 
 /// Longer than anything here may take, even on a machine that is busy with other things.
-const PATIENCE: Duration = Duration::from_mins(5);
+const TIMEOUT: Duration = Duration::from_mins(5);
 
 impl Sandbox {
     /// An empty folder.
@@ -242,7 +242,7 @@ impl Running {
         let code = loop {
             match self.0.try_wait().unwrap() {
                 Some(status) => break status.code(),
-                None if begun.elapsed() < PATIENCE => thread::sleep(Duration::from_millis(5)),
+                None if begun.elapsed() < TIMEOUT => thread::sleep(Duration::from_millis(5)),
                 None => {
                     let _ = self.0.kill();
                     panic!("the program has not ended: {}{}", stdout.join().unwrap(), stderr.join().unwrap());
@@ -299,7 +299,7 @@ pub(crate) fn sealed(record: &str) -> String {
 pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !holds() {
-        assert!(begun.elapsed() < PATIENCE, "waited in vain until {what}");
+        assert!(begun.elapsed() < TIMEOUT, "waited in vain until {what}");
         thread::sleep(Duration::from_millis(5));
     }
 }

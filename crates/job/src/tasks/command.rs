@@ -13,7 +13,7 @@ use std::{collections::BTreeMap, path::Path};
 use crate::{
     Conflict, Group, Ignore, Inside, MetricInfo, Param, Scalar, TaskSpec, Value, Values, Variable,
     metric::metrics,
-    params::{self, Folder, LONGEST, Path as Input, choice, params},
+    params::{self, Folder, MAX_ARGUMENT_BYTES, Path as Input, choice, params},
     task::Reach,
 };
 
@@ -137,7 +137,7 @@ choice! {
 }
 
 /// The longest name of a file, in bytes.
-const LONGEST_NAME: usize = 255;
+const MAX_NAME_LENGTH: usize = 255;
 
 /// The patterns of ignored files among the parameters of a task.
 pub fn ignored(values: &Values) -> Vec<String> {
@@ -315,14 +315,14 @@ impl Command {
     fn check_environment(&self, conflicts: &mut Vec<Conflict>) {
         for (name, value) in &self.env {
             // `NAME=value`.
-            let long = matches!(value, Variable::Text(text) if name.len() + 1 + text.len() > LONGEST);
+            let long = matches!(value, Variable::Text(text) if name.len() + 1 + text.len() > MAX_ARGUMENT_BYTES);
             let (message, advice) = if name.starts_with("SWEEP_") {
                 (format!("`{name}` is reserved"), "rename it; variables that begin with `SWEEP_` are set by `sweep`")
             } else if !params::is_variable(name) {
                 let advice = "use letters, digits and `_`, and begin with a letter or `_`";
                 (format!("`{name}` is not a valid name of an environment variable"), advice)
             } else if long {
-                let message = format!("`{name}` with its value is longer than the limit of {LONGEST} bytes");
+                let message = format!("`{name}` with its value is longer than the limit of {MAX_ARGUMENT_BYTES} bytes");
                 (message, "write the text to a file, and list the file in `inputs`")
             } else {
                 continue;
@@ -393,12 +393,12 @@ impl Command {
         let written = written.chain(self.depfile.iter().map(|path| ("depfile", path)));
         let file = self.metrics.iter().filter_map(MetricsFrom::file).map(|path| ("metrics", path));
         for (param, path) in written.chain(file) {
-            if path.0.contains('\0') || path.0.split('/').any(|name| name.len() > LONGEST_NAME) {
+            if path.0.contains('\0') || path.0.split('/').any(|name| name.len() > MAX_NAME_LENGTH) {
                 let shown: String = path.0.chars().take(40).collect();
                 conflicts.push(Conflict {
                     params: vec![param],
                     message: format!("`{}…` is not a valid file name", shown.escape_debug()),
-                    advice: format!("use at most {LONGEST_NAME} bytes per component, and no NUL character"),
+                    advice: format!("use at most {MAX_NAME_LENGTH} bytes per component, and no NUL character"),
                 });
                 continue;
             }

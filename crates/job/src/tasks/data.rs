@@ -51,16 +51,16 @@ impl ParamType for Corpus {
 }
 
 /// Maximum number of held-out tokens per evaluation; all are in memory at once.
-const MOST_HELD_OUT: usize = 1 << 30;
+const MAX_HELD_OUT: usize = 1 << 30;
 
-/// The conflict of an evaluation that exceeds [`MOST_HELD_OUT`], if it does.
+/// The conflict of an evaluation that exceeds [`MAX_HELD_OUT`], if it does.
 pub(super) fn held_out_conflict(batches: usize, batch_size: usize, block_size: usize) -> Option<Conflict> {
     let tokens = batches.checked_mul(batch_size).and_then(|tokens| tokens.checked_mul(block_size));
-    let fits = tokens.is_some_and(|tokens| tokens <= MOST_HELD_OUT);
+    let fits = tokens.is_some_and(|tokens| tokens <= MAX_HELD_OUT);
     (!fits).then(|| Conflict {
         params: vec!["eval_batches", "batch_size", "block_size"],
         message: format!("an evaluation would use {batches} x {batch_size} x {block_size} tokens"),
-        advice: format!("reduce their product to at most {MOST_HELD_OUT}"),
+        advice: format!("reduce their product to at most {MAX_HELD_OUT}"),
     })
 }
 

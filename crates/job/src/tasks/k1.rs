@@ -32,9 +32,9 @@ pub struct K1 {
 }
 
 /// Maximum number of nodes of a network.
-const MOST_NODES: usize = 4096;
+const MAX_NODES: usize = 4096;
 /// Maximum number of held-out tokens per evaluation; all are in memory at once.
-const MOST_HELD_OUT: usize = 1 << 30;
+const MAX_HELD_OUT: usize = 1 << 30;
 
 metrics! {
     impl K1 {
@@ -126,7 +126,7 @@ impl TaskSpec for K1 {
             let message = "`network: blocks` has no branches".into();
             conflict(&["branching", "network"], message, "write `network: tree`, or remove `branching`".into());
         }
-        let nodes = model.nodes().filter(|nodes| *nodes <= MOST_NODES);
+        let nodes = model.nodes().filter(|nodes| *nodes <= MAX_NODES);
         match nodes {
             None => {
                 let [depth, branching] = model.depth_and_branching();
@@ -134,7 +134,7 @@ impl TaskSpec for K1 {
                 conflict(
                     &["depth", "branching"],
                     message,
-                    format!("reduce them; at most {MOST_NODES} nodes are allowed"),
+                    format!("reduce them; at most {MAX_NODES} nodes are allowed"),
                 );
             }
             Some(nodes) if update.update == UpdateRule::TopK && update.top_k > nodes => {
@@ -154,9 +154,9 @@ impl TaskSpec for K1 {
             conflict(&["agreement", "update"], message, "remove `agreement`".into());
         }
         let tokens = training.eval_sequences.checked_mul(model.block_size);
-        if tokens.is_none_or(|tokens| tokens > MOST_HELD_OUT) {
+        if tokens.is_none_or(|tokens| tokens > MAX_HELD_OUT) {
             let message = format!("an evaluation would use {} x {} tokens", training.eval_sequences, model.block_size);
-            let advice = format!("reduce their product to at most {MOST_HELD_OUT}");
+            let advice = format!("reduce their product to at most {MAX_HELD_OUT}");
             conflict(&["eval_sequences", "block_size"], message, advice);
         }
         conflicts

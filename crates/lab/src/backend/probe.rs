@@ -271,7 +271,7 @@ impl Adapter {
 /// The graphics adapters, best first, or why there are none.
 #[cfg(feature = "wgpu")]
 pub(crate) fn wgpu() -> Result<Vec<Adapter>, Rejected> {
-    const PATIENCE: Duration = Duration::from_secs(10);
+    const TIMEOUT: Duration = Duration::from_secs(10);
     let rejected = |reason: &str| Rejected {
         backend: Backend::Wgpu,
         reason: reason.to_owned(),
@@ -280,7 +280,7 @@ pub(crate) fn wgpu() -> Result<Vec<Adapter>, Rejected> {
     // In a thread of its own: a broken driver may hang or crash its caller.
     let (sender, receiver) = mpsc::channel();
     thread::spawn(move || sender.send(list_adapters()));
-    let mut adapters = receiver.recv_timeout(PATIENCE).map_err(|_| rejected("the graphics driver does not answer"))?;
+    let mut adapters = receiver.recv_timeout(TIMEOUT).map_err(|_| rejected("the graphics driver does not answer"))?;
     if adapters.is_empty() {
         return Err(rejected("no graphics adapter answers"));
     }

@@ -3,7 +3,7 @@
 
 use burn::tensor::{DType, Tensor, TensorMetadata as _};
 use burn_cubecl::{CubeRuntime, tensor::CubeTensor};
-use sweep_gpu_kernels::{MOST_OF_A_LAYER, Tensors};
+use sweep_gpu_kernels::{MAX_LAYER_WEIGHTS, Tensors};
 
 use super::{AdamWState, AdamWStep, Mask, Parameter, in_use, plain};
 use crate::device::cube_memory::CubeMemory;
@@ -14,7 +14,7 @@ pub(crate) fn adamw_step<B: CubeMemory>(
     parameter: Parameter<'_, B>,
 ) -> (Tensor<B, 1>, AdamWState<B>) {
     let in_single_precision = [parameter.weights.dtype(), parameter.gradient.dtype()] == [DType::F32; 2];
-    if !(in_use() && in_single_precision && parameter.weights.dims()[0] <= MOST_OF_A_LAYER) {
+    if !(in_use() && in_single_precision && parameter.weights.dims()[0] <= MAX_LAYER_WEIGHTS) {
         return plain::adamw_step(step, parameter);
     }
     let Parameter { weights, gradient, state, decay, mask } = parameter;

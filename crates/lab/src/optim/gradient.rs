@@ -407,7 +407,7 @@ pub struct LossScale {
 
 impl LossScale {
     /// The smallest number of half precision. Gradients that are not finite with a smaller factor never are.
-    const SMALLEST: f64 = 1.0 / 16_777_216.0;
+    const MIN_FACTOR: f64 = 1.0 / 16_777_216.0;
     /// The first factor and the patience of PyTorch's `GradScaler`.
     const FIRST: Self = Self { factor: 65_536.0, good: 0, left_out: 0, patience: 2000 };
 
@@ -434,7 +434,7 @@ impl LossScale {
         let gradients: Gradients<B> = gradients.into_iter().map(|gradient| gradient.map(scaled)).collect();
         let norm = crate::optim::global_norm(&gradients).map_or(Ok(0.0), number)?;
         if !norm.is_finite() {
-            if self.factor < Self::SMALLEST {
+            if self.factor < Self::MIN_FACTOR {
                 return Err(LabError::diverged("gradient", norm, "with every factor of the loss".into()));
             }
             *self = Self { factor: self.factor / 2.0, good: 0, left_out: self.left_out + 1, ..*self };

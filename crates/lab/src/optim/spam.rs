@@ -19,11 +19,11 @@ use crate::{LabError, StateError, device::read, files::Snapshot, ops::AdamWState
 /// Norms remembered.
 const RING: usize = 100;
 /// Norms there must be before one can be a spike.
-const FEWEST: f64 = 10.0;
+const MIN_NORMS: f64 = 10.0;
 /// Damping of the first and of the second moment by a spike.
 const DAMPING: [f64; 2] = [0.5, 0.1];
 /// Smallest factor of the learning rate after a reset.
-const LEAST_FACTOR: f64 = 1e-3;
+const MIN_FACTOR: f64 = 1e-3;
 /// Added to the second moment in the element clip.
 const CLIP_EPSILON: f64 = 1e-12;
 
@@ -150,7 +150,7 @@ impl<B: Backend> Spam<B> {
         let is_spike = (norm - mean)
             .greater(deviation.clone() * self.spike_z)
             .bool_and(deviation.greater_elem(0.0))
-            .bool_and(filled.clone().sum().greater_equal_elem(FEWEST))
+            .bool_and(filled.clone().sum().greater_equal_elem(MIN_NORMS))
             .bool_and(finite);
         let spike = if self.spike_z == 0.0 { number.zeros_like() } else { is_spike.float() };
         self.spike = Some(spike.clone());
@@ -177,7 +177,7 @@ impl<B: Backend> Spam<B> {
             1.0
         } else {
             let passed = (self.warmup - remaining) as f64 / self.warmup as f64;
-            (0.5 * (1.0 - (std::f64::consts::PI * passed).cos())).max(LEAST_FACTOR)
+            (0.5 * (1.0 - (std::f64::consts::PI * passed).cos())).max(MIN_FACTOR)
         };
         reset
     }

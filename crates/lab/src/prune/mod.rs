@@ -51,7 +51,7 @@ use crate::{
 };
 
 /// Most that a layer loses where every layer has a threshold of its own.
-const MOST_OF_A_LAYER: f64 = 0.95;
+const MAX_LAYER_SPARSITY: f64 = 0.95;
 
 /// Chooses and applies masks.
 #[derive(Debug)]
@@ -305,7 +305,7 @@ impl<B: Selects> Pruner<B> {
 pub fn by_layer(sparsity: f64, layer: usize, layers: usize) -> f64 {
     // Multiplied before it is divided: the other way round the part of a layer can be rounded to less than a whole weight.
     let slope = if layers > 1 { 0.6 * layer as f64 / (layers - 1) as f64 } else { 0.3 };
-    (sparsity * (0.7 + slope)).min(MOST_OF_A_LAYER)
+    (sparsity * (0.7 + slope)).min(MAX_LAYER_SPARSITY)
 }
 
 /// The part of the prunable weights of `network` that is exactly 0.

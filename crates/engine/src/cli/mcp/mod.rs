@@ -125,13 +125,15 @@ pub(super) fn mcp(results: &Path, args: &McpArgs) -> Result<Exit, Error> {
 
 /// The token, and the file that it is in: a given one, or a new one that only the user can read.
 fn token(given: Option<&Path>, folder: &Path) -> Result<(PathBuf, String), Error> {
-    const LEAST: usize = 16;
+    const MIN_TOKEN_LENGTH: usize = 16;
     if let Some(path) = given {
         let text = fs_err::read_to_string(path).map_err(Error::io("cannot read the token"))?;
         let token = text.trim();
-        if token.len() < LEAST || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+        if token.len() < MIN_TOKEN_LENGTH || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
             let path = path.display();
-            let message = format!("`{path}` has no token: write at least {LEAST} visible ASCII characters in one line");
+            let message = format!(
+                "`{path}` has no token: write at least {MIN_TOKEN_LENGTH} visible ASCII characters in one line"
+            );
             return Err(Error::Unknown(message));
         }
         return Ok((path.to_owned(), token.to_owned()));

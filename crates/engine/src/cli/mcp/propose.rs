@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// Most sealed seeds, unless the call says otherwise.
-const MOST: u16 = 20;
+const MAX_SEALED_SEEDS: u16 = 20;
 /// Error of a call without a change, or with several.
 const ONE_CHANGE: &str = "a proposal has one change: give one of `delta`, `patch` and `rev`";
 
@@ -123,7 +123,7 @@ fn propose(session: &Session, input: Input) -> Result<Output, Fault> {
             Better::Max => Direction::Max,
         },
         least: input.least,
-        most: usize::from(input.most.unwrap_or(MOST)),
+        most: usize::from(input.most.unwrap_or(MAX_SEALED_SEEDS)),
         backend: StudyInput::backend(input.backend.as_deref())?.choice(),
     };
     let name = format!("{}, {}", input.recipe, proposal.delta.display());

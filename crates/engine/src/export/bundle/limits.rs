@@ -8,12 +8,12 @@ use super::BundleError;
 use crate::format::quantity;
 
 /// Files.
-const MOST_FILES: usize = 1_000_000;
+const MAX_FILES: usize = 1_000_000;
 /// Bytes of all files.
-const MOST_BYTES: u64 = 8 << 30;
+const MAX_BYTES: u64 = 8 << 30;
 /// Bytes of a record, and of every other file.
-const LARGEST_RECORD: u64 = 64 << 20;
-pub(super) const LARGEST_FILE: u64 = 512 << 20;
+const MAX_RECORD_BYTES: u64 = 64 << 20;
+pub(super) const MAX_FILE_BYTES: u64 = 512 << 20;
 /// Bytes of memory that the recipe may mean beside [`FACTOR`] times the bundle's size: an honest bundle lists all jobs.
 const BASE: u64 = 64 << 20;
 const FACTOR: u64 = 64;
@@ -29,7 +29,7 @@ impl Read {
     /// Counts a file, before anything of it is read.
     pub(super) fn add(&mut self, name: &Path, bytes: u64) -> Result<(), BundleError> {
         let is_record = name.starts_with("records");
-        let largest = if is_record { LARGEST_RECORD } else { LARGEST_FILE };
+        let largest = if is_record { MAX_RECORD_BYTES } else { MAX_FILE_BYTES };
         let what = if is_record { "a record" } else { "a file" };
         let size = |bytes: u64| quantity(bytes as f64, Unit::Bytes);
         if bytes > largest {
@@ -38,11 +38,11 @@ impl Read {
         }
         self.files += 1;
         self.bytes = self.bytes.saturating_add(bytes);
-        if self.files > MOST_FILES {
-            return Err(BundleError::TooLarge(format!("it has more than {MOST_FILES} files")));
+        if self.files > MAX_FILES {
+            return Err(BundleError::TooLarge(format!("it has more than {MAX_FILES} files")));
         }
-        if self.bytes > MOST_BYTES {
-            return Err(BundleError::TooLarge(format!("its files have more than {}", size(MOST_BYTES))));
+        if self.bytes > MAX_BYTES {
+            return Err(BundleError::TooLarge(format!("its files have more than {}", size(MAX_BYTES))));
         }
         Ok(())
     }
@@ -60,12 +60,12 @@ mod tests {
     #[test]
     fn what_is_too_large_says_what_is_allowed() {
         let error = |name: &str, bytes| Read::default().add(Path::new(name), bytes).unwrap_err().to_string();
-        assert!(error("records/x.json", LARGEST_RECORD + 1).contains("a record may have"));
-        assert!(error("sources/x.yaml", LARGEST_FILE + 1).contains("a file may have"));
-        let mut read = Read { files: MOST_FILES, bytes: 0 };
+        assert!(error("records/x.json", MAX_RECORD_BYTES + 1).contains("a record may have"));
+        assert!(error("sources/x.yaml", MAX_FILE_BYTES + 1).contains("a file may have"));
+        let mut read = Read { files: MAX_FILES, bytes: 0 };
         assert!(read.add(Path::new("x"), 1).unwrap_err().to_string().contains("1000000 files"));
-        let mut read = Read { files: 0, bytes: MOST_BYTES };
+        let mut read = Read { files: 0, bytes: MAX_BYTES };
         assert!(read.add(Path::new("x"), 1).unwrap_err().to_string().contains("its files have more than"));
-        Read::default().add(Path::new("records/x.json"), LARGEST_RECORD).unwrap();
+        Read::default().add(Path::new("records/x.json"), MAX_RECORD_BYTES).unwrap();
     }
 }

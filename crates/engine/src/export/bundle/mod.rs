@@ -47,7 +47,7 @@ const TOP: &str = "sweep-bundle";
 /// The file that says what else there is.
 const CONTENTS: &str = "bundle.json";
 /// Maximum number of runs that are read for the reason why a job has no result.
-const MOST_RUNS: usize = 20;
+const MAX_RUNS: usize = 20;
 
 /// Contents of a bundle.
 #[derive(Debug, Serialize, Deserialize)]
@@ -181,7 +181,7 @@ fn decisions(plan: &Plan, store: &Store) -> Result<Vec<(Key, Vec<u8>)>, BundleEr
 }
 
 /// Bytes of the files that jobs read, which a bundle has at most unless its author says otherwise.
-pub const MOST_INPUT: u64 = 64 << 20;
+pub const MAX_INPUT: u64 = 64 << 20;
 
 /// Writes a bundle of a study, whose report is up to date. The same results make the same bundle. It has the files that jobs read, as
 /// long as they have at most `most` bytes together, and no path of this machine but those that the recipe itself names.
@@ -330,7 +330,7 @@ impl<W: Write> Writer<'_, W> {
             let bytes: u64 = sizes.iter().sum();
             // One that has gone since it was planned is left out, too.
             let fits =
-                u64::saturating_add(all, bytes) <= most && !sizes.iter().any(|size| *size > limits::LARGEST_FILE);
+                u64::saturating_add(all, bytes) <= most && !sizes.iter().any(|size| *size > limits::MAX_FILE_BYTES);
             if !fits || files.is_empty() || sizes.len() < files.len() {
                 left_out.insert(place.clone(), bytes);
                 continue;
@@ -376,7 +376,7 @@ impl<W: Write> Writer<'_, W> {
     /// Adds the reasons of the latest runs for jobs without results, which tables show.
     fn runs(&mut self, results: &Path, jobs: &[BundledJob]) -> io::Result<()> {
         let open: BTreeSet<Key> = jobs.iter().filter(|job| !job.done).map(|job| job.key).collect();
-        for run in RunFolder::all(results).iter().rev().take(MOST_RUNS) {
+        for run in RunFolder::all(results).iter().rev().take(MAX_RUNS) {
             let said = run.events().unwrap_or_default();
             if said.iter().any(|line| line.key.is_some_and(|key| open.contains(&key))) {
                 for name in ["plan.json", "journal.jsonl"] {

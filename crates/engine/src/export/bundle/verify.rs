@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// More files than this that differ are counted only.
-const MOST: usize = 50;
+const MAX_DIFFERING_FILES: usize = 50;
 
 /// A bundle that is unpacked.
 #[derive(Debug)]
@@ -268,12 +268,12 @@ impl Opened {
             names.retain(|name| name.extension().is_none_or(|end| end != "png"));
             let differing: Vec<&PathBuf> =
                 names.iter().filter(|name| !agree(&computed.join(name), &bundled.join(name))).collect();
-            for name in differing.iter().take(MOST) {
+            for name in differing.iter().take(MAX_DIFFERING_FILES) {
                 let name = study.recipe.report.join(name);
                 verified.defects.push(format!("{} does not follow from the records", name.display()));
             }
-            if differing.len() > MOST {
-                verified.defects.push(format!("and {} more files", differing.len() - MOST));
+            if differing.len() > MAX_DIFFERING_FILES {
+                verified.defects.push(format!("and {} more files", differing.len() - MAX_DIFFERING_FILES));
             }
             let agreeing = |part: &str, end: &str| {
                 let own =

@@ -16,11 +16,11 @@ const SIGNS: [&[u8]; 4] = [b"SWEEP_PARAMS", b"sweep.params", b"import sweep", b"
 /// Folders of other people's files.
 const FOREIGN: [&str; 5] = ["node_modules", "site-packages", "results", "target", "__pycache__"];
 /// Files that are looked through, at most.
-const MOST: usize = 500;
+const MAX_FILES: usize = 500;
 /// Folders below that of a script are looked through this deep.
-const DEEPEST: usize = 4;
+const MAX_DEPTH: usize = 4;
 /// The largest file that is looked through, in bytes.
-const LARGEST: u64 = 4 << 20;
+const MAX_FILE_BYTES: u64 = 4 << 20;
 
 /// Warns about `params` that are neither arguments nor read from `SWEEP_PARAMS`, as far as can be seen, at one point of a step.
 pub(in crate::plan) fn unread(recipe: &Recipe, step: &Step, point: &Point, problems: &mut Collector) {
@@ -106,12 +106,12 @@ fn is_script(path: &Path) -> bool {
 }
 
 fn is_small(path: &Path) -> bool {
-    std::fs::metadata(path).is_ok_and(|metadata| metadata.is_file() && metadata.len() <= LARGEST)
+    std::fs::metadata(path).is_ok_and(|metadata| metadata.is_file() && metadata.len() <= MAX_FILE_BYTES)
 }
 
 /// True if one of these files, or a script in one of these folders, has the sign, or if there are too many to know.
 fn any_file(mut open: Vec<(PathBuf, usize)>, is_sign: &dyn Fn(&[u8]) -> bool) -> bool {
-    let mut left = MOST;
+    let mut left = MAX_FILES;
     while let Some((path, depth)) = open.pop() {
         if left == 0 {
             return true;
@@ -123,7 +123,7 @@ fn any_file(mut open: Vec<(PathBuf, usize)>, is_sign: &dyn Fn(&[u8]) -> bool) ->
                 let (path, name) = (entry.path(), entry.file_name());
                 let name = name.to_string_lossy();
                 let is_own = !name.starts_with('.') && !FOREIGN.contains(&&*name);
-                if is_own && (is_script(&path) || (depth < DEEPEST && path.is_dir())) {
+                if is_own && (is_script(&path) || (depth < MAX_DEPTH && path.is_dir())) {
                     open.push((path, depth + 1));
                 }
             }

@@ -29,7 +29,7 @@ use super::{
 use crate::format::{masked, quoted};
 
 /// Maximum size of a recipe file, in bytes.
-const LARGEST_FILE: u64 = 32 << 20;
+const MAX_FILE_BYTES: u64 = 32 << 20;
 
 /// Reads files and composes recipes from them.
 #[derive(Default)]
@@ -345,10 +345,10 @@ fn set_apart(recipes: &mut [Recipe], request: &Request<'_>) {
 
 /// The values of flags as a part of a folder's name, which has no blanks and no signs with a meaning in a shell or an address.
 fn in_a_name(flags: &[String]) -> String {
-    const LONGEST: usize = 40;
+    const MAX_LENGTH: usize = 40;
     let plain = |char: char| if char.is_ascii_alphanumeric() || "_-.=,+".contains(char) { char } else { '-' };
     let values: Vec<&str> = flags.iter().map(String::as_str).filter(|flag| !flag.starts_with("--")).collect();
-    values.join("+").chars().map(plain).take(LONGEST).collect()
+    values.join("+").chars().map(plain).take(MAX_LENGTH).collect()
 }
 
 /// The folder of a report with an addition to its first part.
@@ -377,9 +377,9 @@ fn read_text(path: &Path) -> io::Result<String> {
         return Err(refused(format!("it is {what}, and a recipe is a file")));
     }
     let mut text = String::new();
-    std::fs::File::open(path)?.take(LARGEST_FILE + 1).read_to_string(&mut text)?;
-    if text.len() as u64 > LARGEST_FILE {
-        return Err(refused(format!("it is larger than {} MiB, which no recipe is", LARGEST_FILE >> 20)));
+    std::fs::File::open(path)?.take(MAX_FILE_BYTES + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > MAX_FILE_BYTES {
+        return Err(refused(format!("it is larger than {} MiB, which no recipe is", MAX_FILE_BYTES >> 20)));
     }
     Ok(text)
 }

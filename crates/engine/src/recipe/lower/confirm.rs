@@ -2,7 +2,7 @@
 
 use sweep_job::Value;
 
-use super::{Lower, search::Search, suggest::LARGEST};
+use super::{Lower, search::Search, suggest::MAX_INTEGER};
 use crate::recipe::{
     Axis, AxisValues, Dimension, Names, Progression, Step, Suggested, Template,
     keys::{Custom, Mapping as _, mapping},
@@ -145,7 +145,7 @@ impl Lower<'_> {
                 }
             }
         };
-        let Some(largest) = largest.filter(|largest| (0.0..=LARGEST / 2.0).contains(largest)) else {
+        let Some(largest) = largest.filter(|largest| (0.0..=MAX_INTEGER / 2.0).contains(largest)) else {
             let message = format!(
                 "`confirm` needs seeds that step `{}` has not seen, but its seeds are not known",
                 step.name.value

@@ -69,7 +69,7 @@ pub(super) use self::{
     tables::{TableKeys, WITH_CLAIMS},
 };
 use super::{
-    Known, LONGEST_NAME, Names, Selection, Step, Template, check_references, is_name,
+    Known, MAX_NAME_LENGTH, Names, Selection, Step, Template, check_references, is_name,
     keys::{Declaration, Given, Mapping as _},
     node::{Entry, Node, NodeKind},
     problem::{Collector, Problem, suggest},
@@ -272,7 +272,7 @@ impl<'a> Lower<'a> {
         let article = if what.starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" };
         let message = format!("`{}` cannot name {article} {what}", name.value.escape_debug());
         let help = match name.value.len() {
-            bytes if bytes > LONGEST_NAME => format!("a name has at most {LONGEST_NAME} characters, not {bytes}"),
+            bytes if bytes > MAX_NAME_LENGTH => format!("a name has at most {MAX_NAME_LENGTH} characters, not {bytes}"),
             _ => "a name begins with a letter or `_` and continues with letters, digits, `-` and `_`".to_owned(),
         };
         self.problem(name.span, message, "not a name", help);

@@ -156,7 +156,7 @@ pub(super) const DIRECTIONS: &[(&str, Better)] = &[("min", Better::Less), ("max"
 const LENGTH: &str = "iters";
 const UNTIL: &str = "until";
 /// The default of `racing.min`.
-const LEAST: usize = 3;
+const DEFAULT_MIN_SEEDS: usize = 3;
 
 /// A part of a whole: `1/3` or `0.25`.
 #[derive(Default)]
@@ -338,7 +338,7 @@ impl Lower<'_> {
             self.problem(node.span, "`racing` lacks `by`", "by which metric?", "write `racing: { by: loss }`");
         }
         let against = keys.against.node().map(|node| self.selection(node, params));
-        let least = keys.min.value.map_or(LEAST, |least| least as usize);
+        let least = keys.min.value.map_or(DEFAULT_MIN_SEEDS, |least| least as usize);
         Some(Racing { by: keys.by.spanned()?, direction: keys.direction.value, against, least, span: node.span })
     }
 

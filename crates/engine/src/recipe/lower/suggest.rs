@@ -102,9 +102,9 @@ mapping! {
 /// The words of `sampler`.
 const SAMPLERS: &[&str] = &["tpe", "random", "optuna.tpe", "optuna.cmaes", "optuna.gp"];
 /// The largest size and number of batches.
-const MOST: f64 = 10_000.0;
+const MAX_BATCHES: f64 = 10_000.0;
 /// The largest integer of a space: numbers in JSON are exact up to here.
-pub(super) const LARGEST: f64 = 9_007_199_254_740_992.0;
+pub(super) const MAX_INTEGER: f64 = 9_007_199_254_740_992.0;
 const USAGE: &str = "write `suggest: { space: { lr: { log_uniform: [1e-5, 1e-1] } }, batch: 8, batches: 5, by: loss }`";
 const FORMS: &str = "write `{ uniform: [from, to] }`, `{ log_uniform: [from, to] }`, `{ int: [from, to] }`, `{ log_int: [from, to] }` or `{ choice: [a, b] }`";
 
@@ -167,11 +167,11 @@ impl Lower<'_> {
     pub(super) fn count(&mut self, given: &Given<'_, ()>, key: &str, least: f64, params: &Names) -> Option<usize> {
         let node = given.node()?;
         let value = self.resolved(node, params)?;
-        match value.as_f64().filter(|number| number.fract() == 0.0 && (least..=MOST).contains(number)) {
+        match value.as_f64().filter(|number| number.fract() == 0.0 && (least..=MAX_BATCHES).contains(number)) {
             #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "whole, from 1 to 10,000")]
             Some(number) => Some(number as usize),
             None => {
-                let message = format!("`{key}` must be an integer from {least} to {MOST}, found {value}");
+                let message = format!("`{key}` must be an integer from {least} to {MAX_BATCHES}, found {value}");
                 self.problem(
                     node.span,
                     message,
@@ -261,7 +261,7 @@ impl Lower<'_> {
             self.problem(node.span, format!("`{form}` needs numbers"), "not numbers", FORMS);
             return None;
         };
-        if is_int && values.iter().any(|value| value.fract() != 0.0 || value.abs() > LARGEST) {
+        if is_int && values.iter().any(|value| value.fract() != 0.0 || value.abs() > MAX_INTEGER) {
             self.problem(node.span, format!("`{form}` needs integers"), "not integers", FORMS);
             return None;
         }

@@ -2,7 +2,7 @@
 
 use sweep_job::{Value, tasks::FLAGS};
 
-use super::{Known, LONGEST, Names, Piece, Scope, Template, TemplateKind, too_long};
+use super::{Known, MAX_VALUE_BYTES, Names, Piece, Scope, Template, TemplateKind, too_long};
 use crate::recipe::{
     foreign,
     problem::{Collector, Problem, suggest},
@@ -57,7 +57,7 @@ pub fn check_references(
     }
     check_foreign(template, params, known, false, sources, problems);
     let size = template.size(params, &Names::new());
-    if size > LONGEST {
+    if size > MAX_VALUE_BYTES {
         too_long(template, size, sources, problems);
     }
 }

@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// The largest decision in bytes.
-const LARGEST: u64 = 64 << 20;
+const MAX_DECISION_BYTES: u64 = 64 << 20;
 
 impl Remote {
     /// Location of a decision in the remote.
@@ -38,7 +38,7 @@ impl Remote {
         let signed = envelope::open(&mut file).map_err(here)?.map_err(|reason| self.refused(key, &reason))?;
         self.trust.allows(signed).map_err(|reason| self.refused(key, &reason))?;
         let mut text = Vec::new();
-        file.take(LARGEST).read_to_end(&mut text).map_err(here)?;
+        file.take(MAX_DECISION_BYTES).read_to_end(&mut text).map_err(here)?;
         let decision = serde_json::from_slice::<Decision>(&text).ok();
         let decision = decision.filter(|decision| decision.key().is_ok_and(|found| found == key));
         decision.map(Some).ok_or_else(|| self.refused(key, "it is another decision"))

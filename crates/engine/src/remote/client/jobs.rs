@@ -10,7 +10,7 @@ use super::{ANSWER, Fetched, Remote, envelope};
 use crate::{record::Key, remote::RemoteError, store::TransferError};
 
 /// The largest text in bytes.
-const LARGEST: u64 = 64 << 20;
+const MAX_TEXT_BYTES: u64 = 64 << 20;
 
 fn here(error: std::io::Error) -> RemoteError {
     RemoteError::Local(TransferError::Io(error))
@@ -50,7 +50,7 @@ impl Remote {
         let signed = envelope::open(&mut file).map_err(here)?.map_err(|reason| refused(&reason))?;
         self.trust.allows(signed).map_err(|reason| refused(&reason))?;
         let mut text = Vec::new();
-        file.take(LARGEST).read_to_end(&mut text).map_err(here)?;
+        file.take(MAX_TEXT_BYTES).read_to_end(&mut text).map_err(here)?;
         Ok(Some(text))
     }
 

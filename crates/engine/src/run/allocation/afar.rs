@@ -22,7 +22,7 @@ const LOG: usize = 1 << 18;
 /// Attempts to bring a record there, with growing pauses.
 const ATTEMPTS: u32 = 5;
 /// The first of these pauses.
-const PAUSE: Duration = Duration::from_secs(2);
+const FIRST_DELAY: Duration = Duration::from_secs(2);
 
 /// Takes a job, runs it in a results folder of this machine alone, and brings its record and its words back. Its inputs are found
 /// from the current folder, which has the project.
@@ -76,7 +76,7 @@ pub fn job_from_afar(results: &Path, exchange: &dyn Exchange, sent: &SentJob) ->
 
 /// Brings the record there. A pause of the network costs time only.
 fn send(exchange: &dyn Exchange, store: &Store, sent: &SentJob) -> Result<(), String> {
-    let mut pause = PAUSE;
+    let mut pause = FIRST_DELAY;
     for _ in 1..ATTEMPTS {
         if exchange.send(store, sent.key).is_ok() {
             return Ok(());

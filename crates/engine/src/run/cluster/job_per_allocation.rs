@@ -28,7 +28,7 @@ use crate::{
 /// Time limit of a batch of submissions before the queue and the signals are checked again.
 const STRETCH: Duration = Duration::from_secs(2);
 /// A job that waits for more jobs than this is submitted when fewer of them are open: one option can only hold a limited number.
-const MOST_NEEDS: usize = 1000;
+const MAX_NEEDS: usize = 1000;
 /// Time to wait for a failed job's own message before the batch system's is used.
 const SETTLE: Duration = Duration::from_secs(3);
 
@@ -364,7 +364,7 @@ impl<'a, 'o> Run<'a, 'o> {
                 continue;
             }
             // Without dependencies in the system, a job waits here for all that it needs.
-            let most = if self.session.cluster.keeps_dependencies() { MOST_NEEDS } else { 0 };
+            let most = if self.session.cluster.keeps_dependencies() { MAX_NEEDS } else { 0 };
             let Some(needs) = self.jobs.needs_of(job, most) else { continue };
             if Instant::now() >= until {
                 self.session.next_poll = Instant::now();

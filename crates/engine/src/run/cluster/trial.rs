@@ -28,7 +28,7 @@ use crate::{
 /// Difference of two clocks above which times of records mislead.
 const SKEW: SignedDuration = SignedDuration::from_secs(2);
 /// Interval at which the result is looked for.
-const PAUSE: Duration = Duration::from_millis(200);
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 /// Interval at which the queue is asked.
 const POLL: Duration = Duration::from_secs(2);
 /// Time between the end of the job and the moment at which its result must be visible.
@@ -217,7 +217,7 @@ impl Trial<'_> {
                 let seen = queue.into_iter().find(|job| job.id == *id);
                 ended = seen.and_then(|job| self.ending(&job)).map(|how| (Instant::now(), how));
             }
-            thread::sleep(PAUSE);
+            thread::sleep(POLL_INTERVAL);
         }
     }
 

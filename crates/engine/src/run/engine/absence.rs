@@ -10,7 +10,7 @@ use super::Run;
 use crate::{format::duration, host::settings::Settings, run::RunEvent};
 
 /// Longest time between two waits of the loop while this process runs.
-const LONGEST: Duration = Duration::from_secs(1);
+const MAX_INTERVAL: Duration = Duration::from_secs(1);
 /// Absences that are reported.
 const REPORTED: Duration = Duration::from_secs(10);
 
@@ -19,7 +19,7 @@ impl Run<'_, '_> {
     /// may have been stopped, too.
     pub(super) fn forgive_absence(&mut self) {
         let time = mem::replace(&mut self.waited, Instant::now()).elapsed();
-        if time < LONGEST || self.running.is_empty() {
+        if time < MAX_INTERVAL || self.running.is_empty() {
             return;
         }
         self.running.values_mut().for_each(|attempt| attempt.forgive(time));

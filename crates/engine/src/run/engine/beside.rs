@@ -40,7 +40,7 @@ use crate::{
 
 /// Maximum number of jobs that give their slots back while their results are being stored; those of more keep theirs, so that results do not
 /// pile up.
-const MOST_STORING: usize = 16;
+const MAX_STORING: usize = 16;
 
 /// A job that is to start once its inputs have been checked.
 pub(in crate::run) struct Prepared {
@@ -283,7 +283,7 @@ impl Run<'_, '_> {
             Ok(()) => {
                 self.storing.insert(job);
                 // The disk takes longer than all the rest; the job's slots are free meanwhile.
-                if self.storing.len() <= MOST_STORING { vec![Event::Storing(job)] } else { Vec::new() }
+                if self.storing.len() <= MAX_STORING { vec![Event::Storing(job)] } else { Vec::new() }
             }
             Err(error) => {
                 let failure = io_failure(format!("the result could not be stored: {error}"));
@@ -382,13 +382,13 @@ fn keep(
 /// The part of its log that a job has written, from the beginning of its last attempt.
 fn log_part(path: &Path, from: u64) -> io::Result<LogPart> {
     /// A longer log has no digest: it would take too long.
-    const LONGEST: u64 = 256 << 20;
+    const MAX_LOG_BYTES: u64 = 256 << 20;
     let file = File::open(path)?;
     let bytes = file.metadata()?.len();
     let mut hasher = blake3::Hasher::new();
-    if bytes <= LONGEST {
+    if bytes <= MAX_LOG_BYTES {
         hasher.update_reader(file.take(bytes))?;
     }
-    let blake3 = (bytes <= LONGEST).then(|| hasher.finalize().to_hex().to_string());
+    let blake3 = (bytes <= MAX_LOG_BYTES).then(|| hasher.finalize().to_hex().to_string());
     Ok(LogPart { from, bytes, blake3 })
 }

@@ -31,7 +31,7 @@ const LONG_INTERVAL: Duration = Duration::from_secs(10);
 /// A sample may take this part of the time.
 const PART: u32 = 20;
 /// Number of samples without an answer after which no more are taken.
-const PATIENCE: u32 = 3;
+const MAX_FAILED_SAMPLES: u32 = 3;
 
 /// State of the GPUs that the jobs of an engine share.
 #[derive(Debug)]
@@ -129,7 +129,7 @@ impl Run<'_, '_> {
     /// times.
     pub(super) fn sample_gpus(&mut self) {
         let gpus = &self.gpus;
-        if gpus.is_sampling || gpus.silent >= PATIENCE || gpus.due > Instant::now() {
+        if gpus.is_sampling || gpus.silent >= MAX_FAILED_SAMPLES || gpus.due > Instant::now() {
             return;
         }
         let measures = |job: &Job| job.resources.exclusive || job.turn.is_some();

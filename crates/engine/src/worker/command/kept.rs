@@ -23,14 +23,14 @@ use super::reads::is_event_file;
 pub(super) const KEPT: &str = ".sweep";
 
 /// The largest file that nothing names, in bytes.
-const LARGEST: u64 = 1 << 20;
+const MAX_FILE_BYTES: u64 = 1 << 20;
 /// Bytes of all files that nothing names, and of all that something names.
-const MOST_BYTES: u64 = 4 << 20;
-const MOST_NAMED_BYTES: u64 = 32 << 20;
+const MAX_BYTES: u64 = 4 << 20;
+const MAX_NAMED_BYTES: u64 = 32 << 20;
 /// Most files, most entries of folders that are looked at, and levels of folders.
-const MOST_FILES: usize = 64;
-const MOST_ENTRIES: usize = 5000;
-const MOST_LEVELS: usize = 8;
+const MAX_FILES: usize = 64;
+const MAX_ENTRIES: usize = 5000;
+const MAX_LEVELS: usize = 8;
 
 /// Endings of the names of logs.
 const ENDINGS: [&str; 6] = ["csv", "tsv", "jsonl", "ndjson", "json", "log"];
@@ -62,8 +62,8 @@ pub(super) fn keep(command: &Command, folder: &Path, outputs: &[&str]) -> io::Re
     let (mut named_bytes, mut other_bytes) = (0, 0);
     let secrets = secrets(command);
     let mut any = false;
-    for Candidate { name, bytes, is_named } in candidates.into_iter().take(MOST_FILES) {
-        let (sum, most) = if is_named { (&mut named_bytes, MOST_NAMED_BYTES) } else { (&mut other_bytes, MOST_BYTES) };
+    for Candidate { name, bytes, is_named } in candidates.into_iter().take(MAX_FILES) {
+        let (sum, most) = if is_named { (&mut named_bytes, MAX_NAMED_BYTES) } else { (&mut other_bytes, MAX_BYTES) };
         if *sum + bytes > most || has_secret(&folder.join(&name), &secrets) {
             continue;
         }
@@ -140,7 +140,7 @@ impl Find<'_> {
         for entry in fs::read_dir(self.folder.join(inner))? {
             let entry = entry?;
             *seen += 1;
-            if *seen > MOST_ENTRIES {
+            if *seen > MAX_ENTRIES {
                 return Ok(());
             }
             let name = inner.join(entry.file_name());
@@ -149,13 +149,13 @@ impl Find<'_> {
                 continue;
             }
             let kind = entry.file_type()?;
-            if kind.is_dir() && level < MOST_LEVELS {
+            if kind.is_dir() && level < MAX_LEVELS {
                 // One that cannot be read is not worth a failure.
                 let _ = self.below(&name, level + 1, seen, found);
             } else if kind.is_file() {
                 let bytes = entry.metadata()?.len();
                 let is_named = self.is_named(&name);
-                if is_named || (bytes <= LARGEST && is_log(&name)) {
+                if is_named || (bytes <= MAX_FILE_BYTES && is_log(&name)) {
                     found.push(Candidate { name, bytes, is_named });
                 }
             }

@@ -43,9 +43,9 @@ const BECOME_THE_PROGRAM: &str = r#"export SWEEP_RANK=$RANK
 exec "$@""#;
 
 /// Time for Slurm to answer.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 /// Most of an answer that is read, in bytes.
-const LONGEST: usize = 1 << 20;
+const MAX_ANSWER_BYTES: usize = 1 << 20;
 
 /// A start of processes by another program.
 #[derive(Debug, Clone)]
@@ -219,7 +219,7 @@ impl Launcher {
     pub(super) fn clear(&self) {
         let Some(allocation) = allocation().filter(|_| self.with == With::Srun) else { return };
         let ask = |program: &str, arguments: &[&str]| {
-            host::ask(process::Command::new(program).args(arguments), LONGEST, Instant::now() + PATIENCE)
+            host::ask(process::Command::new(program).args(arguments), MAX_ANSWER_BYTES, Instant::now() + TIMEOUT)
         };
         let Some(listed) = ask("squeue", &["--steps", "--jobs", &allocation, "--noheader", "--format", "%i %j"]) else {
             return;
@@ -254,7 +254,8 @@ fn allocation() -> Option<String> {
 
 /// The MPI whose `mpirun` is on the `PATH`.
 fn mpi() -> Option<With> {
-    let answer = host::ask(process::Command::new("mpirun").arg("--version"), LONGEST, Instant::now() + PATIENCE)?;
+    let answer =
+        host::ask(process::Command::new("mpirun").arg("--version"), MAX_ANSWER_BYTES, Instant::now() + TIMEOUT)?;
     let text = String::from_utf8_lossy(&answer.text).to_lowercase();
     Some(if text.contains("open mpi") || text.contains("open-mpi") { With::OpenMpi } else { With::Mpich })
 }

@@ -1,7 +1,7 @@
 //! Lines of a program's output.
 
 /// The longest line that is read, in bytes; of a longer one, the beginning up to a space.
-const LONGEST_LINE: usize = 1 << 16;
+const MAX_LINE_LENGTH: usize = 1 << 16;
 
 /// Output that becomes lines.
 pub(super) struct Lines {
@@ -24,7 +24,7 @@ impl Lines {
                 b'\x08' if self.has_bars && self.line.is_empty() => {}
                 b'\x08' if self.has_bars => self.pass(on_line),
                 b'\n' | b'\r' => self.pass(on_line),
-                _ if self.line.len() < LONGEST_LINE => self.line.push(*byte),
+                _ if self.line.len() < MAX_LINE_LENGTH => self.line.push(*byte),
                 _ => self.is_cut = true,
             }
         }

@@ -72,11 +72,11 @@ enum Event {
 }
 
 /// Longest complaint that is quoted, in characters.
-const LONGEST_COMPLAINT: usize = 300;
+const MAX_STDERR_LENGTH: usize = 300;
 /// Shortest interval at which output counts as activity.
 const ACTIVITY_INTERVAL: Duration = Duration::from_secs(1);
 /// Time to wait for killed processes to end, and for outputs to close after that.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Threads of a worker without a job, in addition to those that are kept: the main one, and the one that follows the engine.
 const THREADS: usize = 2;
@@ -113,14 +113,14 @@ pub(super) fn follow_engine() -> io::Result<Arc<AtomicBool>> {
 pub(in crate::worker) fn is_over() -> bool {
     /// A thread that has said its last word is about to end.
     const TRIES: u32 = 50;
-    const PAUSE: Duration = Duration::from_micros(100);
+    const RETRY_DELAY: Duration = Duration::from_micros(100);
     let stops = FOLLOWED.get().is_some_and(|stop| stop.load(Ordering::SeqCst));
     let childless = matches!(rustix::process::wait(WaitOptions::NOHANG), Err(rustix::io::Errno::CHILD));
     let known = || THREADS + threads::idle_count();
     let alone = || std::fs::read_dir("/proc/self/task").is_ok_and(|threads| threads.count() <= known());
     let mut tries = 0;
     while !alone() && tries < TRIES {
-        thread::sleep(PAUSE);
+        thread::sleep(RETRY_DELAY);
         tries += 1;
     }
     childless && !stops && tries < TRIES
@@ -216,7 +216,7 @@ pub(super) fn run(
     let mut ended: Option<End> = None;
     while open > 0 || ended.is_none() {
         // Another process may hold an output open, and write to it for as long as it likes.
-        let until = ended.as_ref().map(|end| end.at + PATIENCE);
+        let until = ended.as_ref().map(|end| end.at + TIMEOUT);
         let patience = until.map_or(Duration::MAX, |until| until.saturating_duration_since(Instant::now()));
         match receiver.recv_timeout(patience) {
             Ok(Event::Word(word)) => on_word(Some(word)),
@@ -280,7 +280,7 @@ fn follow_outputs(
                 said.failed.get_or_insert(failed);
             }
             said.latest = rank.or(said.latest);
-            said.last.insert(rank, text.trim().chars().take(LONGEST_COMPLAINT).collect());
+            said.last.insert(rank, text.trim().chars().take(MAX_STDERR_LENGTH).collect());
         };
         listen(stderr, writer.clone(), sender.clone(), on_line)?;
         open += 1;
@@ -313,10 +313,10 @@ struct WholeLines(Vec<u8>);
 impl WholeLines {
     fn write(&mut self, bytes: &[u8]) {
         /// A longer line is written in parts.
-        const LONGEST: usize = 1 << 16;
+        const MAX_LINE_BYTES: usize = 1 << 16;
         let end = bytes.iter().rposition(|byte| matches!(byte, b'\n' | b'\r')).map_or(0, |last| last + 1);
         self.0.extend_from_slice(&bytes[..end]);
-        if end > 0 || self.0.len() > LONGEST {
+        if end > 0 || self.0.len() > MAX_LINE_BYTES {
             self.flush();
         }
         self.0.extend_from_slice(&bytes[end..]);
@@ -411,7 +411,7 @@ fn wait_for(mut open: HashMap<Pid, usize>) -> End {
                 return end;
             }
         }
-        if let Some(failed) = failed.take_if(|failed| open.is_empty() || failed.at.elapsed() >= PATIENCE) {
+        if let Some(failed) = failed.take_if(|failed| open.is_empty() || failed.at.elapsed() >= TIMEOUT) {
             return failed;
         }
     }
@@ -420,7 +420,7 @@ fn wait_for(mut open: HashMap<Pid, usize>) -> End {
 /// Ends what the program has left running, and comes back when it is gone.
 fn end_rest() {
     let begun = Instant::now();
-    while begun.elapsed() < PATIENCE {
+    while begun.elapsed() < TIMEOUT {
         match rustix::process::wait(WaitOptions::NOHANG) {
             Ok(Some(_)) | Err(rustix::io::Errno::INTR) => continue,
             Ok(None) => {}

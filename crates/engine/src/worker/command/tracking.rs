@@ -29,9 +29,9 @@ use crate::{
 };
 
 /// Most files that a manifest has; of more, only those with code.
-const MOST_FILES: usize = 20_000;
+const MAX_FILES: usize = 20_000;
 /// Maximum number of other paths that a manifest has.
-const MOST_FACTS: usize = 20_000;
+const MAX_FACTS: usize = 20_000;
 /// Maximum number of files that a message lists.
 const LISTED: usize = 10;
 
@@ -294,9 +294,9 @@ impl<'a> Tracking<'a> {
                 return Err(undeclared(&files, &listed));
             }
         }
-        if facts.len() > MOST_FACTS {
+        if facts.len() > MAX_FACTS {
             report.note(&format!(
-                "not observed: names that the program looks for, of which there are more than {MOST_FACTS}; add their folder to \
+                "not observed: names that the program looks for, of which there are more than {MAX_FACTS}; add their folder to \
                  `inputs`"
             ));
             facts.clear();
@@ -340,7 +340,7 @@ impl<'a> Tracking<'a> {
         written: &BTreeSet<PathBuf>,
         report: &mut dyn Report,
     ) -> BTreeMap<String, ObservedFile> {
-        let too_many = read.len() > MOST_FILES;
+        let too_many = read.len() > MAX_FILES;
         let mut gone = Vec::new();
         let mut files = BTreeMap::new();
         for (path, Noted { read, .. }) in read {
@@ -360,7 +360,7 @@ impl<'a> Tracking<'a> {
         }
         if too_many {
             report.note(&format!(
-                "the program reads more than {MOST_FILES} files of the project, of which only code is tracked: add their \
+                "the program reads more than {MAX_FILES} files of the project, of which only code is tracked: add their \
                  folder to `inputs`"
             ));
         }

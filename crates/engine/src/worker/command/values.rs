@@ -11,7 +11,7 @@ use super::words;
 use crate::format::{clean, shortened};
 
 /// Most notices about values that are no numbers.
-const MOST_NOTICES: usize = 20;
+const MAX_NOTICES: usize = 20;
 /// Longest part of such a value that is quoted, in characters.
 const QUOTED: usize = 80;
 
@@ -47,7 +47,7 @@ impl<'c> Values<'c> {
 
     /// Takes a printed text that looks like a number.
     pub(super) fn other(&mut self, name: String, text: &str) {
-        if self.file.is_none() && self.others.len() <= MOST_NOTICES {
+        if self.file.is_none() && self.others.len() <= MAX_NOTICES {
             self.others.insert(name, format!("is printed as `{}`", shortened(text, QUOTED)));
         }
     }
@@ -68,10 +68,10 @@ impl<'c> Values<'c> {
     /// Adds them to an outcome, and says which are no numbers.
     pub(super) fn add_to(self, outcome: &mut Outcome, to: &mut impl Report) {
         let remedy = if self.file.is_none() { "; a line has one name, and a number a decimal point" } else { "" };
-        for (name, text) in self.others.iter().take(MOST_NOTICES) {
+        for (name, text) in self.others.iter().take(MAX_NOTICES) {
             to.note(&format!("`{}` {text}, which is no number: ignored{remedy}", clean(name)));
         }
-        let more = self.others.len().saturating_sub(MOST_NOTICES);
+        let more = self.others.len().saturating_sub(MAX_NOTICES);
         if more > 0 {
             to.note(&format!("other values are no numbers, too, {more} at least: ignored"));
         }

@@ -22,7 +22,7 @@ pub(super) enum Word {
 }
 
 /// A metrics file is never larger.
-const LARGEST_FILE: u64 = 16 << 20;
+const MAX_FILE: u64 = 16 << 20;
 
 /// Removes the codes for terminals from a line: colors, movements of the cursor, titles of windows.
 pub(super) fn plain(line: &[u8]) -> Cow<'_, [u8]> {
@@ -120,9 +120,9 @@ pub(super) fn read_json(path: &Path) -> Result<Numbers, String> {
         return Err("is not a file".into());
     }
     let mut text = Vec::new();
-    File::open(path).and_then(|file| file.take(LARGEST_FILE + 1).read_to_end(&mut text)).map_err(unreadable)?;
-    if text.len() as u64 > LARGEST_FILE {
-        return Err(format!("is larger than {} MiB", LARGEST_FILE >> 20));
+    File::open(path).and_then(|file| file.take(MAX_FILE + 1).read_to_end(&mut text)).map_err(unreadable)?;
+    if text.len() as u64 > MAX_FILE {
+        return Err(format!("is larger than {} MiB", MAX_FILE >> 20));
     }
     let value = parse(&text).map_err(|error| format!("is not JSON: {error}"))?;
     let Value::Object(entries) = value else { return Err("must contain an object: `{\"loss\": 2.31}`".into()) };

@@ -28,7 +28,7 @@ use super::sshd::Sshd;
 use crate::sandbox::Sandbox;
 
 /// Longer than anything here may take.
-const PATIENCE: Duration = Duration::from_mins(2);
+const TIMEOUT: Duration = Duration::from_mins(2);
 
 /// A folder with a recipe, as the submitting side has it.
 pub(crate) struct World {
@@ -106,7 +106,7 @@ impl World {
 
 impl Link {
     pub(crate) fn next(&self) -> HostEvent {
-        self.events.lock().unwrap().recv_timeout(PATIENCE).expect("the connection says something")
+        self.events.lock().unwrap().recv_timeout(TIMEOUT).expect("the connection says something")
     }
 
     /// Waits until it is connected.

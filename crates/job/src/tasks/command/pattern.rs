@@ -8,7 +8,7 @@ use super::{
 };
 
 /// The largest compiled pattern, in bytes.
-const LARGEST: usize = 1 << 20;
+const MAX_COMPILED_BYTES: usize = 1 << 20;
 /// A number in a regular expression, also in a call as `tensor(0.5)` or `np.float64(0.5)`; its flags are its own.
 const CALL: &str = r"(?-Uix:(?:[A-Za-z_][A-Za-z0-9_.]*\(['\x22\[]?)?)";
 const NUMBER: &str = concat!(
@@ -70,7 +70,7 @@ impl Pattern {
     /// Compiles a pattern. The error is a phrase.
     pub fn new(text: &str) -> Result<Self, String> {
         let (expanded, groups) = Scanner::new(text).scan()?;
-        let compiled = RegexBuilder::new(&expanded).size_limit(LARGEST).build();
+        let compiled = RegexBuilder::new(&expanded).size_limit(MAX_COMPILED_BYTES).build();
         let regex = compiled.map_err(|error| {
             let error = error.to_string();
             let reason = error.lines().last().unwrap_or_default().trim();
@@ -80,7 +80,7 @@ impl Pattern {
         if groups.iter().all(|group| STEP_NAMES.contains(&group.name.as_str())) {
             return Err("no group has the name of a metric".into());
         }
-        let texts = RegexBuilder::new(&expanded.replace(NUMBER, TEXT)).size_limit(LARGEST).build().ok();
+        let texts = RegexBuilder::new(&expanded.replace(NUMBER, TEXT)).size_limit(MAX_COMPILED_BYTES).build().ok();
         Ok(Self { regex, texts, groups, step: step.map(|step| (*step).to_owned()) })
     }
 

@@ -8,7 +8,7 @@ use crate::{
 };
 
 /// The most ranks that are processes.
-const MOST_PROCESSES: usize = 64;
+const MAX_PROCESSES: usize = 64;
 
 choice! {
     /// The placement of weights, gradients and moments.
@@ -81,8 +81,8 @@ impl Declared for Sharding {
             conflicts.push(conflict(vec!["shards", "width"], message, "choose a power of 2 for both"));
         }
         if self.variant == ShardingVariant::Processes {
-            if self.shards > MOST_PROCESSES {
-                let message = format!("`shards: {}` exceeds the {MOST_PROCESSES} processes of a job", self.shards);
+            if self.shards > MAX_PROCESSES {
+                let message = format!("`shards: {}` exceeds the {MAX_PROCESSES} processes of a job", self.shards);
                 conflicts.push(conflict(vec!["shards"], message, "choose fewer"));
             }
             if !self.batch_size.is_multiple_of(self.shards) {

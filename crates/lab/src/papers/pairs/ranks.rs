@@ -36,7 +36,7 @@ use crate::{
 /// The variable that tells a process which rank it is.
 const VARIABLE: &str = "SWEEP_RANK";
 /// Time that ranks have to end.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 /// The exit code of a rank whose neighbor is gone.
 const ALONE: u8 = 3;
 
@@ -307,7 +307,7 @@ impl Group {
             // A rank that is gone does not hear it, and the pipes end with the ring.
             let _ = ring.tell(END);
         }
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + TIMEOUT;
         let mut ended = Vec::new();
         for (index, mut child) in self.others.drain(..).enumerate() {
             let status = loop {

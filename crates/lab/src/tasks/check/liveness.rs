@@ -10,7 +10,7 @@ use super::{
 use crate::{LabError, backend::Compute, model::Network};
 
 /// The least change of the logits, relative to the largest of them, that is not rounding.
-const LEAST: f32 = 1e-4;
+const MIN_CHANGE: f32 = 1e-4;
 /// The largest change that is.
 const ROUNDING: f32 = 1e-5;
 
@@ -29,7 +29,7 @@ impl<B: Compute> Checker<'_, B> {
                 let without = self.whole(&network.clone().without(mechanism).coupled(scale))?;
                 let change = largest_difference(&with, &without) / largest(&with).max(1.0);
                 let must_change = scale == 1.0 || !mechanism.is_coupled();
-                if must_change && (change.is_nan() || change < LEAST) {
+                if must_change && (change.is_nan() || change < MIN_CHANGE) {
                     problems.push(format!("without {mechanism} the logits change by {change:.3e} at scale {scale}"));
                 } else if !must_change && (change.is_nan() || change > ROUNDING) {
                     problems.push(format!("without {mechanism} the logits change by {change:.3e} at scale 0"));

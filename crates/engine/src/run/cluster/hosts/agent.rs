@@ -29,7 +29,7 @@ use crate::{
 /// Interval at which time is told to the queue.
 const TICK: Duration = Duration::from_millis(200);
 /// Interval of slower looks: at the list of hosts, and at jobs of other processes.
-const LOOK: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Something for the agent.
 #[derive(Debug)]
@@ -107,7 +107,7 @@ impl Agent {
             }
             let now = Instant::now();
             state.queue.tick(now);
-            if now >= self.looked + LOOK {
+            if now >= self.looked + POLL_INTERVAL {
                 self.looked = now;
                 self.look(&mut state);
             }

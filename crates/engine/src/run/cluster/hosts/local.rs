@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// Interval at which a process is looked at that is no child of this one.
-const LOOK: Duration = Duration::from_millis(200);
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 /// The variables with which a job's own engine learns what it may use.
 pub(super) const CPUS: &str = "SWEEP_HOST_CPUS";
@@ -89,7 +89,7 @@ pub(super) const SIGNAL: &str = "signal ";
 /// Waits for the end of a process that another one has started.
 pub(super) fn watch(place: &Where) {
     while is_alive(place) {
-        thread::sleep(LOOK);
+        thread::sleep(POLL_INTERVAL);
     }
 }
 

@@ -13,7 +13,7 @@ use super::placements::{folder, write_aside};
 use crate::{host::machine, recipe::executor::ssh::SshHost, store::Store};
 
 /// Time between two attempts to take the lock of the list.
-const PAUSE: Duration = Duration::from_millis(20);
+const LOCK_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Changes to the hosts of recipes and command lines.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -87,7 +87,7 @@ impl Members {
             if let Some(held) = store.lock("hosts")? {
                 break held;
             }
-            thread::sleep(PAUSE);
+            thread::sleep(LOCK_INTERVAL);
         };
         let mut members = Self::read(results)?;
         change(&mut members);

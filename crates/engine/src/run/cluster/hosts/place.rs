@@ -61,8 +61,9 @@ impl Wants {
     /// Those of the only job of a plan.
     pub(super) fn of(job: &Job) -> Self {
         /// More than any job asks for.
-        const MOST: usize = 1 << 12;
-        let limits = Limits { cpus: MOST, gpus: MOST, gpu_memory: Vec::new(), memory: u64::MAX, jobs: MOST };
+        const MAX_CPUS: usize = 1 << 12;
+        let limits =
+            Limits { cpus: MAX_CPUS, gpus: MAX_CPUS, gpu_memory: Vec::new(), memory: u64::MAX, jobs: MAX_CPUS };
         // How much memory earlier jobs have used says nothing about the GPUs of another machine.
         let (all, usual) = (run::demand(job, &limits, &GpuHistory::default()), run::Usual::of(job));
         Self { all, cpus: job.resources.cpus, usual }

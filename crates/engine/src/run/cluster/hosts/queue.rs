@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// Pause before the next attempt at something that failed for a reason that may pass.
-const PAUSE: Duration = Duration::from_secs(5);
+const RETRY_DELAY: Duration = Duration::from_secs(5);
 /// Time for which a host whose disk is full gets no new jobs.
 const FULL: Duration = Duration::from_mins(1);
 
@@ -171,7 +171,7 @@ impl Queue {
                 }
             }
             Sent::Busy => {
-                self.jobs[job].busy = Some(now + PAUSE);
+                self.jobs[job].busy = Some(now + RETRY_DELAY);
                 self.withdraw(job, at);
             }
             Sent::Done => {
@@ -292,7 +292,7 @@ impl Queue {
                 self.places[place].pause(now + FULL);
                 self.withdraw(job, at);
             }
-            Collected::Later => self.jobs[job].copies[at].phase = Phase::Later(now + PAUSE),
+            Collected::Later => self.jobs[job].copies[at].phase = Phase::Later(now + RETRY_DELAY),
         }
     }
 

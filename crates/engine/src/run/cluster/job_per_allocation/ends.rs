@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// A job that is interrupted so often has failed, so that one that always is comes to an end.
-const MOST_INTERRUPTIONS: u32 = 1000;
+const MAX_INTERRUPTIONS: u32 = 1000;
 
 impl Run<'_, '_> {
     /// A job has ended in the queue without a word of its own.
@@ -67,8 +67,8 @@ impl Run<'_, '_> {
     /// continues from its checkpoint if it has one.
     pub(super) fn submit_again(&mut self, job: usize) {
         let system = self.session.cluster.system();
-        if self.jobs[job].interruptions >= MOST_INTERRUPTIONS {
-            let message = format!("{system} has interrupted it {MOST_INTERRUPTIONS} times");
+        if self.jobs[job].interruptions >= MAX_INTERRUPTIONS {
+            let message = format!("{system} has interrupted it {MAX_INTERRUPTIONS} times");
             self.fail(job, 0.0, Failure { kind: FailureKind::Crash, message });
             return;
         }

@@ -16,9 +16,9 @@ use super::api::{ApiError, JobDetails};
 /// Longest time until there is a connection.
 const CONNECT: Duration = Duration::from_secs(5);
 /// Longest time of a request.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 /// Largest answer, in bytes.
-const LONGEST: usize = 64 << 20;
+const MAX_ANSWER_BYTES: usize = 64 << 20;
 
 /// Reason why nothing can be asked.
 pub(super) const MISSING: Option<&str> = None;
@@ -93,7 +93,7 @@ impl Api {
             return Err(ApiError::Refused(format!(
                 "the answer of {} is longer than {} MiB",
                 self.address,
-                LONGEST >> 20
+                MAX_ANSWER_BYTES >> 20
             )));
         };
         if status.is_success() {
@@ -112,7 +112,7 @@ impl Api {
 async fn read(mut response: Response) -> Result<Option<Vec<u8>>, reqwest::Error> {
     let mut body = Vec::new();
     while let Some(chunk) = response.chunk().await? {
-        if body.len() + chunk.len() > LONGEST {
+        if body.len() + chunk.len() > MAX_ANSWER_BYTES {
             return Ok(None);
         }
         body.extend_from_slice(&chunk);
@@ -132,7 +132,7 @@ fn connect() -> Result<(Runtime, Client), String> {
         .user_agent(concat!("sweep/", env!("CARGO_PKG_VERSION")))
         .http1_only()
         .connect_timeout(CONNECT)
-        .timeout(PATIENCE)
+        .timeout(TIMEOUT)
         // Headers must not follow to another host.
         .redirect(Policy::none())
         .default_headers(headers()?)

@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// Time limit of a command. With its controller gone, `sinfo` hangs, and `sbatch` gives up after 9 s.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 /// Maximum number of jobs that are named in one `scancel`.
 const CHUNK: usize = 500;
 
@@ -78,7 +78,7 @@ impl Client {
         match answer.status {
             Some(status) if status.success() => Ok(answer.out().lines().filter_map(seen).collect()),
             Some(_) => Err(format!("squeue: {}", last_words(&answer))),
-            None => Err(format!("squeue does not answer within {} s", PATIENCE.as_secs())),
+            None => Err(format!("squeue does not answer within {} s", TIMEOUT.as_secs())),
         }
     }
 
@@ -220,7 +220,7 @@ fn end(text: &str) -> End {
 
 /// Runs a command to its end, or for as long as it may take.
 fn run(mut command: Command, input: Option<&str>) -> io::Result<Answer> {
-    let limits = Limits { most: usize::MAX, until: Instant::now() + PATIENCE, children: Children::Left };
+    let limits = Limits { most: usize::MAX, until: Instant::now() + TIMEOUT, children: Children::Left };
     converse(&mut command, input.map(|input| input.as_bytes().to_vec()), limits)
 }
 

@@ -27,13 +27,13 @@ use crate::{
 };
 
 /// Time limit of a command.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 /// Largest answer of a command that is read, in bytes.
-const LONGEST: usize = 64 << 20;
+const MAX_ANSWER_BYTES: usize = 64 << 20;
 /// Maximum number of jobs that are named in one command.
 const CHUNK: usize = 500;
 /// Longest name of a job.
-const LONGEST_ID: usize = 200;
+const MAX_ID_LENGTH: usize = 200;
 
 /// A batch system by its templates, as far as the jobs of one store are concerned.
 #[derive(Debug)]
@@ -109,16 +109,16 @@ impl Templates {
         let mut command = Command::new(program);
         // Words in the language of the texts that are looked for.
         command.args(arguments).env("LC_ALL", "C");
-        let patience = self.commands.patience.unwrap_or(PATIENCE);
+        let patience = self.commands.patience.unwrap_or(TIMEOUT);
         // A command may start a service that goes on.
-        let limits = Limits { most: LONGEST, until: Instant::now() + patience, children: Children::Left };
+        let limits = Limits { most: MAX_ANSWER_BYTES, until: Instant::now() + patience, children: Children::Left };
         let said = ask::converse(&mut command, input.map(|input| input.as_bytes().to_vec()), limits);
         let said = said.map_err(|error| format!("{program}: {error}"))?;
         if said.status.is_none() {
             return Err(format!("{program} does not answer within {} s", patience.as_secs_f64()));
         }
         if !said.is_whole() {
-            return Err(format!("the answer of {program} is longer than {} MiB", LONGEST >> 20));
+            return Err(format!("the answer of {program} is longer than {} MiB", MAX_ANSWER_BYTES >> 20));
         }
         Ok(said)
     }
@@ -369,7 +369,7 @@ impl Cluster for Templates {
 fn user() -> Option<String> {
     static USER: OnceLock<Option<String>> = OnceLock::new();
     let ask = || {
-        let answer = ask::ask(Command::new("id").arg("-un"), 1000, Instant::now() + PATIENCE)?;
+        let answer = ask::ask(Command::new("id").arg("-un"), 1000, Instant::now() + TIMEOUT)?;
         Some(String::from_utf8_lossy(&answer.text).trim().to_owned()).filter(|name| !name.is_empty())
     };
     USER.get_or_init(ask).clone()
@@ -392,7 +392,9 @@ fn state(phase: Option<Phase>, word: &str, exit: Option<i32>) -> QueuedState {
 /// True if a text can be the name of a job. It becomes an argument of commands.
 fn is_id(text: &str) -> bool {
     let plain = |char: char| char.is_ascii_alphanumeric() || "._-[]@".contains(char);
-    text.len() <= LONGEST_ID && text.starts_with(|char: char| char.is_ascii_alphanumeric()) && text.chars().all(plain)
+    text.len() <= MAX_ID_LENGTH
+        && text.starts_with(|char: char| char.is_ascii_alphanumeric())
+        && text.chars().all(plain)
 }
 
 /// Reason why the templates cannot be used on this machine.

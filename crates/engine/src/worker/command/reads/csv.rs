@@ -14,7 +14,7 @@ use super::{
 use crate::format::shortened;
 
 /// Longest row, in bytes, if it has several lines.
-const LONGEST_ROW: usize = 1 << 20;
+const MAX_ROW_LENGTH: usize = 1 << 20;
 /// Longest part of a cell that is quoted, in characters.
 const QUOTED: usize = 40;
 
@@ -72,7 +72,7 @@ impl Table {
         };
         if self.begun.is_empty() {
             self.begun.extend_from_slice(line);
-        } else if self.begun.len() + line.len() < LONGEST_ROW {
+        } else if self.begun.len() + line.len() < MAX_ROW_LENGTH {
             self.begun.push(b'\n');
             self.begun.extend_from_slice(line);
         } else {

@@ -19,9 +19,9 @@ use super::super::{
 use crate::format::shortened;
 
 /// Matches that wait for the next look. A program that writes more meanwhile waits for that.
-const MOST_WAITING: usize = 100_000;
+const MAX_WAITING: usize = 100_000;
 /// Longest wait of a program, which could only be due to a disk that does not answer.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 /// Longest part of a line that is quoted, in characters.
 const QUOTED: usize = 80;
 
@@ -92,11 +92,11 @@ impl Heard {
         let begun = Instant::now();
         loop {
             let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-            if waiting.len() < MOST_WAITING {
+            if waiting.len() < MAX_WAITING {
                 return waiting.push((output, found));
             }
             drop(waiting);
-            if begun.elapsed() > PATIENCE {
+            if begun.elapsed() > TIMEOUT {
                 self.lost.fetch_add(1, Ordering::Relaxed);
                 return;
             }

@@ -11,12 +11,12 @@ use super::super::report::{Follower, Series};
 use crate::export::tensorboard::event_file::{FOOTER, HEADER, content_length, is_whole, scalars};
 
 /// A longer record is no scalar, and is skipped.
-const LONGEST_RECORD: u64 = 4 << 20;
+const MAX_RECORD_LENGTH: u64 = 4 << 20;
 /// Most event files of a folder, and levels of subfolders.
-const MOST_FILES: usize = 1000;
-const MOST_LEVELS: usize = 8;
+const MAX_FILES: usize = 1000;
+const MAX_LEVELS: usize = 8;
 /// Bytes that one look reads of a file at most, so that other followers have their turn.
-const MOST_AT_ONCE: u64 = 16 << 20;
+const MAX_AT_ONCE: u64 = 16 << 20;
 
 /// Follower of a folder, or of one file.
 pub(super) struct EventFiles {
@@ -48,12 +48,12 @@ impl EventFiles {
         let Ok(entries) = std::fs::read_dir(folder) else { return };
         for entry in entries.flatten() {
             let (path, Ok(kind)) = (entry.path(), entry.file_type()) else { continue };
-            if kind.is_dir() && level < MOST_LEVELS {
+            if kind.is_dir() && level < MAX_LEVELS {
                 self.find(&path, level + 1);
             } else if kind.is_dir() {
                 self.is_cut = true;
             } else if kind.is_file() && is_event_file(&path) && !self.files.contains_key(&path) {
-                if self.files.len() < MOST_FILES {
+                if self.files.len() < MAX_FILES {
                     self.add(path);
                 } else {
                     self.is_cut = true;
@@ -82,7 +82,9 @@ impl EventFiles {
         }
         if self.is_cut {
             sink.once("files", || {
-                format!("more event files than {MOST_FILES}, or below more than {MOST_LEVELS} levels of folders, are not read")
+                format!(
+                    "more event files than {MAX_FILES}, or below more than {MAX_LEVELS} levels of folders, are not read"
+                )
             });
         }
         if self.files.iter().any(|(path, file)| file.is_shorter(path)) {
@@ -142,7 +144,7 @@ impl EventFile {
         }
         let mut file = BufReader::new(File::open(path)?);
         file.seek(SeekFrom::Start(self.offset))?;
-        let end = self.offset.saturating_add(MOST_AT_ONCE);
+        let end = self.offset.saturating_add(MAX_AT_ONCE);
         let mut content = Vec::new();
         while self.offset < end {
             let mut header = [0; HEADER];
@@ -166,7 +168,7 @@ impl EventFile {
                 // Its end is still to be written.
                 return Ok(false);
             }
-            if size > LONGEST_RECORD {
+            if size > MAX_RECORD_LENGTH {
                 file.seek(SeekFrom::Start(next))?;
             } else {
                 content.resize(usize::try_from(size).unwrap_or(0) + FOOTER, 0);

@@ -1,6 +1,6 @@
 //! One series of a program: its curve, of bounded size, and the values that can become its metric.
 //!
-//! A curve has at most [`MOST`] points, in the order of their steps. Up to there it has every step, with the newest of
+//! A curve has at most [`MAX_POINTS`] points, in the order of their steps. Up to there it has every step, with the newest of
 //! its values. Beyond, steps are divided into ranges of the same width, a power of two, and of each range the smallest and the
 //! largest value are kept, and of the whole the first and the last. The metric is that of all points, whatever the curve shows.
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use sweep_job::{Curve, Unit, tasks::Collect};
 
 /// Most points of a curve.
-pub(super) const MOST: usize = 4000;
+pub(super) const MAX_POINTS: usize = 4000;
 
 /// A value at a step.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -164,7 +164,7 @@ impl Points {
 
     /// Widens the ranges until the curve is short enough. The first and the last point may have to be added.
     fn fit(&mut self) {
-        while self.kept > MOST - 2 {
+        while self.kept > MAX_POINTS - 2 {
             self.widen();
         }
     }
@@ -313,7 +313,7 @@ mod tests {
 
     #[test]
     fn up_to_the_limit_every_point_is_kept() {
-        let all: Vec<(u64, f64)> = (0..MOST as u64 - 2).map(|step| (step * 7, noise(step))).collect();
+        let all: Vec<(u64, f64)> = (0..MAX_POINTS as u64 - 2).map(|step| (step * 7, noise(step))).collect();
         let curve = points(all.clone()).curve();
         assert_eq!(curve.at.into_iter().zip(curve.values).collect::<Vec<_>>(), all);
     }
@@ -324,7 +324,7 @@ mod tests {
             let all: Vec<(u64, f64)> = (1..=count).map(|step| (step * spacing, noise(step))).collect();
             let thin = points(all.clone());
             let curve = thin.curve();
-            assert!((1000..=MOST).contains(&curve.at.len()), "{count}: {}", curve.at.len());
+            assert!((1000..=MAX_POINTS).contains(&curve.at.len()), "{count}: {}", curve.at.len());
             assert!(curve.at.windows(2).all(|pair| pair[0] < pair[1]));
             let kept: Vec<(u64, f64)> = curve.at.iter().copied().zip(curve.values.iter().copied()).collect();
             assert_eq!((kept.first(), kept.last()), (all.first(), all.last()));
@@ -359,7 +359,7 @@ mod tests {
         let mut sorted: Vec<u64> = steps.collect();
         sorted.sort_unstable();
         let curve = points(sorted.into_iter().map(|step| (step, noise(step)))).curve();
-        assert!(curve.at.len() <= MOST);
+        assert!(curve.at.len() <= MAX_POINTS);
         assert_eq!((curve.at.first(), curve.at.last()), (Some(&0), Some(&(u64::MAX - 40_000 + 19_999))));
     }
 
@@ -407,7 +407,7 @@ mod tests {
         let mean = (0..30_000).map(noise).sum::<f64>() / 30_000.0;
         assert!((many.collect(Collect::Mean).map_or(f64::NAN, |mean| mean.value) - mean).abs() < 1e-12);
         let curve = many.curve();
-        assert!(curve.at.len() <= MOST && curve.at.windows(2).all(|pair| pair[0] < pair[1]));
+        assert!(curve.at.len() <= MAX_POINTS && curve.at.windows(2).all(|pair| pair[0] < pair[1]));
         assert_eq!((curve.at.last(), curve.values.last().copied()), (Some(&9999), Some(noise(29_999))));
     }
 

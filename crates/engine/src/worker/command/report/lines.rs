@@ -12,11 +12,11 @@ use serde_json::{Map, Value};
 use super::{Follower, Series, number, parse_object};
 
 /// A longer line is skipped.
-const LONGEST_LINE: usize = 1 << 20;
+const MAX_LINE_LENGTH: usize = 1 << 20;
 /// Bytes at the beginning of a file by which one that was written anew is recognized.
 const HEAD: usize = 512;
 /// Bytes that one look reads at most, so that other followers have their turn.
-const MOST_AT_ONCE: u64 = 16 << 20;
+const MAX_AT_ONCE: u64 = 16 << 20;
 
 /// The lines that are appended to a file. The file may be made late, and one that shrinks or is replaced is read anew.
 pub(in super::super) struct Appended {
@@ -67,7 +67,7 @@ impl Appended {
         }
         file.seek(SeekFrom::Start(self.offset))?;
         self.buffer.resize(1 << 16, 0);
-        let mut left = MOST_AT_ONCE;
+        let mut left = MAX_AT_ONCE;
         while left > 0 {
             let count = match file.read(&mut self.buffer) {
                 Ok(0) => return Ok(false),
@@ -134,7 +134,7 @@ fn split(mut bytes: &[u8], begun: &mut Vec<u8>, too_long: &mut bool, on_line: &m
     while let Some(end) = bytes.iter().position(|byte| *byte == b'\n') {
         let (line, rest) = (&bytes[..end], &bytes[end + 1..]);
         bytes = rest;
-        if *too_long || begun.len() + line.len() > LONGEST_LINE {
+        if *too_long || begun.len() + line.len() > MAX_LINE_LENGTH {
             on_line(Line::TooLong);
         } else if begun.is_empty() {
             on_line(Line::Whole(line));
@@ -145,7 +145,7 @@ fn split(mut bytes: &[u8], begun: &mut Vec<u8>, too_long: &mut bool, on_line: &m
         begun.clear();
         *too_long = false;
     }
-    if *too_long || begun.len() + bytes.len() > LONGEST_LINE {
+    if *too_long || begun.len() + bytes.len() > MAX_LINE_LENGTH {
         *too_long = true;
         begun.clear();
         // A long line is no reason to keep its memory.
@@ -197,7 +197,7 @@ fn report(line: &Line<'_>, sink: &mut Series) {
         Line::Anew => return sink.restart(),
         Line::Whole(line) => line.trim_ascii(),
         Line::TooLong => {
-            let text = || format!("a line of the report is longer than {} MiB: skipped", LONGEST_LINE >> 20);
+            let text = || format!("a line of the report is longer than {} MiB: skipped", MAX_LINE_LENGTH >> 20);
             return sink.once("line too long", text);
         }
     };

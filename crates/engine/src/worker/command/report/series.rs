@@ -9,18 +9,18 @@ use std::{
 use serde::{Deserialize, Serialize};
 use sweep_job::{Aggregates, Curve, Metric, ReportedSource, Unit, tasks::Collect};
 
-use super::curve::{MOST, Points};
+use super::curve::{MAX_POINTS, Points};
 use crate::format::clean;
 
 /// Most series of a source, and most names of final values.
-const MOST_NAMES: usize = 200;
+const MAX_NAMES: usize = 200;
 /// Longest name, in bytes.
-const LONGEST_NAME: usize = 200;
+const MAX_NAME_LENGTH: usize = 200;
 /// Most notices of an attempt, and the longest, in characters.
-const MOST_NOTES: usize = 50;
-const LONGEST_NOTE: usize = 500;
+const MAX_NOTES: usize = 50;
+const MAX_NOTE_LENGTH: usize = 500;
 /// Checkpoints that are remembered, the newest.
-const MOST_CHECKPOINTS: usize = 8;
+const MAX_CHECKPOINTS: usize = 8;
 
 /// A final value, which counts more than a curve.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
@@ -66,7 +66,7 @@ pub(in super::super) struct Series {
     /// Number of points of this attempt, and the largest number before the source began anew.
     #[serde(skip)]
     points: (u64, u64),
-    /// Names that are taken beyond [`MOST_NAMES`].
+    /// Names that are taken beyond [`MAX_NAMES`].
     #[serde(skip)]
     needed: Arc<BTreeSet<String>>,
     #[serde(skip)]
@@ -229,7 +229,7 @@ impl Series {
         let reached = earlier.chain(&self.curves).filter_map(|(name, points)| Some((name.clone(), points.end()?.step)));
         let reached = reached.collect();
         self.checkpoints.push(Checkpoint { path: path.to_owned(), step: self.step, reached });
-        let old = self.checkpoints.len().saturating_sub(MOST_CHECKPOINTS);
+        let old = self.checkpoints.len().saturating_sub(MAX_CHECKPOINTS);
         self.checkpoints.drain(..old);
     }
 
@@ -242,16 +242,16 @@ impl Series {
     /// Adds a notice for the user.
     pub(in super::super) fn note(&mut self, text: &str) {
         self.said.0 += 1;
-        if self.said.0 < MOST_NOTES {
-            self.notes.push(clean(text).chars().take(LONGEST_NOTE).collect());
-        } else if self.said.0 == MOST_NOTES {
+        if self.said.0 < MAX_NOTES {
+            self.notes.push(clean(text).chars().take(MAX_NOTE_LENGTH).collect());
+        } else if self.said.0 == MAX_NOTES {
             self.notes.push("more notes are left out".to_owned());
         }
     }
 
     /// Adds a notice about something, once.
     pub(in super::super) fn once(&mut self, about: &str, text: impl FnOnce() -> String) {
-        if self.said.1.len() < MOST_NOTES && self.said.1.insert(about.chars().take(LONGEST_NAME).collect()) {
+        if self.said.1.len() < MAX_NOTES && self.said.1.insert(about.chars().take(MAX_NAME_LENGTH).collect()) {
             let text = text();
             self.note(&text);
         }
@@ -280,24 +280,24 @@ impl Series {
     where
         Self: 'n,
     {
-        self.needed.contains(name) || known.filter(|known| !self.needed.contains(*known)).count() < MOST_NAMES
+        self.needed.contains(name) || known.filter(|known| !self.needed.contains(*known)).count() < MAX_NAMES
     }
 
     fn leave_out(&mut self, name: &str) {
         self.once("", || {
             format!(
-                "`{name}` and other names are left out: {MOST_NAMES} at most, and those that `metrics`, tables, figures and claims name"
+                "`{name}` and other names are left out: {MAX_NAMES} at most, and those that `metrics`, tables, figures and claims name"
             )
         });
     }
 
     fn is_name(&mut self, name: &str) -> bool {
-        let fits = !name.trim().is_empty() && name.len() <= LONGEST_NAME && !name.chars().any(char::is_control);
+        let fits = !name.trim().is_empty() && name.len() <= MAX_NAME_LENGTH && !name.chars().any(char::is_control);
         if !fits {
             let shown: String = name.chars().take(40).collect();
             self.once("name of a series", || {
                 let shown = shown.escape_debug();
-                format!("`{shown}` is no name of a series: 1 to {LONGEST_NAME} bytes without control characters")
+                format!("`{shown}` is no name of a series: 1 to {MAX_NAME_LENGTH} bytes without control characters")
             });
         }
         fits
@@ -350,7 +350,7 @@ impl Series {
     pub(in super::super) fn curves(&self, to: &mut BTreeMap<String, Curve>) {
         let whole = self.whole();
         let curves = whole.curves.iter().map(|(name, points)| (name.clone(), points.curve()));
-        to.extend(curves.filter(|(_, curve)| !curve.at.is_empty() && curve.at.len() <= MOST));
+        to.extend(curves.filter(|(_, curve)| !curve.at.is_empty() && curve.at.len() <= MAX_POINTS));
     }
 
     /// Adds the metrics: final values, and of every other series the value that `collect` names, the newest without.

@@ -22,9 +22,9 @@ use crate::{
 /// The module.
 const MODULE: &str = include_str!("sitecustomize.py");
 /// The longest list of installed files that is searched for a module, in bytes.
-const LONGEST_LIST: u64 = 16 << 20;
+const MAX_LIST_LENGTH: u64 = 16 << 20;
 /// The longest report that is read, in bytes; of a longer one, the beginning.
-const LONGEST_REPORT: usize = 256 << 20;
+const MAX_REPORT_LENGTH: usize = 256 << 20;
 
 /// The folder with the module, and the file that it writes.
 pub(super) struct Audit {
@@ -123,7 +123,7 @@ impl Audit {
     /// Files and packages that the module has reported.
     pub(super) fn read(&self) -> io::Result<Seen> {
         let text = fs::read(self.reads())?;
-        Ok(parse(text.get(..LONGEST_REPORT).unwrap_or(&text)))
+        Ok(parse(text.get(..MAX_REPORT_LENGTH).unwrap_or(&text)))
     }
 }
 
@@ -235,7 +235,7 @@ fn owners(folder: &Path, modules: &BTreeSet<&str>) -> BTreeSet<String> {
         let Some((name, _)) = entry.file_name().to_str().and_then(named) else { continue };
         let text = |file: &str| {
             let path = entry.path().join(file);
-            let short = fs::metadata(&path).is_ok_and(|metadata| metadata.len() <= LONGEST_LIST);
+            let short = fs::metadata(&path).is_ok_and(|metadata| metadata.len() <= MAX_LIST_LENGTH);
             if short { fs::read_to_string(&path).unwrap_or_default() } else { String::new() }
         };
         let (tops, files) = (text("top_level.txt"), text("RECORD"));

@@ -10,7 +10,7 @@ use std::{
 use fs_err as fs;
 
 /// The longest file that is read, in bytes.
-const LONGEST: u64 = 64 << 20;
+const MAX_FILE_BYTES: u64 = 64 << 20;
 
 /// The files that a file of dependencies lists; a phrase if it cannot be used.
 pub(super) fn read(path: &Path) -> Result<Vec<PathBuf>, String> {
@@ -22,8 +22,8 @@ pub(super) fn read(path: &Path) -> Result<Vec<PathBuf>, String> {
     if !metadata.is_file() {
         return Err("is not a file".into());
     }
-    if metadata.len() > LONGEST {
-        return Err(format!("is longer than {} MiB", LONGEST >> 20));
+    if metadata.len() > MAX_FILE_BYTES {
+        return Err(format!("is longer than {} MiB", MAX_FILE_BYTES >> 20));
     }
     let text = fs::read(path).map_err(|error| format!("cannot be read: {error}"))?;
     parse(&text)
