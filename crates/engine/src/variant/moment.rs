@@ -25,6 +25,8 @@ const MAX_BYTES: u64 = 1 << 20;
 /// Most files of a project that are kept without a record that names them, and their size in bytes.
 const MAX_FILES: usize = 2_000;
 const MAX_TOTAL: u64 = 64 << 20;
+/// Most entries of folders that are looked at for them: a project may be a folder with a whole data set.
+const MAX_ENTRIES: usize = 20_000;
 /// The time between two comparisons with the project, as a multiple of the time that one takes.
 const INTERVAL_FACTOR: u32 = 20;
 /// The folder of copies in that of layers.
@@ -247,7 +249,7 @@ fn code_of(project: &Path, results: &Path) -> Option<BTreeSet<PathBuf>> {
     let results = fs::canonicalize(results).ok();
     let ignore = Ignore::new(&[]).unwrap_or_default();
     let mut files = BTreeSet::new();
-    let (mut open, mut total) = (vec![PathBuf::new()], 0);
+    let (mut open, mut total, mut entries) = (vec![PathBuf::new()], 0, 0);
     while let Some(folder) = open.pop() {
         let place = project.join(&folder);
         let is_other = MARKS.iter().any(|mark| place.join(mark).exists())
@@ -256,8 +258,12 @@ fn code_of(project: &Path, results: &Path) -> Option<BTreeSet<PathBuf>> {
         if is_other && !folder.as_os_str().is_empty() {
             continue;
         }
-        // A folder that cannot be listed is not part of the code.
-        for entry in fs::read_dir(&place).ok()?.flatten() {
+        let Ok(listed) = fs::read_dir(&place) else { continue };
+        for entry in listed.flatten() {
+            entries += 1;
+            if entries > MAX_ENTRIES {
+                return None;
+            }
             let (path, Ok(kind)) = (folder.join(entry.file_name()), entry.file_type()) else { continue };
             if ignore.is_ignored(&path.to_string_lossy(), kind.is_dir()) {
                 continue;
