@@ -278,6 +278,7 @@ fn worked(folder: &Path, more: &Value) -> (Outcome, f64) {
         dir,
         scratch,
         project: None,
+        layer: None,
         nodes: 1,
         heartbeat: None,
         log: None,

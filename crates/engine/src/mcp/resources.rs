@@ -8,15 +8,17 @@ use std::{
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use rmcp::model::{Resource, ResourceContents, ResourceTemplate};
+use serde_json::{Map, Value};
 
 use super::{
     session::Session,
-    tool::{Fault, FaultKind},
+    tool::{Fault, FaultKind, Tool},
 };
 
 /// Beginnings of addresses, and what follows.
 const RECIPES: &str = "sweep://recipes/";
 const REPORTS: &str = "sweep://reports/";
+const ANSWERS: &str = "sweep://answers/";
 
 /// Largest resource, in bytes.
 const MAX_RESOURCE_BYTES: u64 = 256 << 10;
@@ -60,7 +62,17 @@ pub(super) fn templates() -> Vec<ResourceTemplate> {
             .with_mime_type("text/yaml"),
         ResourceTemplate::new(format!("{REPORTS}{{+path}}"), "report")
             .with_description("A table (`tables/NAME.md`, `.csv`, `.tex`) or the verdicts (`claims.json`) of a report"),
+        ResourceTemplate::new(format!("{ANSWERS}{{tool}}"), "answer")
+            .with_description("The JSON Schema of the answers of a tool")
+            .with_mime_type("application/json"),
     ]
+}
+
+/// The JSON Schema of a tool's answers, if `uri` is its address.
+pub(super) fn of_answers(tools: &[Tool], uri: &str) -> Option<ResourceContents> {
+    let tool = tools.iter().find(|tool| uri.strip_prefix(ANSWERS) == Some(tool.name))?;
+    let text = Value::Object(Map::clone(&tool.output)).to_string();
+    Some(ResourceContents::text(text, uri).with_mime_type("application/json"))
 }
 
 /// The text of a resource.

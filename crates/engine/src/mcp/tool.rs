@@ -169,7 +169,22 @@ fn object(schema: Schema) -> Map<String, Value> {
     for key in ["title", "description", "$schema"] {
         schema.remove(key);
     }
+    schema.values_mut().for_each(shorten);
     schema
+}
+
+/// Removes what agents do not need: names of Rust's numbers, and defaults that are nothing. Properties with these names are objects.
+fn shorten(schema: &mut Value) {
+    if let Value::Object(entries) = schema {
+        entries.retain(|key, value| match key.as_str() {
+            "format" => !value.is_string(),
+            "default" => !(value.is_null() || *value == Value::Bool(false) || *value == Value::Array(Vec::new())),
+            _ => true,
+        });
+        entries.values_mut().for_each(shorten);
+    } else if let Value::Array(items) = schema {
+        items.iter_mut().for_each(shorten);
+    }
 }
 
 /// Refuses arguments that do not fit a schema, with the name of the argument.

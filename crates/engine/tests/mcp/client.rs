@@ -173,14 +173,14 @@ impl Client {
         }
     }
 
-    /// Calls a tool, and answers its structured result.
+    /// Calls a tool and returns its answer.
     #[expect(clippy::needless_pass_by_value, reason = "the calls write their arguments in place")]
     pub(crate) fn call(&mut self, tool: &str, arguments: Value) -> Value {
         let answer = self.request("tools/call", &json!({ "name": tool, "arguments": arguments }));
         let result = &answer["result"];
         assert_eq!(result["isError"], false, "{answer:#}");
-        assert_eq!(result["content"][0]["text"], result["structuredContent"].to_string());
-        result["structuredContent"].clone()
+        assert_eq!(result["structuredContent"], Value::Null, "an answer is sent once");
+        serde_json::from_str(result["content"][0]["text"].as_str().unwrap()).unwrap()
     }
 
     /// Calls a tool that refuses, and answers the error.
@@ -188,7 +188,8 @@ impl Client {
     pub(crate) fn refused(&mut self, tool: &str, arguments: Value) -> Value {
         let answer = self.request("tools/call", &json!({ "name": tool, "arguments": arguments }));
         assert_eq!(answer["result"]["isError"], true, "{answer:#}");
-        answer["result"]["structuredContent"]["error"].clone()
+        let text = answer["result"]["content"][0]["text"].as_str().unwrap();
+        serde_json::from_str::<Value>(text).unwrap()["error"].clone()
     }
 
     /// Calls `status` until the run is over.

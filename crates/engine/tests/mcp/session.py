@@ -6,6 +6,7 @@ session.py http URL TOKEN
 
 import asyncio
 import contextlib
+import json
 import sys
 
 import httpx2
@@ -31,10 +32,10 @@ async def connected(kind, where, secret):
 
 
 async def call(client, tool, arguments, fails=False):
-    """Calls a tool; the SDK checks the answer against the tool's schema."""
+    """Calls a tool; its answer is JSON."""
     result = await client.call_tool(tool, arguments)
     assert bool(result.is_error) == fails, result
-    return result.structured_content
+    return json.loads(result.content[0].text)
 
 
 async def session(client):
