@@ -374,6 +374,7 @@ impl Error {
             | ProposeError::NoMetric { .. }
             | ProposeError::Least
             | ProposeError::Unpaired(_)
+            | ProposeError::Unobserved(_)
             | ProposeError::Device(DeviceError::Rejected(_)) => Exit::Usage,
             ProposeError::Failed(_) => Exit::JobFailed,
             ProposeError::Interrupted(signal) => Exit::Interrupted(*signal),
