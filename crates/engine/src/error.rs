@@ -375,6 +375,7 @@ impl Error {
             | ProposeError::Least
             | ProposeError::Unpaired(_)
             | ProposeError::Unobserved(_)
+            | ProposeError::NothingSealed(_)
             | ProposeError::Device(DeviceError::Rejected(_)) => Exit::Usage,
             ProposeError::Failed(_) => Exit::JobFailed,
             ProposeError::Interrupted(signal) => Exit::Interrupted(*signal),

@@ -61,6 +61,10 @@ fn main() -> ExitCode {
         ("runs, at most 1.5 times those of the greedy loop", ratio(sealed, greedy).0 <= 1.5),
         ("equal experiments run twice, none", sealed.iter().flatten().all(|one| one.tally.repeated == 0)),
     ];
+    let (lucky, all) = without_gains(&tasks, repetitions);
+    println!(
+        "\nwithout any gain, the last one accepts something of {lucky} proposers of {all}; the goal is at most 5 %"
+    );
     let confirming = sealed.iter().flatten().map(|one| one.tally.confirming).sum::<usize>() as f64;
     let all_runs = greedy.iter().flatten().map(|one| one.tally.runs).sum::<usize>() as f64;
     println!("\nconfirmations of the last one: {:.2} of the runs of the greedy loop\n", confirming / all_runs);
@@ -91,6 +95,18 @@ fn judged(rule: Rule, tasks: &[Task], repetitions: usize) -> Vec<Vec<Judgment>> 
         proposers.collect()
     };
     tasks.iter().enumerate().map(|(index, task)| of(index, task)).collect()
+}
+
+/// The number of proposers without any gain of whom the rule of `sweep propose` accepts something, and of all.
+fn without_gains(tasks: &[Task], repetitions: usize) -> (usize, usize) {
+    let has_accepted = |task: &Task, proposer: usize| {
+        let mut draws = Draws::new(500_000 + proposer as u64);
+        let changes: Vec<Change> = changes(&mut draws).into_iter().filter(|change| !change.is_gain()).collect();
+        !judge_all(Rule::Sealed, task, &changes, &mut draws).accepted.is_empty()
+    };
+    let all = tasks.iter().flat_map(|task| (0..4 * repetitions).map(move |proposer| (task, proposer)));
+    let found: Vec<bool> = all.map(|(task, proposer)| has_accepted(task, proposer)).collect();
+    (found.iter().filter(|found| **found).count(), found.len())
 }
 
 /// The mean over tasks with its standard error.

@@ -32,6 +32,9 @@ pub(super) struct ProposeArgs {
     /// The change: another worktree of the project's repository, as it is.
     #[arg(long, value_name = "FOLDER", conflicts_with = "delta")]
     worktree: Option<PathBuf>,
+    /// The step whose code is changed. Default: the step that measures.
+    #[arg(long, value_name = "STEP", conflicts_with = "delta")]
+    code_step: Option<String>,
     /// The metric that it should improve.
     #[arg(long, value_name = "METRIC")]
     metric: String,
@@ -51,7 +54,7 @@ pub(super) struct ProposeArgs {
     #[arg(long, value_name = "N", default_value = "20", value_parser = clap::value_parser!(u16).range(4..=1000))]
     most: u16,
     /// A file or folder that only the evaluation may read; can be repeated. A change is refused if one of its steps reads there
-    /// what the same step of the baseline does not read.
+    /// what the same step of the baseline does not read, or if it changes a step that reads there.
     #[arg(long, value_name = "PATH")]
     sealed: Vec<PathBuf>,
     /// The content of the answer: everything, or only if the change is accepted.
@@ -90,7 +93,7 @@ impl ProposeArgs {
             // The command line requires one of them.
             _ => Change::Worktree(PathBuf::from(".")),
         };
-        change.write(&self.recipe, self.step.as_deref(), store)
+        change.write(&self.recipe, self.code_step.as_deref().or(self.step.as_deref()), store)
     }
 }
 
@@ -171,7 +174,7 @@ fn text(answer: &Answer) -> String {
             let Evidence { p, level, e, .. } = evidence;
             lines.push(format!("  p = {p:.2e} at level {level:.2e}{look}, e-value {e:.3}"));
         }
-        lines.extend(end.leaks.iter().map(|leak| format!("  reads sealed data in {}", clean(leak))));
+        lines.extend(end.leaks.iter().map(|leak| format!("  {}", clean(leak))));
         if end.repeated > 0 {
             let jobs = count(end.repeated, "sealed job");
             lines.push(format!("  {jobs} began more than once, after interrupts or failures"));
@@ -188,7 +191,7 @@ fn text(answer: &Answer) -> String {
         let noise = noise.map_or_else(|| "not measured yet".to_owned(), number_text);
         lines.push(format!("  noise of the baseline: {noise}; level {level:.2e}"));
         if let (Some(pairs), Some(power)) = (pairs, power) {
-            lines.push(format!("  {} sealed seeds, power {:.0} %", pairs, power * 100.0));
+            lines.push(format!("  at most {} sealed seeds, power {:.0} %", pairs, power * 100.0));
         }
     }
     if !answer.head.is_empty() {

@@ -17,7 +17,7 @@ pub enum Verdict {
     Undecided,
     /// The search found no improvement, so there was no confirmation, and no level was spent.
     Dropped,
-    /// The change reads sealed data that the baseline does not read, whatever its values are.
+    /// The change reads sealed data that the baseline does not read, or changes a step that reads it, whatever its values are.
     Leaked,
 }
 

@@ -139,8 +139,8 @@ pub struct Conclusion {
     /// Calls that differed from the granted question, for example with other seeds in the recipe.
     #[serde(default, skip_serializing_if = "is_none")]
     pub altered: usize,
-    /// Sealed files that the change reads and the baseline does not, each with its step; none unless the verdict is
-    /// [`Verdict::Leaked`].
+    /// Sealed files that the change reads and the baseline does not, each with its step, and evaluations that it changes; none
+    /// unless the verdict is [`Verdict::Leaked`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub leaks: Vec<String>,
     /// Digest of the list of attempts at the sealed jobs; empty without any.
@@ -168,7 +168,9 @@ impl Conclusion {
     pub fn reason(&self) -> &'static str {
         let judged = self.confirmed.as_ref().unwrap_or(&self.search);
         match self.verdict {
-            Verdict::Leaked => "the change reads sealed data that the baseline does not read",
+            Verdict::Leaked => {
+                "the change reads sealed data that the baseline does not read, or changes the evaluation"
+            }
             Verdict::Accepted => "the sealed seeds confirm the improvement",
             Verdict::Dropped if judged.has_no_effect() => {
                 "the change has no effect: the values are the same with every seed that ran; no level was spent"
@@ -429,4 +431,22 @@ fn numbers(folder: &Path) -> io::Result<Vec<usize>> {
 /// The digest of a text, in hexadecimal.
 pub(super) fn digest(text: &[u8]) -> String {
     blake3::hash(text).to_hex().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A level of an earlier version, whose sealed seeds all run before its single test.
+    #[test]
+    fn a_grant_without_stages_is_a_single_test() {
+        let text =
+            r#"{ "asked": 3, "test": 1, "discoveries": 0, "level": 0.0027, "pairs": 6, "power": 0.8, "seal": "" }"#;
+        let grant: Grant = serde_json::from_str(text).unwrap();
+        let stages = grant.stages();
+        assert_eq!((stages.sizes(), stages.level_of_look(6)), (&[6][..], 0.0027));
+        let effect = |count: usize| Effect::new(vec![0; count], vec![0.0; count], vec![-1.0; count], 1.0).unwrap();
+        assert!(stages.is_end(&effect(6), 1.0, 1.0, 0.1));
+        assert_eq!(effect(6).judge(1.0, 1.0, &stages).1.look, None);
+    }
 }

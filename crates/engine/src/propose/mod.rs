@@ -20,7 +20,7 @@ mod sealed;
 mod study;
 mod verify;
 
-use std::{io, slice, thread, time::Duration};
+use std::{io, path::PathBuf, slice, thread, time::Duration};
 
 use serde::Serialize;
 
@@ -153,6 +153,9 @@ pub enum ProposeError {
     /// The least effect is none.
     #[error("the least effect must be a number above zero, in the unit of the metric")]
     Least,
+    /// A sealed path does not exist.
+    #[error("there is no `{0}`, which `--sealed` names; give the file or folder that only the evaluation may read")]
+    NothingSealed(PathBuf),
     /// The reads of a program are not known.
     #[error(
         "the reads of step `{0}` were not observed, so it cannot be known if the change reads sealed data: leave out `tracks: declared`, and run where programs can be observed (`sweep doctor`)"
@@ -305,6 +308,7 @@ pub fn propose(proposal: &Proposal, store: &Store, dry: bool) -> Result<Answer, 
     if !(proposal.least.is_finite() && proposal.least > 0.0) {
         return Err(ProposeError::Least);
     }
+    sealed::resolved(&proposal.sealed)?;
     let mut subject = Subject::new(proposal, store)?;
     let question = question(&subject)?;
     let _lock = if dry { None } else { Some(lock(store)?) };

@@ -404,5 +404,44 @@ fn a_metric_of_the_referee_is_moved_by_predictions_only() {
     assert!(leak.starts_with("leaked") && leak.contains("train: "), "the judge may read it: {leak}");
     let gain = judge("gain.yaml", "gain: 1000");
     assert!(gain.starts_with("undecided") || gain.starts_with("accepted"), "{gain}");
+    // A link to the data is the data, and another script of the referee's is not the referee.
+    std::os::unix::fs::symlink(sandbox.path("held/test.txt"), sandbox.path("hint.txt")).unwrap();
+    let link = sandbox.path("hint.txt").display().to_string();
+    let link = judge("link.yaml", &format!("gain: 3000, leak: '{link}'"));
+    assert!(link.starts_with("leaked") && link.contains("train: "), "{link}");
+    let other =
+        "gain: 4000 }\nsteps: { judge: { with: { run: 'read value < prediction; echo score=$(( value * 2 ))' } }";
+    let other = judge("other.yaml", other);
+    assert!(other.starts_with("leaked") && other.contains("judge: it is the evaluation"), "{other}");
+    let ended = sandbox.sweep(&[&ASK[..], &["--step", "judge", "--sealed", "nowhere"]].concat());
+    assert!(ended.code == Some(2) && ended.stderr.contains("there is no `nowhere`"), "{}", ended.stderr);
+    verified(&sandbox);
+}
+
+#[test]
+fn a_patch_changes_the_code_of_the_step_that_it_is_for() {
+    let sandbox = Sandbox::new();
+    sandbox.write("train.sh", "echo $(( SWEEP_SEED * 7919 % 101 )) > prediction\n");
+    sandbox.write("judge.sh", "read value < prediction; read held < test.txt; echo score=$(( value + held ))\n");
+    sandbox.write("held/test.txt", "5\n");
+    let recipe = "steps:\n  train:\n    uses: command\n    seeds: 2\n    with: { argv: [sh, train.sh], project: ., outputs: [prediction] }\n  \
+        judge:\n    uses: command\n    seeds: 2\n    needs: train\n    \
+        with: { argv: [sh, judge.sh], inputs: [judge.sh, held/test.txt, '${{ needs.train.artifacts.prediction }}'] }\n";
+    sandbox.write("recipe.yaml", recipe);
+    let patch = |from: &str, to: &str| format!("--- a/train.sh\n+++ b/train.sh\n@@ -1 +1 @@\n-{from}\n+{to}\n");
+    let line = "echo $(( SWEEP_SEED * 7919 % 101 )) > prediction";
+    let propose = |name: &str, to: &str| {
+        sandbox.write(name, &patch(line, to));
+        let words = ["propose", "recipe.yaml", "--patch", name, "--code-step", "train", "--step", "judge"];
+        let more =
+            ["--metric", "score", "--better", "max", "--least", "400", "--sealed", "held", "--sealed", "judge.sh"];
+        let ended = sandbox.sweep(&[&words[..], &more].concat());
+        assert_eq!(ended.code, Some(0), "{}{}", ended.stdout, ended.stderr);
+        ended.stdout
+    };
+    let better = propose("better.patch", "echo $(( SWEEP_SEED * 104729 % 101 + 1000 )) > prediction");
+    assert!(better.starts_with("accepted"), "{better}");
+    let leak = propose("leak.patch", "read held < held/test.txt; echo $(( SWEEP_SEED % 7 + 9000 )) > prediction");
+    assert!(leak.starts_with("leaked") && leak.contains("held/test.txt"), "{leak}");
     verified(&sandbox);
 }

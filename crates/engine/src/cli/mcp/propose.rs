@@ -56,6 +56,9 @@ struct Input {
     /// The change: a revision of the project's repository.
     #[serde(default)]
     rev: Option<String>,
+    /// The step whose code `patch` or `rev` changes. Default: the step that measures.
+    #[serde(default)]
+    code_step: Option<String>,
     /// The metric that it should improve.
     metric: String,
     /// The better direction of the metric.
@@ -79,7 +82,7 @@ struct Input {
     #[serde(default)]
     estimate: bool,
     /// Files and folders that only the evaluation may read, as paths from the project's folder. A change that reads there what the
-    /// baseline does not read is refused.
+    /// baseline does not read, or changes a step that reads there, is refused.
     #[serde(default)]
     sealed: Vec<String>,
     /// The content of the answer: `full` (default), or `bit`, which only says if the change is accepted.
@@ -126,7 +129,7 @@ fn propose(session: &Session, input: Input) -> Result<Output, Fault> {
     };
     let delta = match (&change, &input.delta) {
         (Some(change), _) => {
-            let written = change.write(&recipe, input.step.as_deref(), &store);
+            let written = change.write(&recipe, input.code_step.as_deref().or(input.step.as_deref()), &store);
             written.map_err(Error::proposal(input.recipe.clone())).map_err(fault)?
         }
         (None, delta) => vetted(session, delta.as_deref().unwrap_or_default(), &input)?,
