@@ -36,6 +36,7 @@ pub use self::{
 };
 use self::{
     referee::{NOISE, Referee},
+    runner::Interrupts,
     seal::Secret,
     study::Subject,
 };
@@ -341,7 +342,8 @@ pub fn propose(proposal: &Proposal, store: &Store, dry: bool) -> Result<Answer, 
         return estimate(&subject, &ledger, question, number);
     }
     let altered = altered.unwrap_or_default();
-    Referee { subject, ledger, question, secret: Secret::open(store)? }.judge(number, altered)
+    let (secret, interrupts) = (Secret::open(store)?, Interrupts::listen());
+    Referee { subject, ledger, question, secret, interrupts }.judge(number, altered)
 }
 
 /// The question that a proposal means.

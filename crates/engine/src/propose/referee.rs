@@ -11,6 +11,7 @@ use super::{
     ledger::{self, Archive, Conclusion, Event, Grant, Ledger, LedgerError, Noise},
     question::Question,
     rule::{self, Next, Stages},
+    runner::Interrupts,
     seal::{Secret, nonce, reveal, seal, seeds},
     sealed::leaks,
     study::Subject,
@@ -39,6 +40,7 @@ pub(super) struct Referee<'a> {
     pub(super) ledger: Ledger,
     pub(super) question: Question,
     pub(super) secret: Secret,
+    pub(super) interrupts: Interrupts,
 }
 
 /// Verdict of a confirmation with its grounds.
@@ -113,6 +115,7 @@ impl Referee<'_> {
         let (sign, least) = (self.question.better.sign(), self.question.least);
         let mut count = if is_granted { all } else { 1 };
         loop {
+            self.go_on()?;
             let seeds = &subject.seeds[..count];
             let plan = subject.run(&paths, seeds, None)?;
             let effect = subject.effect(&plan, seeds)?;
@@ -128,6 +131,11 @@ impl Referee<'_> {
             }
             count += 1;
         }
+    }
+
+    /// Ends the proposal after a signal that came between two runs.
+    fn go_on(&self) -> Result<(), ProposeError> {
+        self.interrupts.signal().map_or(Ok(()), |signal| Err(ProposeError::Interrupted(signal)))
     }
 
     /// The conclusion of a question that goes to its confirmation.
@@ -230,6 +238,7 @@ impl Referee<'_> {
         let (subject, both, stages) = (&self.subject, self.subject.both(), grant.stages());
         let (sign, least) = (self.question.better.sign(), self.question.least);
         for size in stages.sizes() {
+            self.go_on()?;
             let seeds = &sealed[..(*size).min(sealed.len())];
             let plan = subject.run(&both, seeds, Some(&mut *attempts))?;
             self.hold(grant, Vec::new())?;

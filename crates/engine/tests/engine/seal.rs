@@ -149,7 +149,8 @@ fn records_of_an_open_question_cannot_be_made_again() {
 
 #[test]
 fn jobs_that_began_again_are_counted_and_the_count_is_verified() {
-    let sandbox = Sandbox::with(&RECIPE.replace("pause: 0", "pause: 0.2"));
+    // Long enough that the kill comes while a job of the stage runs.
+    let sandbox = Sandbox::with(&RECIPE.replace("pause: 0", "pause: 0.6"));
     sandbox.write("delta.yaml", BETTER);
     let engine = sandbox.start(&ASK);
     let attempts = sandbox.path("results/store/ledger/000003.attempts");
