@@ -388,6 +388,8 @@ impl Error {
             | ProposeError::NoMetric { .. }
             | ProposeError::Least
             | ProposeError::Unpaired(_)
+            | ProposeError::Unobserved(_)
+            | ProposeError::NothingSealed(_)
             | ProposeError::Device(DeviceError::Rejected(_)) => Exit::Usage,
             ProposeError::Failed(_) => Exit::JobFailed,
             ProposeError::Interrupted(signal) => Exit::Interrupted(*signal),

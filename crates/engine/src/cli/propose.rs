@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 use super::{
     BackendArg,
@@ -11,8 +11,8 @@ use super::{
 };
 use crate::{
     error::{Error, Exit},
-    format::{count, duration},
-    propose::{self, Answer, Change, Direction, Effect, Proposal, ProposeError, Standing, Verdict},
+    format::{clean, count, duration},
+    propose::{self, Answer, Change, Direction, Effect, Evidence, OneBit, Proposal, ProposeError, Standing, Verdict},
     store::Store,
 };
 
@@ -32,6 +32,9 @@ pub(super) struct ProposeArgs {
     /// The change: another worktree of the project's repository, as it is.
     #[arg(long, value_name = "FOLDER", conflicts_with = "delta")]
     worktree: Option<PathBuf>,
+    /// The step whose code is changed. Default: the step that measures.
+    #[arg(long, value_name = "STEP", conflicts_with = "delta")]
+    code_step: Option<String>,
     /// The metric that it should improve.
     #[arg(long, value_name = "METRIC")]
     metric: String,
@@ -50,6 +53,13 @@ pub(super) struct ProposeArgs {
     /// Maximum number of sealed seeds.
     #[arg(long, value_name = "N", default_value = "20", value_parser = clap::value_parser!(u16).range(4..=1000))]
     most: u16,
+    /// A file or folder that only the evaluation may read; can be repeated. A change is refused if one of its steps reads there
+    /// what the same step of the baseline does not read, or if it changes a step that reads there.
+    #[arg(long, value_name = "PATH")]
+    sealed: Vec<PathBuf>,
+    /// The content of the answer: everything, or only if the change is accepted.
+    #[arg(long, value_enum, default_value = "full", conflicts_with = "dry_run")]
+    answer: Content,
     /// Run nothing: say what is known, what it would cost, and its power.
     #[arg(long)]
     dry_run: bool,
@@ -63,6 +73,15 @@ pub(super) struct ProposeArgs {
     format: FormatArgs,
 }
 
+/// Content of an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Content {
+    /// Effects with intervals, p-value, level and bundle.
+    Full,
+    /// Accepted or not, and nothing else.
+    Bit,
+}
+
 impl ProposeArgs {
     /// The recipe with the change.
     fn delta(&self, store: &Store) -> Result<PathBuf, ProposeError> {
@@ -74,7 +93,7 @@ impl ProposeArgs {
             // The command line requires one of them.
             _ => Change::Worktree(PathBuf::from(".")),
         };
-        change.write(&self.recipe, self.step.as_deref(), store)
+        change.write(&self.recipe, self.code_step.as_deref().or(self.step.as_deref()), store)
     }
 }
 
@@ -93,9 +112,14 @@ pub(super) fn propose(results: &Path, args: &ProposeArgs) -> Result<Exit, Error>
         least: args.least,
         most: usize::from(args.most),
         backend: args.backend.choice(),
+        sealed: args.sealed.clone(),
+        is_quiet: args.answer == Content::Bit,
     };
     let judged = propose::propose(&proposal, &store, args.dry_run).map_err(Error::proposal(name))?;
-    if args.format.is_json() {
+    if args.answer == Content::Bit {
+        let bit = judged.one_bit();
+        if args.format.is_json() { answer(&bit, Vec::new())? } else { print(&one_bit(&bit))? }
+    } else if args.format.is_json() {
         answer(&judged, next(results, judged.standing))?;
     } else {
         print(&text(&judged))?;
@@ -115,6 +139,14 @@ fn next(results: &Path, standing: Standing) -> Vec<String> {
         Standing::Refused => Vec::new(),
         Standing::Estimate => vec![answer::again(&[], &["--dry-run"])],
         Standing::Known | Standing::Judged => vec![answer::line(results, ["ledger"])],
+    }
+}
+
+fn one_bit(OneBit { accepted, reason, .. }: &OneBit) -> String {
+    match (accepted, reason) {
+        (Some(true), _) => "accepted\n".to_owned(),
+        (Some(false), _) => "not accepted\n".to_owned(),
+        (None, reason) => format!("refused: {}\n", reason.as_deref().unwrap_or("it was not judged")),
     }
 }
 
@@ -138,8 +170,11 @@ fn text(answer: &Answer) -> String {
         lines.push(format!("  search:       {}", effect(&end.search)));
         if let (Some(confirmed), Some(evidence)) = (&end.confirmed, &end.evidence) {
             lines.push(format!("  confirmation: {}", effect(confirmed)));
-            lines.push(format!("  p = {:.2e} at level {:.2e}, e-value {:.3}", evidence.p, evidence.level, evidence.e));
+            let look = evidence.look.map_or_else(String::new, |look| format!(", {look:.2e} for this look"));
+            let Evidence { p, level, e, .. } = evidence;
+            lines.push(format!("  p = {p:.2e} at level {level:.2e}{look}, e-value {e:.3}"));
         }
+        lines.extend(end.leaks.iter().map(|leak| format!("  {}", clean(leak))));
         if end.repeated > 0 {
             let jobs = count(end.repeated, "sealed job");
             lines.push(format!("  {jobs} began more than once, after interrupts or failures"));
@@ -156,7 +191,7 @@ fn text(answer: &Answer) -> String {
         let noise = noise.map_or_else(|| "not measured yet".to_owned(), number_text);
         lines.push(format!("  noise of the baseline: {noise}; level {level:.2e}"));
         if let (Some(pairs), Some(power)) = (pairs, power) {
-            lines.push(format!("  {} sealed seeds, power {:.0} %", pairs, power * 100.0));
+            lines.push(format!("  at most {} sealed seeds, power {:.0} %", pairs, power * 100.0));
         }
     }
     if !answer.head.is_empty() {

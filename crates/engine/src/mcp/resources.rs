@@ -45,7 +45,9 @@ pub(super) fn list(session: &Session) -> Vec<Resource> {
     });
     let reports = session.results.join("reports");
     let mut files = Vec::new();
-    walk(&reports, &reports, 0, &mut files);
+    if !session.permissions.one_bit {
+        walk(&reports, &reports, 0, &mut files);
+    }
     files.sort();
     let reports = files.into_iter().map(|path| {
         let kind = media(Path::new(&path));
@@ -82,6 +84,9 @@ pub(super) fn read(session: &Session, uri: &str) -> Result<ResourceContents, Fau
         fault.help("`resources/list` has the addresses")
     };
     let decoded = |path: &str| percent_decode_str(path).decode_utf8().map(Cow::into_owned).map_err(|_| missing());
+    if session.permissions.one_bit && uri.starts_with(REPORTS) {
+        return Err(missing());
+    }
     let file = if let Some(path) = uri.strip_prefix(RECIPES) {
         let path = session.project.inside(&decoded(path)?)?;
         let yaml = path.extension().is_some_and(|end| end == "yaml" || end == "yml");

@@ -44,6 +44,8 @@ pub struct Permissions {
     pub programs: bool,
     /// True if jobs may run elsewhere than on this machine.
     pub executors: bool,
+    /// True if no results are shown, and proposals are answered with one bit.
+    pub one_bit: bool,
 }
 
 /// Work of a process of its own.

@@ -138,6 +138,8 @@ pub fn bisect(asked: &Bisection, store: &Store) -> Result<Found, ProposeError> {
         least: f64::MIN_POSITIVE,
         most: asked.most,
         backend: asked.backend,
+        sealed: Vec::new(),
+        is_quiet: false,
     };
     let subject = Subject::new(&proposal, store)?;
     let sizes: Vec<usize> = LOOKS.into_iter().filter(|size| *size <= asked.most.max(LOOKS[0])).collect();

@@ -2,11 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::ledger::Evidence;
-use crate::stats::{Sample, WANTED, online, power, seeds_needed};
-
-/// Fewest pairs of a confirmation.
-pub(super) const FEWEST: usize = 4;
+use super::{ledger::Evidence, rule::Stages};
+use crate::stats::{Sample, online};
 
 /// Verdict about a proposal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,6 +17,8 @@ pub enum Verdict {
     Undecided,
     /// The search found no improvement, so there was no confirmation, and no level was spent.
     Dropped,
+    /// The change reads sealed data that the baseline does not read, or changes a step that reads it, whatever its values are.
+    Leaked,
 }
 
 impl Verdict {
@@ -30,6 +29,7 @@ impl Verdict {
             Self::Refuted => "refuted",
             Self::Undecided => "undecided",
             Self::Dropped => "dropped",
+            Self::Leaked => "leaked",
         }
     }
 }
@@ -53,7 +53,7 @@ pub struct Effect {
 
 impl Effect {
     /// The effect of paired values; `None` without any. `sign` is 1 if larger values are better, else −1.
-    pub(super) fn new(seeds: Vec<i64>, baseline: Vec<f64>, candidate: Vec<f64>, sign: f64) -> Option<Self> {
+    pub fn new(seeds: Vec<i64>, baseline: Vec<f64>, candidate: Vec<f64>, sign: f64) -> Option<Self> {
         let sample = Sample::new(&differences(&baseline, &candidate, sign))?;
         let estimate = sample.estimate();
         let ends = sample.sd.is_some_and(|sd| sd > 0.0);
@@ -67,10 +67,12 @@ impl Effect {
         bits(&self.baseline) == bits(&self.candidate)
     }
 
-    /// The verdict at a level. Without a spread there is no evidence.
-    pub(super) fn judge(&self, sign: f64, least: f64, level: f64) -> (Verdict, Evidence) {
+    /// The verdict of a confirmation that ends here. Without a spread, or without a look at this number of pairs, there is no
+    /// evidence.
+    pub fn judge(&self, sign: f64, least: f64, stages: &Stages) -> (Verdict, Evidence) {
         let p = online::improvement_p(&differences(&self.baseline, &self.candidate, sign)).unwrap_or(1.0);
-        let e = online::e_value(p, level);
+        let (level, look) = (stages.level(), stages.level_of_look(self.seeds.len()));
+        let e = if online::e_value(p, look) > 0.0 { 1.0 / level } else { 0.0 };
         let verdict = if e > 0.0 && self.mean >= least {
             Verdict::Accepted
         } else if self.high.is_some_and(|high| high < least) {
@@ -78,7 +80,7 @@ impl Effect {
         } else {
             Verdict::Undecided
         };
-        (verdict, Evidence { p, e, level })
+        (verdict, Evidence { p, e, level, look: Some(look).filter(|look| *look < level) })
     }
 }
 
@@ -86,40 +88,35 @@ fn differences(baseline: &[f64], candidate: &[f64], sign: f64) -> Vec<f64> {
     baseline.iter().zip(candidate).map(|(old, new)| sign * (new - old)).collect()
 }
 
-/// The number of pairs with which a test at this level finds the least effect with a power of 80 %, of at most `most`,
-/// and the power. `sd` is that of a value.
-pub(super) fn pairs(least: f64, sd: f64, level: f64, most: usize) -> (usize, f64) {
-    // The difference of two independent values; of the same seed they rarely differ more.
-    let effect = least / (sd * 2.0_f64.sqrt());
-    // A one-sided test.
-    let level = 1.0 - 2.0 * level;
-    let pairs = seeds_needed(effect, WANTED, level, most).unwrap_or(most).clamp(FEWEST, most.max(FEWEST));
-    (pairs, power(effect, pairs, level))
-}
-
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::rule, *};
     use crate::stats::Draws;
+
+    /// True if a change that lowers the metric by this much is accepted, in stages as the engine runs them.
+    fn accepts(draws: &mut Draws, shift: f64, level: f64) -> bool {
+        let (pairs, _) = rule::pairs(2.0, 1.0, level, 30);
+        let stages = Stages::new(pairs, level);
+        let old: Vec<f64> = (0..pairs).map(|_| draws.normal()).collect();
+        let new: Vec<f64> = (0..pairs).map(|_| draws.normal() - shift).collect();
+        let of = |size: &usize| Effect::new(vec![0; *size], old[..*size].to_vec(), new[..*size].to_vec(), -1.0);
+        let ended = stages.sizes().iter().filter_map(of).find(|effect| stages.is_end(effect, -1.0, 1.0, 1.0));
+        ended.unwrap().judge(-1.0, 1.0, &stages).0 == Verdict::Accepted
+    }
 
     /// Fraction of wrong acceptances and of right ones, over proposals that are judged as the engine judges them.
     #[test]
-    fn a_thousand_proposals_are_judged_at_the_rate() {
+    fn hundreds_of_proposals_are_judged_at_the_rate() {
         let mut draws = Draws::new(3);
         let mut rates = Vec::new();
         let (mut right, mut effects) = (0, 0);
-        for _ in 0..40 {
+        for _ in 0..20 {
             let [mut wrong, mut found] = [0, 0];
-            for test in 1..=1000 {
+            for test in 1..=300 {
                 let is_true = draws.uniform() < 0.05;
                 let shift = if is_true { 2.0 } else { 0.0 };
-                let level = online::level_after(test, wrong + found);
-                let (pairs, _) = pairs(2.0, 1.0, level, 30);
-                let old: Vec<f64> = (0..pairs).map(|_| draws.normal()).collect();
-                let new: Vec<f64> = (0..pairs).map(|_| draws.normal() - shift).collect();
-                let effect = Effect::new(vec![0; pairs], old, new, -1.0).unwrap();
                 // Whatever is at least half as large is worth having.
-                let accepted = effect.judge(-1.0, 1.0, level).0 == Verdict::Accepted;
+                let accepted = accepts(&mut draws, shift, online::level_after(test, wrong + found));
                 effects += usize::from(is_true);
                 wrong += usize::from(accepted && !is_true);
                 found += usize::from(accepted && is_true);
@@ -139,12 +136,16 @@ mod tests {
         let effect = |candidate: &[f64]| {
             Effect::new(vec![0; 5], vec![1.0, 1.1, 0.9, 1.05, 0.95], candidate.to_vec(), 1.0).unwrap()
         };
-        let level = 0.002;
+        let level = &Stages::of(vec![5], 0.002);
         assert_eq!(effect(&[3.0, 3.2, 2.9, 3.0, 3.0]).judge(1.0, 1.0, level).0, Verdict::Accepted);
         assert_eq!(effect(&[3.0, 3.2, 2.9, 3.0, 3.0]).judge(1.0, 3.0, level).0, Verdict::Refuted, "it is too small");
         assert_eq!(effect(&[1.0, 1.0, 1.0, 1.0, 1.0]).judge(1.0, 0.5, level).0, Verdict::Refuted);
         assert_eq!(effect(&[9.0, 0.0, 4.0, -3.0, 1.0]).judge(1.0, 0.5, level).0, Verdict::Undecided);
         let same = effect(&[2.0, 2.1, 1.9, 2.05, 1.95]);
-        assert_eq!(same.judge(1.0, 0.5, level), (Verdict::Undecided, Evidence { p: 1.0, e: 0.0, level }), "no spread");
+        assert_eq!(
+            same.judge(1.0, 0.5, level),
+            (Verdict::Undecided, Evidence { p: 1.0, e: 0.0, level: 0.002, look: None }),
+            "no spread"
+        );
     }
 }

@@ -17,6 +17,7 @@ use super::{
     code::Code,
     judge::{Effect, Verdict},
     question::Question,
+    rule::Stages,
 };
 use crate::{host, host::failpoints, record::Key, stats::online, store::Store};
 
@@ -88,8 +89,12 @@ pub struct Grant {
     pub discoveries: usize,
     /// Level of the test.
     pub level: f64,
-    /// Number of sealed seeds, with which both the baseline and the candidate run.
+    /// Most sealed seeds, with which both the baseline and the candidate run.
     pub pairs: usize,
+    /// Numbers of sealed seeds after which the confirmation may end; empty for all of them at once, as in ledgers of earlier
+    /// versions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stages: Vec<usize>,
     /// Expected power for the least effect, from 0 to 1.
     pub power: f64,
     /// Digest of the key that the sealed seeds follow from.
@@ -134,24 +139,46 @@ pub struct Conclusion {
     /// Calls that differed from the granted question, for example with other seeds in the recipe.
     #[serde(default, skip_serializing_if = "is_none")]
     pub altered: usize,
+    /// Sealed files that the change reads and the baseline does not, each with its step, and evaluations that it changes; none
+    /// unless the verdict is [`Verdict::Leaked`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub leaks: Vec<String>,
     /// Digest of the list of attempts at the sealed jobs; empty without any.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub attempts: String,
 }
 
+impl Grant {
+    /// The stages of the confirmation.
+    pub(super) fn stages(&self) -> Stages {
+        let sizes = if self.stages.is_empty() { vec![self.pairs] } else { self.stages.clone() };
+        Stages::of(sizes, self.level)
+    }
+}
+
 impl Conclusion {
+    /// A conclusion without a confirmation and without a bundle.
+    pub(super) fn new(asked: usize, verdict: Verdict, search: Effect, seconds: f64) -> Self {
+        let (confirmed, evidence, bundle) = (None, None, None);
+        let (repeated, altered, leaks, attempts) = (0, 0, Vec::new(), String::new());
+        Self { asked, verdict, search, confirmed, evidence, seconds, bundle, repeated, altered, leaks, attempts }
+    }
+
     /// The reason of the verdict, as a sentence.
     pub fn reason(&self) -> &'static str {
         let judged = self.confirmed.as_ref().unwrap_or(&self.search);
         match self.verdict {
+            Verdict::Leaked => {
+                "the change reads sealed data that the baseline does not read, or changes the evaluation"
+            }
             Verdict::Accepted => "the sealed seeds confirm the improvement",
             Verdict::Dropped if judged.has_no_effect() => {
-                "the change has no effect: the values are the same with every seed; no level was spent"
+                "the change has no effect: the values are the same with every seed that ran; no level was spent"
             }
             _ if judged.has_no_effect() => "the change has no effect: the values are the same with every sealed seed",
             Verdict::Refuted => "the improvement is less than the least effect",
             Verdict::Undecided => "the sealed seeds neither confirm nor exclude the improvement",
-            Verdict::Dropped => "the search found no improvement; no level was spent",
+            Verdict::Dropped => "the search found no improvement that matters; no level was spent",
         }
     }
 }
@@ -165,6 +192,10 @@ pub struct Evidence {
     pub e: f64,
     /// The granted level.
     pub level: f64,
+    /// Level of the look at which the confirmation ended: all looks together have the granted one. 0 before the first
+    /// look; `None` for a single test.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub look: Option<f64>,
 }
 
 /// A bundle.
@@ -351,6 +382,15 @@ impl Ledger {
         self.conclusions().find(|(_, end)| end.asked == asked).map(|(_, end)| end)
     }
 
+    /// The sealed values of an accepted change, whose jobs have this digest: they are those of the baseline that it becomes.
+    pub(super) fn confirmed_values(&self, candidate: Key, metric: &str) -> Option<Vec<f64>> {
+        self.conclusions().filter(|(_, end)| end.verdict == Verdict::Accepted).find_map(|(_, end)| {
+            let question = self.question(end.asked)?;
+            let is_same = question.candidate == candidate && question.metric == metric;
+            Some(end.confirmed.as_ref().filter(|_| is_same)?.candidate.clone())
+        })
+    }
+
     /// The level of a question.
     pub fn grant(&self, asked: usize) -> Option<&Grant> {
         self.entries.iter().find_map(|entry| match &entry.event {
@@ -391,4 +431,22 @@ fn numbers(folder: &Path) -> io::Result<Vec<usize>> {
 /// The digest of a text, in hexadecimal.
 pub(super) fn digest(text: &[u8]) -> String {
     blake3::hash(text).to_hex().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A level of an earlier version, whose sealed seeds all run before its single test.
+    #[test]
+    fn a_grant_without_stages_is_a_single_test() {
+        let text =
+            r#"{ "asked": 3, "test": 1, "discoveries": 0, "level": 0.0027, "pairs": 6, "power": 0.8, "seal": "" }"#;
+        let grant: Grant = serde_json::from_str(text).unwrap();
+        let stages = grant.stages();
+        assert_eq!((stages.sizes(), stages.level_of_look(6)), (&[6][..], 0.0027));
+        let effect = |count: usize| Effect::new(vec![0; count], vec![0.0; count], vec![-1.0; count], 1.0).unwrap();
+        assert!(stages.is_end(&effect(6), 1.0, 1.0, 0.1));
+        assert_eq!(effect(6).judge(1.0, 1.0, &stages).1.look, None);
+    }
 }

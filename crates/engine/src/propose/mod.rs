@@ -13,12 +13,14 @@ mod judge;
 mod ledger;
 mod question;
 mod referee;
+pub mod rule;
 mod runner;
 mod seal;
+mod sealed;
 mod study;
 mod verify;
 
-use std::{io, slice, thread, time::Duration};
+use std::{io, path::PathBuf, slice, thread, time::Duration};
 
 use serde::Serialize;
 
@@ -34,6 +36,7 @@ pub use self::{
 };
 use self::{
     referee::{NOISE, Referee},
+    runner::Interrupts,
     seal::Secret,
     study::Subject,
 };
@@ -151,6 +154,14 @@ pub enum ProposeError {
     /// The least effect is none.
     #[error("the least effect must be a number above zero, in the unit of the metric")]
     Least,
+    /// A sealed path does not exist.
+    #[error("there is no `{0}`, which `--sealed` names; give the file or folder that only the evaluation may read")]
+    NothingSealed(PathBuf),
+    /// The reads of a program are not known.
+    #[error(
+        "the reads of step `{0}` were not observed, so it cannot be known if the change reads sealed data: leave out `tracks: declared`, and run where programs can be observed (`sweep doctor`)"
+    )]
+    Unobserved(String),
     /// Some seeds have no value.
     #[error("step `{0}` does not have a value for every seed in both recipes; its axis `seed` must take any seeds")]
     Unpaired(String),
@@ -263,7 +274,26 @@ pub struct Answer {
     pub head: String,
 }
 
+/// An answer of one bit, for agents that must not climb on the numbers: no effect, no interval, no p-value, no level.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct OneBit {
+    /// Kind.
+    pub standing: Standing,
+    /// True if the change is accepted; `None` if it was not judged.
+    pub accepted: Option<bool>,
+    /// The reason of a refusal.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
 impl Answer {
+    /// The answer without everything but its bit.
+    pub fn one_bit(&self) -> OneBit {
+        let is_refused = self.standing == Standing::Refused;
+        let accepted = self.verdict().map(|verdict| verdict == Verdict::Accepted);
+        OneBit { standing: self.standing, accepted, reason: is_refused.then(|| self.reason.clone()) }
+    }
+
     /// The verdict.
     pub fn verdict(&self) -> Option<Verdict> {
         self.conclusion.as_ref().map(|end| end.verdict)
@@ -279,6 +309,7 @@ pub fn propose(proposal: &Proposal, store: &Store, dry: bool) -> Result<Answer, 
     if !(proposal.least.is_finite() && proposal.least > 0.0) {
         return Err(ProposeError::Least);
     }
+    sealed::resolved(&proposal.sealed)?;
     let mut subject = Subject::new(proposal, store)?;
     let question = question(&subject)?;
     let _lock = if dry { None } else { Some(lock(store)?) };
@@ -311,7 +342,8 @@ pub fn propose(proposal: &Proposal, store: &Store, dry: bool) -> Result<Answer, 
         return estimate(&subject, &ledger, question, number);
     }
     let altered = altered.unwrap_or_default();
-    Referee { subject, ledger, question, secret: Secret::open(store)? }.judge(number, altered)
+    let (secret, interrupts) = (Secret::open(store)?, Interrupts::listen());
+    Referee { subject, ledger, question, secret, interrupts }.judge(number, altered)
 }
 
 /// The question that a proposal means.
@@ -358,7 +390,7 @@ fn estimate(
     let least = question.least;
     let mut answer = answer(ledger, question, Standing::Estimate, reason);
     let most = subject.proposal.most;
-    let expected = answer.noise.map(|sd| judge::pairs(least, sd, answer.level, most));
+    let expected = answer.noise.map(|sd| rule::pairs(least, sd, answer.level, most));
     if let Some(grant) = grant {
         answer.level = grant.level;
     }

@@ -29,6 +29,10 @@ pub struct Proposal {
     pub most: usize,
     /// Backend of the jobs that need a device.
     pub backend: BackendChoice,
+    /// Files and folders that only the evaluation may read.
+    pub sealed: Vec<PathBuf>,
+    /// True if nothing is told of the stages and jobs while they run.
+    pub is_quiet: bool,
 }
 
 /// The better direction of a metric.

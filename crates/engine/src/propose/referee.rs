@@ -7,10 +7,13 @@ use fs_err as fs;
 use super::{
     Answer, ProposeError, Standing, answer,
     attempts::Attempts,
-    judge::{self, Effect, Verdict},
+    judge::{Effect, Verdict},
     ledger::{self, Archive, Conclusion, Event, Grant, Ledger, LedgerError, Noise},
     question::Question,
+    rule::{self, Next, Stages},
+    runner::Interrupts,
     seal::{Secret, nonce, reveal, seal, seeds},
+    sealed::leaks,
     study::Subject,
 };
 use crate::{
@@ -20,6 +23,7 @@ use crate::{
     host::replaced::{Outlives, Readers, replace},
     plan::Plan,
     recipe::Request,
+    record::Key,
     render::{Page, Report},
     stats::{Sample, online},
 };
@@ -36,6 +40,7 @@ pub(super) struct Referee<'a> {
     pub(super) ledger: Ledger,
     pub(super) question: Question,
     pub(super) secret: Secret,
+    pub(super) interrupts: Interrupts,
 }
 
 /// Verdict of a confirmation with its grounds.
@@ -52,6 +57,17 @@ struct Confirmed {
     altered: usize,
     /// Digest of the list of attempts.
     attempts: String,
+    /// Sealed files that only the candidate reads.
+    leaks: Vec<String>,
+}
+
+/// End of a search.
+struct Searched {
+    effect: Effect,
+    seconds: f64,
+    next: Next,
+    /// Sealed files that only the candidate reads.
+    leaks: Vec<String>,
 }
 
 impl Referee<'_> {
@@ -72,33 +88,15 @@ impl Referee<'_> {
             Some(asked) => asked,
             None => self.ledger.add(Event::Asked { question: self.question.clone() })?,
         };
-        say(format_args!("question {asked}: search with the seeds of the recipe"));
-        let paths = self.subject.both();
-        let searched = self.subject.run(&paths, &self.subject.seeds, None)?;
-        let search = self.subject.effect(&searched, &self.subject.seeds)?;
-        let seconds = self.subject.seconds(&searched)?;
-        let is_granted = self.ledger.grant(asked).is_some();
-        let end = if search.mean > 0.0 || is_granted {
-            let Confirmed { verdict, effect, evidence, seconds: more, key, repeated, altered, attempts } =
-                self.confirm(asked, &noise)?;
-            let bundle = Some(self.archive(asked, &effect.seeds, Some(key))?);
-            let (confirmed, evidence, seconds) = (Some(effect), Some(evidence), seconds + more);
-            Conclusion { asked, verdict, search, confirmed, evidence, seconds, bundle, repeated, altered, attempts }
+        self.subject.tell(format_args!("question {asked}: search with the seeds of the recipe"));
+        let Searched { effect: search, seconds, next, leaks } =
+            self.search(&noise, self.ledger.grant(asked).is_some())?;
+        let end = if next == Next::GoesOn {
+            self.confirmed(asked, search, seconds, &noise)?
         } else {
-            let bundle = Some(self.archive(asked, &[], None)?);
-            let (verdict, attempts) = (Verdict::Dropped, String::new());
-            Conclusion {
-                asked,
-                verdict,
-                search,
-                confirmed: None,
-                evidence: None,
-                seconds,
-                bundle,
-                repeated: 0,
-                altered: 0,
-                attempts,
-            }
+            let bundle = Some(self.archive(asked, &search.seeds, None)?);
+            let verdict = if leaks.is_empty() { Verdict::Dropped } else { Verdict::Leaked };
+            Conclusion { bundle, leaks, ..Conclusion::new(asked, verdict, search, seconds) }
         };
         self.ledger.add(Event::Concluded(Box::new(end.clone())))?;
         let reason = end.reason().to_owned();
@@ -110,20 +108,79 @@ impl Referee<'_> {
         Ok(Answer { asked: Some(asked), asked_at: at, level, pairs, power, conclusion: Some(end), ..answer })
     }
 
-    /// The noise of the baseline, measured with sealed seeds of its own before the first question about it.
+    /// The improvement with the seeds of the search, one after the other until it is dropped; all of them for a question that
+    /// has a level.
+    fn search(&self, noise: &Noise, is_granted: bool) -> Result<Searched, ProposeError> {
+        let (subject, paths, all) = (&self.subject, self.subject.both(), self.subject.seeds.len());
+        let (sign, least) = (self.question.better.sign(), self.question.least);
+        let mut count = if is_granted { all } else { 1 };
+        loop {
+            self.go_on()?;
+            let seeds = &subject.seeds[..count];
+            let plan = subject.run(&paths, seeds, None)?;
+            let effect = subject.effect(&plan, seeds)?;
+            let leaks = if is_granted { Vec::new() } else { leaks(&plan, &subject.proposal.sealed)? };
+            let next = match rule::search(&effect, all, &noise.values, sign, least, noise.sd) {
+                Next::Dropped if !is_granted => Next::Dropped,
+                _ if !leaks.is_empty() => Next::Dropped,
+                _ => Next::GoesOn,
+            };
+            if next == Next::Dropped || count == all {
+                let seconds = subject.seconds(&plan)?;
+                return Ok(Searched { effect, seconds, next, leaks });
+            }
+            count += 1;
+        }
+    }
+
+    /// Ends the proposal after a signal that came between two runs.
+    fn go_on(&self) -> Result<(), ProposeError> {
+        self.interrupts.signal().map_or(Ok(()), |signal| Err(ProposeError::Interrupted(signal)))
+    }
+
+    /// The conclusion of a question that goes to its confirmation.
+    fn confirmed(
+        &mut self,
+        asked: usize,
+        search: Effect,
+        seconds: f64,
+        noise: &Noise,
+    ) -> Result<Conclusion, ProposeError> {
+        let Confirmed { verdict, effect, evidence, seconds: more, key, repeated, altered, attempts, leaks } =
+            self.confirm(asked, noise)?;
+        let seeds: Vec<i64> = self.subject.seeds.iter().chain(&effect.seeds).copied().collect();
+        let bundle = Some(self.archive(asked, &seeds, Some(key))?);
+        let (confirmed, evidence) = (Some(effect), Some(evidence));
+        let start = Conclusion::new(asked, verdict, search, seconds + more);
+        Ok(Conclusion { confirmed, evidence, bundle, repeated, altered, leaks, attempts, ..start })
+    }
+
+    /// The noise of the baseline. That of an accepted change is known from the sealed values of its confirmation; otherwise it is
+    /// measured with sealed seeds of its own before the first question about the baseline.
     fn noise(&mut self) -> Result<Noise, ProposeError> {
         let Question { baseline, metric, .. } = self.question.clone();
         if let Some(noise) = self.ledger.noise(baseline, &metric) {
             return Ok(noise.clone());
         }
+        if let Some(values) = self.ledger.confirmed_values(baseline, &metric) {
+            return self.add_noise(baseline, metric, values);
+        }
         let key = self.secret.key(&format!("noise {baseline}"));
         // Whatever the seeds of the recipe are: a change of them does not draw the noise again.
         let seeds = seeds(&key, NOISE, &BTreeSet::new());
-        say(format_args!("measuring the noise of the baseline with {NOISE} seeds"));
+        self.subject.tell(format_args!("measuring the noise of the baseline with {NOISE} seeds"));
         let plan = self.subject.run(std::slice::from_ref(&self.subject.proposal.recipe), &seeds, None)?;
         let values = self.subject.values(&plan, self.subject.store)?;
         let values: Vec<f64> = values.into_iter().flatten().map(|(_, value)| value).collect();
-        let sd = Sample::new(&values).filter(|sample| sample.n == NOISE).and_then(|sample| sample.sd);
+        if values.len() != NOISE {
+            return Err(ProposeError::Unpaired(self.subject.step.clone()));
+        }
+        self.add_noise(baseline, metric, values)
+    }
+
+    /// Notes the noise of a baseline in the ledger.
+    fn add_noise(&mut self, baseline: Key, metric: String, values: Vec<f64>) -> Result<Noise, ProposeError> {
+        let sd = Sample::new(&values).and_then(|sample| sample.sd);
         let sd = sd.ok_or_else(|| ProposeError::Unpaired(self.subject.step.clone()))?;
         let noise = Noise { baseline, metric, values, sd };
         self.ledger.add(Event::Noise(noise.clone()))?;
@@ -150,22 +207,47 @@ impl Referee<'_> {
         let sealed = seeds(&key, pairs, &self.known());
         let (subject, both) = (&self.subject, self.subject.both());
         let mut attempts = Attempts::read(subject.store, asked)?;
-        if judge::pairs(least, noise.sd, level, subject.proposal.most).0 != pairs {
+        if !grant.stages.is_empty() && rule::pairs(least, noise.sd, level, subject.proposal.most).0 != pairs {
             attempts.alter(vec!["the maximum number of sealed seeds".to_owned()])?;
         }
         self.same_jobs(&mut attempts, asked, &subject.plan(&both, Some(&sealed), false)?, &sealed)?;
-        say(format_args!("question {asked}: confirmation with {pairs} sealed seeds at level {level:.2e}"));
-        let plan = subject.run(&both, &sealed, Some(&mut attempts));
+        self.subject.tell(format_args!(
+            "question {asked}: confirmation with at most {pairs} sealed seeds at level {level:.2e}"
+        ));
+        let ran = self.stages(&grant, &sealed, noise, &mut attempts);
         let mut attempts = attempts.close()?;
-        let plan = plan?;
-        // A change while the jobs ran has been undone by now, or is found here.
-        self.hold(&grant, Vec::new())?;
-        self.same_jobs(&mut attempts, asked, &plan, &sealed)?;
-        let effect = subject.effect(&plan, &sealed)?;
-        let (verdict, evidence) = effect.judge(better.sign(), least, level);
-        let (seconds, key) = (subject.seconds(&plan)?, reveal(&key));
+        let (plan, effect) = ran?;
+        self.same_jobs(&mut attempts, asked, &plan, &effect.seeds)?;
+        let leaks = leaks(&plan, &self.subject.proposal.sealed)?;
+        let (verdict, evidence) = effect.judge(better.sign(), least, &grant.stages());
+        let verdict = if leaks.is_empty() { verdict } else { Verdict::Leaked };
+        let (seconds, key) = (self.subject.seconds(&plan)?, reveal(&key));
         let (repeated, altered, attempts) = (attempts.repeated(), attempts.altered(), attempts.digest()?);
-        Ok(Confirmed { verdict, effect, evidence, seconds, key, repeated, altered, attempts })
+        Ok(Confirmed { verdict, effect, evidence, seconds, key, repeated, altered, attempts, leaks })
+    }
+
+    /// Runs the sealed seeds in stages until the confirmation ends. A change of the code while the jobs of a stage ran has been
+    /// undone at its end, or is found there.
+    fn stages(
+        &self,
+        grant: &Grant,
+        sealed: &[i64],
+        noise: &Noise,
+        attempts: &mut Attempts,
+    ) -> Result<(Plan, Effect), ProposeError> {
+        let (subject, both, stages) = (&self.subject, self.subject.both(), grant.stages());
+        let (sign, least) = (self.question.better.sign(), self.question.least);
+        for size in stages.sizes() {
+            self.go_on()?;
+            let seeds = &sealed[..(*size).min(sealed.len())];
+            let plan = subject.run(&both, seeds, Some(&mut *attempts))?;
+            self.hold(grant, Vec::new())?;
+            let effect = subject.effect(&plan, seeds)?;
+            if stages.is_end(&effect, sign, least, noise.sd) {
+                return Ok((plan, effect));
+            }
+        }
+        Err(ProposeError::Unpaired(subject.step.clone()))
     }
 
     /// The key of the sealed seeds.
@@ -184,11 +266,13 @@ impl Referee<'_> {
         }
         let (test, discoveries) = (self.ledger.tests() + 1, self.ledger.discoveries());
         let level = online::level_after(test, discoveries);
-        let (pairs, power) = judge::pairs(self.question.least, noise.sd, level, subject.proposal.most);
+        let (pairs, power) = rule::pairs(self.question.least, noise.sd, level, subject.proposal.most);
+        let stages = Stages::new(pairs, level).sizes().to_vec();
         let nonce = nonce()?;
         let seal = seal(&self.key(&nonce)?);
         let (searched, code, parameters) = (subject.seeds.clone(), subject.code()?, Some(subject.parameters()?));
-        let grant = Grant { asked, test, discoveries, level, pairs, power, seal, code, searched, nonce, parameters };
+        let grant =
+            Grant { asked, test, discoveries, level, pairs, stages, power, seal, code, searched, nonce, parameters };
         self.ledger.add(Event::Granted(grant.clone()))?;
         Ok(grant)
     }
@@ -241,11 +325,10 @@ impl Referee<'_> {
         Err(refused)
     }
 
-    /// Writes the bundle of the search and of the sealed seeds.
-    fn archive(&self, asked: usize, sealed: &[i64], key: Option<String>) -> Result<Archive, ProposeError> {
-        let seeds: Vec<i64> = self.subject.seeds.iter().chain(sealed).copied().collect();
-        let (paths, axes) = (self.subject.both(), Subject::axes(&seeds));
-        let plan = self.subject.plan(&paths, Some(&seeds), true)?;
+    /// Writes the bundle of the jobs with these seeds, those of the search and the sealed ones.
+    fn archive(&self, asked: usize, seeds: &[i64], key: Option<String>) -> Result<Archive, ProposeError> {
+        let (paths, axes) = (self.subject.both(), Subject::axes(seeds));
+        let plan = self.subject.plan(&paths, Some(seeds), true)?;
         let store = self.subject.store;
         let done = Results::read(&plan, store)?;
         for study in &plan.studies {

@@ -2,7 +2,6 @@
 
 use std::{
     io,
-    path::Path,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -10,6 +9,7 @@ use std::{
 };
 
 use signal_hook::{
+    SigId,
     consts::{SIGHUP, SIGINT, SIGTERM},
     flag, low_level,
 };
@@ -56,14 +56,45 @@ fn jobs_at_once() -> Result<Option<usize>, RunError> {
     Ok(Some(usize::from(jobs.ok_or_else(invalid).map_err(RunError::io("cannot use `SWEEP_JOBS`"))?)))
 }
 
-/// Runs the wanted jobs of a plan. `wanted` has every job, in the plan's order; `observer` is told of every event, too.
+/// The signals that ask for an end, also between two runs. They are heard until it is dropped.
+pub(super) struct Interrupts {
+    asked: Arc<AtomicUsize>,
+    listeners: Vec<SigId>,
+}
+
+impl Interrupts {
+    /// Hears signals from now on.
+    pub(super) fn listen() -> Self {
+        let asked = Arc::new(AtomicUsize::new(0));
+        let listen =
+            |signal: i32| flag::register_usize(signal, Arc::clone(&asked), usize::try_from(signal).unwrap_or(1));
+        let listeners = [SIGINT, SIGTERM, SIGHUP].into_iter().filter_map(|signal| listen(signal).ok()).collect();
+        Self { asked, listeners }
+    }
+
+    /// The signal that came last, if any.
+    pub(super) fn signal(&self) -> Option<i32> {
+        i32::try_from(self.asked.load(Ordering::SeqCst)).ok().filter(|signal| *signal > 0)
+    }
+}
+
+impl Drop for Interrupts {
+    fn drop(&mut self) {
+        for listener in self.listeners.drain(..) {
+            low_level::unregister(listener);
+        }
+    }
+}
+
+/// Runs the wanted jobs of a plan, with the run's folder in the results folder of the store. `wanted` has every job, in the plan's
+/// order; `observer` is told of every event, too. With `is_quiet` nothing is printed.
 pub fn run_jobs(
     plan: &Plan,
     store: &Store,
-    results: &Path,
     backend: Backend,
     wanted: &[Disposition],
     observer: Option<&mut dyn Observer>,
+    is_quiet: bool,
 ) -> Result<Summary, RunError> {
     let on_device = plan.jobs().any(|(_, job)| job.identity.backend.is_some());
     let device = if on_device && host::lab::is_installed() {
@@ -79,29 +110,23 @@ pub fn run_jobs(
     let history = History::default();
     let manifest = Manifest::new(plan, wanted, &limits, Through::Local, &history);
     let provenance = RunProvenance::determine(plan);
-    let folder = RunFolder::create(results, &manifest).map_err(RunError::io("cannot write the journal"))?;
+    let folder = RunFolder::create(store.results(), &manifest).map_err(RunError::io("cannot write the journal"))?;
     let mut journal = Journal::create(folder.path(), false).map_err(RunError::io("cannot write the journal"))?;
     let folder = folder.path().to_owned();
     provenance.keep(&folder);
     let (deadline, arriving, failures) = (run::DEADLINE, Arriving::default(), None);
     let options = Options { limits, gpus, fail_fast: false, device, folder, deadline, arriving, failures };
-    let mut lines = Lines::new(io::stderr(), Pace::silent(), false);
+    let out: Box<dyn io::Write> = if is_quiet { Box::new(io::sink()) } else { Box::new(io::stderr()) };
+    let mut lines = Lines::new(out, Pace::silent(), false);
     // A signal at the very end of a run would be lost, and the next stage would begin.
-    let asked = Arc::new(AtomicUsize::new(0));
-    let listen = |signal: i32| flag::register_usize(signal, Arc::clone(&asked), usize::try_from(signal).unwrap_or(1));
-    let listeners = [SIGINT, SIGTERM, SIGHUP].map(listen);
+    let interrupts = Interrupts::listen();
     let mut observers: Vec<&mut dyn Observer> = vec![&mut journal, &mut lines];
     if let Some(observer) = observer {
         observers.push(observer);
     }
     let control = Control { signals: Some(signals), rounds: None };
     let summary = run::run(plan, store, wanted, &options, &history, control, &mut observers);
-    for listener in listeners.into_iter().flatten() {
-        low_level::unregister(listener);
-    }
     let mut summary = summary.map_err(RunError::io("the run cannot continue"))?;
-    if let Ok(signal @ 1..) = i32::try_from(asked.load(Ordering::SeqCst)) {
-        summary.interrupted.get_or_insert(signal);
-    }
+    summary.interrupted = summary.interrupted.or(interrupts.signal());
     Ok(summary)
 }

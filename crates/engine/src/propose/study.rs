@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
+    fmt::Arguments,
     path::PathBuf,
 };
 
@@ -18,6 +19,7 @@ use super::{
 };
 use crate::{
     batches::Batches,
+    format::say,
     host,
     plan::{JobId, Plan, Point, Study, normal},
     recipe::{Draft, Executor, Recipe, Request, Step},
@@ -54,9 +56,16 @@ pub(super) struct Wanted {
 }
 
 /// The values of a metric by seed, as means over configurations.
-type Values = BTreeMap<i64, f64>;
+pub(super) type Values = BTreeMap<i64, f64>;
 
 impl<'a> Subject<'a> {
+    /// Tells of the progress, unless the answer has one bit.
+    pub(super) fn tell(&self, message: Arguments<'_>) {
+        if !self.proposal.is_quiet {
+            say(message);
+        }
+    }
+
     /// Finds the step, and checks that it can be proposed on.
     pub(super) fn new(proposal: &'a Proposal, store: &'a Store) -> Result<Self, ProposeError> {
         let paths = [proposal.recipe.clone()];
@@ -171,7 +180,7 @@ impl<'a> Subject<'a> {
         }
         let observer = attempts.map(|attempts| attempts as &mut dyn Observer);
         let Summary { failed, skipped, interrupted, broken, .. } =
-            run_jobs(&plan, self.store, self.store.results(), self.backend, &wanted.states, observer)?;
+            run_jobs(&plan, self.store, self.backend, &wanted.states, observer, self.proposal.is_quiet)?;
         match (interrupted, broken) {
             (Some(signal), _) => Err(ProposeError::Interrupted(signal)),
             (None, Some(reason)) => Err(ProposeError::Broken(reason)),

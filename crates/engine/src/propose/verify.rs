@@ -12,12 +12,13 @@ use serde::Serialize;
 use super::{
     ProposeError,
     attempts::Attempts,
-    judge::Verdict,
-    ledger::{Archive, Conclusion, Grant, Ledger, digest},
+    judge::{Effect, Verdict},
+    ledger::{Archive, Conclusion, Grant, Ledger, Noise, digest},
     question::Question,
     referee::FOLDER,
+    rule,
     seal::{revealed, seal, seeds},
-    study::{measuring, paired, values},
+    study::{Values, measuring, paired, values},
 };
 use crate::{
     export::bundle,
@@ -50,7 +51,7 @@ pub fn verify(store: &Store) -> Result<Checked, ProposeError> {
     for (_, end) in ledger.conclusions() {
         let asked = end.asked;
         let defect = match (ledger.question(asked), &end.bundle) {
-            (Some(question), Some(archive)) => verdict(store, question, ledger.grant(asked), end, archive),
+            (Some(question), Some(archive)) => verdict(store, &ledger, question, end, archive),
             _ => Ok(Some("it has a verdict without a bundle".to_owned())),
         };
         match defect {
@@ -121,15 +122,22 @@ fn ungranted(store: &Store, ledger: &Ledger) -> io::Result<Vec<String>> {
     Ok(cut)
 }
 
+/// True if a search may have been dropped: its improvement is below the least effect.
+fn is_below(search: &Effect, question: &Question, noise: Option<&Noise>) -> bool {
+    let sealed = noise.map_or(&[][..], |noise| &noise.values);
+    rule::improvement(search, sealed, question.better.sign()).min(search.mean) < question.least
+}
+
 /// The defect of a verdict; `None` if it follows from its bundle.
 fn verdict(
     store: &Store,
+    ledger: &Ledger,
     question: &Question,
-    grant: Option<&Grant>,
     end: &Conclusion,
     archive: &Archive,
 ) -> Result<Option<String>, ProposeError> {
     let defect = |text: &str| Ok(Some(text.to_owned()));
+    let grant = ledger.grant(end.asked);
     let text = match fs::read(store.results().join(&archive.file)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return defect("its bundle is missing"),
         text => text?,
@@ -156,35 +164,69 @@ fn verdict(
     if let Some(first) = verified.defects.first() {
         return Ok(Some(format!("its bundle: {first}")));
     }
-    let Question { step, at, metric, better, least, .. } = question;
+    let Question { step, at, metric, better, .. } = question;
     let values = values(&plan, &opened.store(), step, at, metric)?;
-    let sign = better.sign();
-    if paired(&values, &end.search.seeds, sign).as_ref() != Some(&end.search) {
+    if paired(&values, &end.search.seeds, better.sign()).as_ref() != Some(&end.search) {
         return defect("its records give another search");
     }
+    let noise = ledger.noise(question.baseline, metric);
     let Some((grant, drawn)) = drawn else {
-        let is_dropped = end.verdict == Verdict::Dropped && end.search.mean <= 0.0;
-        return Ok((!is_dropped).then(|| "it has a verdict without a confirmation".to_owned()));
+        let is_dropped = end.verdict == Verdict::Dropped && is_below(&end.search, question, noise);
+        return Ok((!is_dropped && !is_leaked(end)).then(|| "it has a verdict without a confirmation".to_owned()));
     };
+    let bundled = records(&opened.store(), &plan, plan.jobs().map(|(id, _)| id))?;
+    let measuring = records(&opened.store(), &plan, measuring(&plan, &drawn, step, at))?;
+    if let Some(defect) = attempted(store, end, &bundled, &measuring)? {
+        return Ok(Some(defect));
+    }
+    Ok(confirmed(question, grant, noise, end, &values, &drawn))
+}
+
+/// True for a change that was refused because of its reads, which are no part of a bundle. Nothing is gained by such a verdict.
+fn is_leaked(end: &Conclusion) -> bool {
+    end.verdict == Verdict::Leaked && !end.leaks.is_empty()
+}
+
+/// The defect of the attempts at sealed jobs.
+fn attempted(
+    store: &Store,
+    end: &Conclusion,
+    bundled: &BTreeSet<Key>,
+    measuring: &BTreeSet<Key>,
+) -> Result<Option<String>, ProposeError> {
     let attempts = Attempts::read(store, end.asked)?;
     let counts = (attempts.repeated(), attempts.altered());
     if attempts.digest()? != end.attempts || counts != (end.repeated, end.altered) {
-        return defect("the list of attempts at its sealed jobs was changed");
+        return Ok(Some("the list of attempts at its sealed jobs was changed".to_owned()));
     }
-    let bundled = records(&opened.store(), &plan, plan.jobs().map(|(id, _)| id))?;
-    let left_out = attempts.started().difference(&bundled).count();
+    let left_out = attempts.started().difference(bundled).count();
     if left_out > 0 {
         let jobs = count(left_out, "sealed job");
         return Ok(Some(format!("{jobs} that began are not in its bundle: seeds were left out after they were seen")));
     }
-    let measuring = records(&opened.store(), &plan, measuring(&plan, &drawn, step, at))?;
-    if !measuring.is_subset(&attempts.started()) {
-        return defect("records of its sealed jobs were made by no attempt at them");
-    }
-    let Some(effect) = paired(&values, &drawn, sign) else {
-        return defect("its bundle does not have the sealed seeds");
+    let is_own = measuring.is_subset(&attempts.started());
+    Ok((!is_own).then(|| "records of its sealed jobs were made by no attempt at them".to_owned()))
+}
+
+/// The defect of a confirmation, which ends at the first stage at which the rule ends it.
+fn confirmed(
+    question: &Question,
+    grant: &Grant,
+    noise: Option<&Noise>,
+    end: &Conclusion,
+    values: &[Values],
+    drawn: &[i64],
+) -> Option<String> {
+    let (sign, least, stages) = (question.better.sign(), question.least, grant.stages());
+    let sd = noise.map_or(0.0, |noise| noise.sd);
+    let of = |size: &usize| paired(values, &drawn[..(*size).min(drawn.len())], sign);
+    let ended = stages.sizes().iter().map_while(of).find(|effect| stages.is_end(effect, sign, least, sd));
+    let Some(effect) = ended else {
+        return Some("its bundle does not have the sealed seeds up to the end of the confirmation".to_owned());
     };
-    let (verdict, evidence) = effect.judge(sign, *least, grant.level);
-    let agrees = verdict == end.verdict && Some(evidence) == end.evidence && Some(&effect) == end.confirmed.as_ref();
-    Ok((!agrees).then(|| format!("its records give `{}`, with other numbers", verdict.word())))
+    let (verdict, evidence) = effect.judge(sign, least, &stages);
+    let agrees = (verdict == end.verdict || is_leaked(end))
+        && Some(evidence) == end.evidence
+        && Some(&effect) == end.confirmed.as_ref();
+    (!agrees).then(|| format!("its records give `{}`, with other numbers", verdict.word()))
 }

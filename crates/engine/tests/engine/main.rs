@@ -44,6 +44,7 @@ mod init;
 mod inputs;
 mod integrity;
 mod kubernetes;
+mod leaderboard;
 mod log;
 mod looks;
 mod manifests;

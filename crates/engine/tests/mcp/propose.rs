@@ -97,3 +97,24 @@ fn a_proposal_starts_no_job_beyond_the_budget() {
     assert_eq!(judged["answer"]["conclusion"]["verdict"], "accepted", "{judged:#}");
     client.close();
 }
+
+#[test]
+fn a_server_of_one_bit_shows_no_results() {
+    let project = project();
+    let mut client = Client::start(&project, &["--allow-run", ".", "--allow-programs", "--one-bit"]);
+    let ask = json!({
+        "recipe": "recipe.yaml", "delta": "delta.yaml", "metric": "score", "better": "max", "least": 400, "wait_seconds": 60,
+    });
+    let judged = client.call("propose", ask.clone());
+    assert_eq!(judged["answer"], json!({ "standing": "judged", "accepted": true }), "{judged:#}");
+    let mut known = ask;
+    known["estimate"] = true.into();
+    assert_eq!(client.call("propose", known)["answer"], json!({ "standing": "known", "accepted": true }));
+    let tools = client.request("tools/list", &json!({}));
+    let names: Vec<&str> =
+        tools["result"]["tools"].as_array().unwrap().iter().filter_map(|tool| tool["name"].as_str()).collect();
+    assert_eq!(names, ["describe", "validate", "plan", "run", "status", "stop", "propose"]);
+    let resources = client.request("resources/list", &json!({})).to_string();
+    assert!(!resources.contains("sweep://reports/"), "{resources}");
+    client.close();
+}

@@ -56,6 +56,9 @@ pub(super) struct McpArgs {
     /// Allow jobs that run elsewhere, through the executor of a sweep file.
     #[arg(long)]
     allow_executors: bool,
+    /// Show no results, and answer proposals with one bit: accepted or not.
+    #[arg(long)]
+    one_bit: bool,
     /// Most jobs that may be started, in all runs of this server.
     #[arg(long, value_name = "N", default_value_t = 100)]
     max_jobs: usize,
@@ -94,6 +97,14 @@ pub(super) fn tools() -> Vec<Tool> {
     ]
 }
 
+/// The tools of a server; without those that show results if `one_bit`.
+fn tools_of(one_bit: bool) -> Vec<Tool> {
+    /// Tools that show results.
+    const RESULTS: [&str; 4] = ["report", "explain", "query", "ledger"];
+    let is_shown = |tool: &Tool| !one_bit || !RESULTS.contains(&tool.name());
+    tools().into_iter().filter(is_shown).collect()
+}
+
 pub(super) fn mcp(results: &Path, args: &McpArgs) -> Result<Exit, Error> {
     let project = Project::open(&args.project).map_err(Error::io("cannot open the project's folder"))?;
     // Paths of recipes and results start from it, also those of the processes that run jobs.
@@ -102,7 +113,8 @@ pub(super) fn mcp(results: &Path, args: &McpArgs) -> Result<Exit, Error> {
     let allowed = args.allow_run.iter().map(|path| project.inside(path));
     let runs =
         allowed.collect::<Result<_, Fault>>().map_err(|fault| Error::Unknown(format!("--allow-run: {fault}")))?;
-    let permissions = Permissions { runs, programs: args.allow_programs, executors: args.allow_executors };
+    let permissions =
+        Permissions { runs, programs: args.allow_programs, executors: args.allow_executors, one_bit: args.one_bit };
     let bounds = Bounds { jobs: args.max_jobs, seconds: args.max_time, gpu_hours: args.max_gpu_hours };
     let session = Session::open(project, results, permissions, bounds);
     let session = session.map_err(Error::io("cannot write the journal of calls"))?;
@@ -110,7 +122,7 @@ pub(super) fn mcp(results: &Path, args: &McpArgs) -> Result<Exit, Error> {
         if io::stdin().is_terminal() {
             say(format_args!("this server speaks the Model Context Protocol: an agent starts it; see docs/agents.md"));
         }
-        mcp::serve_stdio(session, tools()).map_err(Error::io("cannot serve"))?;
+        mcp::serve_stdio(session, tools_of(args.one_bit)).map_err(Error::io("cannot serve"))?;
         return Ok(Exit::Done);
     };
     let token = token(args.token_file.as_deref(), session.folder())?;
@@ -118,7 +130,7 @@ pub(super) fn mcp(results: &Path, args: &McpArgs) -> Result<Exit, Error> {
         let _ = print(&format!("http://{address}/mcp\n"));
         say(format_args!("the token that requests must have is in `{}`; Ctrl-C ends the server", token.0.display()));
     };
-    let signal = mcp::serve_http(session, tools(), port, &token.1, ready)
+    let signal = mcp::serve_http(session, tools_of(args.one_bit), port, &token.1, ready)
         .map_err(Error::io("cannot serve (another port may be free; `--http 0` takes one that is)"))?;
     Ok(if signal == signal_hook::consts::SIGINT { Exit::Done } else { Exit::Interrupted(signal) })
 }

@@ -32,6 +32,17 @@ enum Better {
     Max,
 }
 
+/// Content of an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum Content {
+    /// Effects with intervals, p-value, level and bundle.
+    #[default]
+    Full,
+    /// Accepted or not, and nothing else.
+    Bit,
+}
+
 #[derive(Debug, Deserialize, JsonSchema)]
 struct Input {
     /// The recipe with the baseline, as a path from the project's folder.
@@ -45,6 +56,9 @@ struct Input {
     /// The change: a revision of the project's repository.
     #[serde(default)]
     rev: Option<String>,
+    /// The step whose code `patch` or `rev` changes. Default: the step that measures.
+    #[serde(default)]
+    code_step: Option<String>,
     /// The metric that it should improve.
     metric: String,
     /// The better direction of the metric.
@@ -67,6 +81,13 @@ struct Input {
     /// Run nothing: say what is known, what it would cost, and its power.
     #[serde(default)]
     estimate: bool,
+    /// Files and folders that only the evaluation may read, as paths from the project's folder. A change that reads there what the
+    /// baseline does not read, or changes a step that reads there, is refused.
+    #[serde(default)]
+    sealed: Vec<String>,
+    /// The content of the answer: `full` (default), or `bit`, which only says if the change is accepted.
+    #[serde(default)]
+    answer: Content,
     /// Time to wait for the verdict, in seconds. Default: 10. The run goes on afterwards: wait with `status`, then call again.
     #[serde(default)]
     #[schemars(range(min = 0, max = 60))]
@@ -82,7 +103,8 @@ struct Output {
     /// True while its jobs run; then there is no answer yet.
     going_on: bool,
     /// The answer: `standing` (`refused`, `known`, `estimate`, `judged`), `reason`, `question`, `cost`, `noise`, `level`, `pairs`,
-    /// `power`, and `conclusion` with the verdict, the effects of the search and of the sealed seeds, the evidence and the bundle.
+    /// `power`, and `conclusion` with the verdict, the effects of the search and of the sealed seeds, the evidence and the bundle. Of one
+    /// bit: `standing`, `accepted`, and the `reason` of a refusal.
     #[serde(skip_serializing_if = "Option::is_none")]
     answer: Option<Value>,
 }
@@ -107,11 +129,14 @@ fn propose(session: &Session, input: Input) -> Result<Output, Fault> {
     };
     let delta = match (&change, &input.delta) {
         (Some(change), _) => {
-            let written = change.write(&recipe, input.step.as_deref(), &store);
+            let written = change.write(&recipe, input.code_step.as_deref().or(input.step.as_deref()), &store);
             written.map_err(Error::proposal(input.recipe.clone())).map_err(fault)?
         }
         (None, delta) => vetted(session, delta.as_deref().unwrap_or_default(), &input)?,
     };
+    let is_quiet = session.permissions.one_bit || input.answer == Content::Bit;
+    let sealed = input.sealed.iter().map(|path| Ok(session.project.root().join(session.project.inside(path)?)));
+    let sealed = sealed.collect::<Result<Vec<_>, Fault>>()?;
     let proposal = Proposal {
         recipe,
         delta,
@@ -125,11 +150,14 @@ fn propose(session: &Session, input: Input) -> Result<Output, Fault> {
         least: input.least,
         most: usize::from(input.most.unwrap_or(MAX_SEALED_SEEDS)),
         backend: StudyInput::backend(input.backend.as_deref())?.choice(),
+        sealed,
+        is_quiet,
     };
     let name = format!("{}, {}", input.recipe, proposal.delta.display());
     let known = propose::propose(&proposal, &store, true).map_err(Error::proposal(name)).map_err(fault)?;
     if input.estimate || known.standing != Standing::Estimate {
-        let answer = serde_json::to_value(known).map_err(|error| fault(Error::Key(error)))?;
+        let answer = if is_quiet { serde_json::to_value(known.one_bit()) } else { serde_json::to_value(known) };
+        let answer = answer.map_err(|error| fault(Error::Key(error)))?;
         return Ok(Output { run: None, going_on: false, answer: Some(answer) });
     }
     // The number of sealed seeds follows from the noise. No more starts than the budget allows, however many they are.
@@ -182,7 +210,7 @@ fn vetted(session: &Session, path: &str, input: &Input) -> Result<PathBuf, Fault
 
 /// The proposal as a command.
 fn command(proposal: &Proposal, backend: Option<String>) -> Vec<OsString> {
-    let Proposal { recipe, delta, step, at, metric, better, least, most, .. } = proposal;
+    let Proposal { recipe, delta, step, at, metric, better, least, most, sealed, is_quiet, .. } = proposal;
     let better = match better {
         Direction::Min => "min",
         Direction::Max => "max",
@@ -194,6 +222,8 @@ fn command(proposal: &Proposal, backend: Option<String>) -> Vec<OsString> {
     );
     command.extend(step.iter().map(|step| format!("--step={step}").into()));
     command.extend(at.iter().map(|at| format!("--at={at}").into()));
+    command.extend(sealed.iter().map(|path| OsString::from_iter(["--sealed=".as_ref(), path.as_os_str()])));
+    command.extend(is_quiet.then(|| "--answer=bit".into()));
     command.extend(backend.map(|backend| format!("--backend={backend}").into()));
     command.extend(["--".into(), recipe.into(), delta.into()]);
     command
