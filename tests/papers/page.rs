@@ -136,7 +136,7 @@ pub(crate) fn page() -> String {
          `papers/rows.yaml`; `papers/checklist.yaml` lists what each paper has, line by line.\n\nA verdict applies to the \
          listed hardware and to the sizes of its scale. A claim has a sentence, a range that its number is \
          expected\nin, and the paper's number. The verdict (✓, ✗, =, ?) is about the range alone. A supported claim with a \
-         wide range says little\nabout the paper's number: where the interval excludes that, the page says so, and such claims \
+         wide range says little\nabout the paper's number: where the interval excludes that, the cell has a note, and such claims \
          count apart. `=` (tied) means that\nthe interval contains the bound and lies within the distance from it that the recipe \
          calls negligible; a claim whose interval\nexcludes the paper's number is never tied. `?` (undecided) does not mean \
          that two things are equal. The reason is that the\nclaim is about other hardware or larger sizes, that there are too few \

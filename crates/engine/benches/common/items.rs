@@ -3,7 +3,7 @@
 
 use super::{
     situation::{Promise, Situation},
-    stats::{Draws, LEVEL, Rates, Runs, Sample, clustered, odds, quantile_of, sign_flips},
+    stats::{Draws, LEVEL, Rates, Runs, Sample, clustered, quantile_of, sign_flips},
 };
 
 /// The probability of a wrong decision that all rules are made for.
@@ -24,6 +24,8 @@ struct TestSet {
     difficulty: f64,
     /// Spread of what a cluster does to a method.
     cluster: f64,
+    /// Spread of what a seed does to a method.
+    seed: f64,
 }
 
 impl TestSet {
@@ -33,8 +35,9 @@ impl TestSet {
         [0.0, effect].map(|better| {
             let clusters: Vec<f64> = (0..self.clusters).map(|_| self.cluster * draws.normal()).collect();
             let mut run = || {
+                let seed = self.seed * draws.normal();
                 let score = |(item, difficulty): (usize, &f64)| {
-                    let latent = better + difficulty + clusters[item / self.items] + draws.normal();
+                    let latent = better + difficulty + clusters[item / self.items] + seed + draws.normal();
                     f64::from(u8::from(latent > 0.0))
                 };
                 items.iter().enumerate().map(score).collect::<Vec<f64>>()
@@ -58,7 +61,7 @@ impl TestSet {
 /// True if a mean with this error is told apart from zero.
 fn is_told(sides: &[Runs], clusters: &[usize]) -> bool {
     let Some((mean, Some(error))) = clustered(sides, clusters) else { return false };
-    error.error > 0.0 && odds(mean, error, 0.0).is_some_and(|odds| odds.less.max(odds.more) > f64::midpoint(1.0, LEVEL))
+    !error.is_zero() && error.half(LEVEL) < mean.abs()
 }
 
 fn average(runs: &Runs) -> Vec<f64> {
@@ -69,8 +72,9 @@ fn average(runs: &Runs) -> Vec<f64> {
 fn clusters() -> Vec<Situation> {
     let mut all = Vec::new();
     for runs in [1, 3] {
-        let set = TestSet { clusters: 50, items: 10, runs, difficulty: 1.0, cluster: 1.15 };
-        let name = format!("50 clusters × 10 items, {runs} seeds, equal methods");
+        let set = TestSet { clusters: 50, items: 10, runs, difficulty: 1.0, cluster: 1.15, seed: 0.0 };
+        let seeds = if runs == 1 { "1 seed".to_owned() } else { format!("{runs} seeds") };
+        let name = format!("50 clusters × 10 items, {seeds}, equal methods");
         let groups = set.groups();
         all.push(Situation::new(format!("{name}, by clusters"), Promise::AtMost, ERROR, move |draws| {
             is_told(&[set.differences(draws, 0.0)], &groups)
@@ -85,17 +89,23 @@ fn clusters() -> Vec<Situation> {
             },
         ));
     }
-    let set = TestSet { clusters: 500, items: 1, runs: 3, difficulty: 1.0, cluster: 0.0 };
+    let set = TestSet { clusters: 500, items: 1, runs: 3, difficulty: 1.0, cluster: 0.0, seed: 0.0 };
     let groups = set.groups();
     all.push(Situation::new("500 independent items, 3 seeds, equal methods", Promise::AtMost, ERROR, move |draws| {
         is_told(&[set.differences(draws, 0.0)], &groups)
     }));
+    for runs in [2, 3, 5] {
+        let set = TestSet { clusters: 50, items: 10, runs, difficulty: 1.0, cluster: 0.5, seed: 0.5 };
+        let groups = set.groups();
+        let name = format!("50 clusters × 10 items, {runs} seeds with an effect of their own, equal methods");
+        all.push(Situation::new(name, Promise::AtMost, ERROR, move |draws| is_told(&[set.differences(draws, 0.0)], &groups)));
+    }
     all
 }
 
 /// A method that is better on hard items, which both find equally hard.
 fn power() -> Vec<Situation> {
-    let set = TestSet { clusters: 50, items: 10, runs: 1, difficulty: 4.0, cluster: 0.2 };
+    let set = TestSet { clusters: 50, items: 10, runs: 1, difficulty: 4.0, cluster: 0.2, seed: 0.0 };
     let groups = set.groups();
     let name = "50 clusters × 10 items, 1 seed, better by half the noise of a run";
     vec![

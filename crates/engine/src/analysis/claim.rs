@@ -6,6 +6,7 @@
 //! results and unlike conditions leave it undecided.
 
 mod against;
+mod choices;
 mod items;
 mod judge;
 mod rates;
@@ -18,6 +19,8 @@ use std::fmt::Write as _;
 use serde::Serialize;
 use sweep_job::Unit;
 
+pub use self::choices::Choice;
+pub(super) use self::choices::add_choices;
 use self::judge::Judge;
 use super::{evidence::Source, units::SEED};
 use crate::{
@@ -56,6 +59,9 @@ pub struct Verdict {
     /// False if the interval excludes the paper's measurement.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub paper_within: Option<bool>,
+    /// The verdicts by itself under other choices of the analysis.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub choices: Vec<Choice>,
     /// The devices that the jobs ran on.
     pub devices: Vec<String>,
     /// The probability that chance alone would decide it so; corrected if the recipe corrects for the number of claims.
@@ -190,6 +196,7 @@ pub(crate) fn judge(claim: &Claim, source: Source<'_>) -> Verdict {
         expected: claim.expectation().map(Expectation::words),
         paper: claim.paper,
         paper_within: None,
+        choices: Vec::new(),
         devices: Vec::new(),
         p: None,
         invariant: claim.invariant,

@@ -362,8 +362,7 @@ impl Evidence {
 
     /// Evidence about the share of jobs that failed, or the difference of two shares.
     pub(super) fn of_rates(rates: Rates, looks: &Looks, basis: String) -> Self {
-        let exact = Some(Exact::Rates(rates));
-        let found = Self::of_items((rates.value(), None), exact, false, looks.clone(), basis);
+        let found = Self::of_items(rates.value(), Exact::Rates(rates), false, looks.clone(), basis);
         Self { over_items: false, ..found }
     }
 
@@ -372,10 +371,10 @@ impl Evidence {
         self.over_items
     }
 
-    /// Evidence over items: a mean with its error, and the differences for an exact test of few clusters.
+    /// Evidence over items.
     pub(super) fn of_items(
-        (value, error): (f64, Option<ErrorOfMean>),
-        exact: Option<Exact>,
+        value: f64,
+        exact: Exact,
         ratio: bool,
         looks: Looks,
         basis: String,
@@ -383,7 +382,7 @@ impl Evidence {
         let level = looks.level(1, false);
         let sample = Sample { n: 2, mean: value, sd: None };
         let (notes, hints) = (Vec::new(), Vec::new());
-        let (least, growing, equal, over_items) = (2, false, None, true);
+        let (least, growing, equal, over_items, error, exact) = (2, false, None, true, None, Some(exact));
         Self {
             sample,
             least,
@@ -427,7 +426,9 @@ impl Evidence {
             false => bound,
         };
         let usual = from_error(self.value - bound, self.error, LEVEL).p;
-        let p = self.exact.as_ref().map_or(usual, |exact| exact.p_at(bound, usual))?;
+        let p = self.exact.as_ref().map_or(usual, |exact| {
+            exact.p_at(bound, exact.usual_p(self.value - bound).or(usual))
+        })?;
         Some(self.corrected(p))
     }
 

@@ -1,4 +1,4 @@
-//! Scores of items: what the jobs of a study left in their files, as far as its claims are about them.
+//! Scores of items that the jobs of a study left in their files, as far as its claims are about them.
 
 mod read;
 

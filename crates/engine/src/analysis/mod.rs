@@ -44,7 +44,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub use self::{
     absence::Absence,
     cell::{Cell, Compared, Mark, Show},
-    claim::{Lack, State, Verdict, chance_of_error, tally},
+    claim::{Choice, Lack, State, Verdict, chance_of_error, tally},
     results::Results,
     table::{Column, Table, TableRow},
 };
@@ -67,7 +67,8 @@ pub(crate) fn analyze(plan: &Plan, study: &Study, results: &Results, store: &Sto
     let absences = absence::absences(plan, study, measured, store);
     let items = items::load(study, measured, store);
     let source = Source { study, measured, absences: &absences, items: &items };
-    let verdicts: Vec<Verdict> = claim::judge_all(source);
+    let mut verdicts: Vec<Verdict> = claim::judge_all(source);
+    claim::add_choices(&mut verdicts, source);
     let mut environments = Environments::new(store);
     let mut table = |table: &recipe::Table| {
         let jobs = |of: &OfStep| source.jobs(of.step, &resolved(&study.recipe, &of.only));

@@ -3,7 +3,7 @@
 //! An influence is what an item of a run adds to the estimate: its score, the difference of its scores on two sides, or that on
 //! logarithms. Items of a cluster may depend on each other in any way, and so may the items of a run.
 
-use super::ErrorOfMean;
+use super::{ErrorOfMean, student::quantile};
 
 /// Most clusters for which all signs are tried.
 const MOST_EXACT: usize = 12;
@@ -11,23 +11,45 @@ const MOST_EXACT: usize = 12;
 /// Influences of the items: a row for each run, and in it one number for each item.
 pub type Runs = Vec<Vec<f64>>;
 
-/// A part of a variance with its degrees of freedom.
-#[derive(Debug, Clone, Copy)]
-struct Part {
-    variance: f64,
-    freedom: f64,
+/// The error of a mean over items: independent parts, by clusters of items and by runs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ItemError {
+    /// The parts, that of clusters first.
+    pub parts: Vec<ErrorOfMean>,
+}
+
+impl ItemError {
+    /// Half of an interval of this level. The squares of the halves by each part, with its own degrees of freedom, add up (Graybill
+    /// and Wang, 1980): few runs are not made up for by many items.
+    pub fn half(&self, level: f64) -> f64 {
+        let squares = self.parts.iter().map(|part| (quantile(part.freedom, level) * part.error).powi(2));
+        squares.sum::<f64>().sqrt()
+    }
+
+    /// Two-sided p-value of the hypothesis that the mean is at this distance: the level at which the interval ends there.
+    pub fn p(&self, distance: f64) -> f64 {
+        let (mut low, mut high) = (0.0_f64, 1.0_f64);
+        for _ in 0..60 {
+            let p = f64::midpoint(low, high);
+            if self.half(1.0 - p) > distance.abs() { low = p } else { high = p }
+        }
+        high
+    }
+
+    /// True if all items agree.
+    pub fn is_zero(&self) -> bool {
+        self.parts.iter().all(|part| part.error == 0.0)
+    }
 }
 
 /// The mean of influences over items and runs, and its error, given the cluster of each item.
 ///
-/// The variance is that of two-way clustering (Cameron, Gelbach and Miller, 2011), by clusters of items and by runs: the sum of the
-/// variances with clusters by items and by runs, less that with clusters by both, each with the factor G/(G − 1) for G clusters. It is
-/// at least the largest of the two. Degrees of freedom are Satterthwaite's, and at least those of the clusters alone or of the
-/// runs alone, whichever are fewer. With one run, the variance is that of clusters of items, with one degree of freedom less than
-/// there are clusters. Sides whose runs do not pair are given apart; their variances by runs add up.
+/// The variance by clusters of items is that of a regression on a constant with clusters, with the factor G/(G − 1) for G clusters and
+/// G − 1 degrees of freedom, of the influences averaged over runs. With several runs on a side, the variance of the mean by
+/// runs is another part. Sides whose runs do not pair are given apart, and each has its own.
 ///
 /// The error is `None` with a single cluster. `None` without items, or if the sides differ in their number of items.
-pub fn clustered(sides: &[Runs], clusters: &[usize]) -> Option<(f64, Option<ErrorOfMean>)> {
+pub fn clustered(sides: &[Runs], clusters: &[usize]) -> Option<(f64, Option<ItemError>)> {
     let items = clusters.len();
     if items == 0 || sides.iter().any(|runs| runs.is_empty() || runs.iter().any(|run| run.len() != items)) {
         return None;
@@ -35,7 +57,7 @@ pub fn clustered(sides: &[Runs], clusters: &[usize]) -> Option<(f64, Option<Erro
     let count = clusters.iter().max().map_or(0, |last| last + 1);
     let mut mean = 0.0;
     let mut by_item = vec![0.0; items];
-    let (mut by_runs, mut by_both) = (Vec::new(), Vec::new());
+    let mut by_runs = Vec::new();
     for runs in sides {
         let own = mean_of(runs.iter().map(|run| mean_of(run.iter().copied())));
         mean += own;
@@ -45,32 +67,13 @@ pub fn clustered(sides: &[Runs], clusters: &[usize]) -> Option<(f64, Option<Erro
         if runs.len() > 1 {
             let shares = runs.iter().map(|run| (mean_of(run.iter().copied()) - own) / runs.len() as f64);
             by_runs.push(of_sums(&shares.collect::<Vec<_>>()));
-            let cells = runs.iter().flat_map(|run| {
-                let residuals: Vec<f64> = run.iter().map(|value| (value - own) / runs.len() as f64).collect();
-                sums(&residuals, clusters, count)
-            });
-            by_both.push(of_sums(&cells.collect::<Vec<_>>()));
         }
     }
-    let of_clusters = of_sums(&sums(&by_item, clusters, count));
     if count < 2 {
         return Some((mean, None));
     }
-    Some((mean, Some(total(of_clusters, &by_runs, &by_both))))
-}
-
-/// The error of a mean from its parts: by clusters of items, by runs of each side, and by both.
-fn total(of_clusters: Part, by_runs: &[Part], by_both: &[Part]) -> ErrorOfMean {
-    let sum = |parts: &[Part]| parts.iter().map(|part| part.variance).sum::<f64>();
-    let runs = sum(by_runs);
-    let variance = (of_clusters.variance + runs - sum(by_both)).max(of_clusters.variance).max(runs);
-    let parts = || std::iter::once(&of_clusters).chain(by_runs);
-    let used = parts().chain(by_both).map(|part| part.variance.powi(2) / part.freedom).sum::<f64>();
-    let least = parts().map(|part| part.freedom).fold(f64::INFINITY, f64::min);
-    // With runs that hardly differ, the degrees of freedom are those of the clusters.
-    let most = parts().map(|part| part.freedom).fold(0.0, f64::max);
-    let freedom = if used > 0.0 { (variance.powi(2) / used).clamp(least, most) } else { least };
-    ErrorOfMean { error: variance.sqrt(), freedom }
+    let of_clusters = of_sums(&sums(&by_item, clusters, count));
+    Some((mean, Some(ItemError { parts: std::iter::once(of_clusters).chain(by_runs).collect() })))
 }
 
 fn mean_of(values: impl ExactSizeIterator<Item = f64>) -> f64 {
@@ -87,11 +90,11 @@ fn sums(residuals: &[f64], clusters: &[usize], count: usize) -> Vec<f64> {
     sums
 }
 
-/// The variance of a mean from the sums of its clusters.
-fn of_sums(sums: &[f64]) -> Part {
+/// The error of a mean from the sums of its clusters.
+fn of_sums(sums: &[f64]) -> ErrorOfMean {
     let freedom = (sums.len() as f64 - 1.0).max(1.0);
     let squares: f64 = sums.iter().map(|sum| sum * sum).sum();
-    Part { variance: squares * (freedom + 1.0) / freedom, freedom }
+    ErrorOfMean { error: (squares * (freedom + 1.0) / freedom).sqrt(), freedom }
 }
 
 /// The two-sided p-value of the hypothesis that the mean of differences is `bound`, by the signs of the clusters: the share of all

@@ -40,9 +40,9 @@ claims:
     let sandbox = Sandbox::with(recipe);
     let planned = sandbox.sweep(&["plan", "recipe.yaml"]);
     assert_eq!(planned.code, Some(0), "{}", planned.stderr);
-    let said: Vec<&str> = planned.stderr.lines().filter(|line| line.contains(" says `")).collect();
+    let warnings: Vec<&str> = planned.stderr.lines().filter(|line| line.contains(" says `")).collect();
     assert_eq!(
-        said,
+        warnings,
         [
             "warning: recipe.yaml:5:3: claim `five` says `five times`, and expects at least 3.75",
             "warning: recipe.yaml:7:3: claim `share` says `1.2 %`, and expects at most 0.02",
@@ -156,4 +156,36 @@ fn other_sizes_are_not_compared_with_the_paper() {
     sandbox.write("recipe.yaml", &study(&values, &refused.replace(", best: { value: min }", "")));
     let ended = sandbox.sweep(&["report", "recipe.yaml"]);
     assert!(ended.stderr.contains("has no place for `scale`"), "{}", ended.stderr);
+}
+
+/// Seven differences, of which one is far from the others: the mean is undecided, and typical values are not.
+#[test]
+fn a_verdict_has_those_of_other_choices() {
+    let sandbox = Sandbox::new();
+    let recipe = |outlier: &str| {
+        let values = [("x", "1.0 1.1 1.2 1.3 1.4 1.5 1.6 1.7"), ("y", "2.1 2.15 2.21 2.34 2.37 2.52 2.64 LAST")];
+        let claim = "claims:
+  more: { difference: { metric: value, of: { step: a, method: y }, to: { step: a, method: x } }, expect: { more_than: 0 } }
+";
+        study(&values, claim).replace("LAST", outlier).replace("seeds: 4", "seeds: 8")
+    };
+    sandbox.write("recipe.yaml", &recipe("2.71"));
+    sandbox.sweep(&["run", "recipe.yaml"]);
+    let verdict = &claims(&sandbox)[0];
+    let choices: Vec<(&str, &str)> = verdict["choices"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|choice| (choice["choice"].as_str().unwrap(), choice["state"].as_str().unwrap()))
+        .collect();
+    let all = ["the median", "the mean of the middle half", "independent samples"];
+    assert_eq!(choices, all.map(|choice| (choice, "supported")));
+    assert!(!verdict["because"].as_str().unwrap().contains("other choices"), "{verdict}");
+    sandbox.write("recipe.yaml", &recipe("-30"));
+    sandbox.sweep(&["run", "recipe.yaml"]);
+    let verdict = &claims(&sandbox)[0];
+    assert_eq!(verdict["state"], "undecided", "{verdict}");
+    let because = verdict["because"].as_str().unwrap();
+    let differing = "; by other choices: supported with the mean of the middle half";
+    assert!(because.contains(differing), "{because}");
 }

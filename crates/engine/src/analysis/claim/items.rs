@@ -56,20 +56,21 @@ impl<'a> Judge<'a> {
             measured.iter().map(|side| side.looks.clone()).reduce(|all, own| all.joined(&own)).unwrap_or_default();
         let (sides, value) = influences(&scored, apart, ratio, self.rules.independent)?;
         let (mean, error) = clustered(&sides, &clusters).ok_or("the jobs have no items in common")?;
-        if error.is_some_and(|error| error.error == 0.0) {
+        let error = error.ok_or("one cluster of items says nothing about others")?;
+        if error.is_zero() {
             return Err(format!(
                 "all {} have the same score, so their spread is unknown",
                 count(clusters.len(), "item")
             ));
         }
-        let exact = (scored.len() == 2 && !ratio).then(|| {
+        let signs = (scored.len() == 2 && !ratio).then(|| {
             let average = |item: usize| {
                 sides.iter().map(|runs| runs.iter().map(|run| run[item]).sum::<f64>() / runs.len() as f64).sum()
             };
-            Exact::Signs { differences: (0..clusters.len()).map(average).collect(), clusters: clusters.clone() }
+            ((0..clusters.len()).map(average).collect(), clusters.clone())
         });
         let basis = basis(first, &scored, &clusters);
-        let mut found = Evidence::of_items((value.unwrap_or(mean), error), exact, ratio, looks, basis);
+        let mut found = Evidence::of_items(value.unwrap_or(mean), Exact::Items { error, signs }, ratio, looks, basis);
         if scored.iter().any(|side| side.runs.len() == 1) {
             found.notes.push("one seed a side, so it is about these runs, and not about other seeds".to_owned());
         }

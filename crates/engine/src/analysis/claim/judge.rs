@@ -269,7 +269,7 @@ fn decide(evidence: &Evidence, expect: Expectation, lacking: &str, verdict: &mut
     let paper = verdict.paper.map(|paper| Against::new(paper, low, high));
     verdict.paper_within = paper.as_ref().map(|paper| paper.place == Place::Within);
     verdict.state = match state(low, high, expect) {
-        // A reader takes a tie for the paper's number.
+        // A tie would look like agreement with the paper.
         State::Tied if verdict.paper_within == Some(false) => State::Undecided,
         state => state,
     };

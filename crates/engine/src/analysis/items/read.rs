@@ -152,4 +152,64 @@ mod tests {
         assert_eq!(csv_rows(b"id,correct\n1,1,1\n").unwrap_err(), "row 1 has 3 cells, and the header 2");
         assert_eq!(csv_rows(b"").unwrap_err(), "it is empty");
     }
+
+    fn items(cluster: Option<&str>) -> Items {
+        let span = crate::recipe::Span::default();
+        let metric = crate::recipe::Spanned::new("correct".to_owned(), span);
+        let (file, id, score) = ("items".to_owned(), "id".to_owned(), "correct".to_owned());
+        Items { metric, file, id, score, cluster: cluster.map(str::to_owned) }
+    }
+
+    #[test]
+    fn json_lines_have_numbers_texts_and_truths() {
+        let text = b"{\"id\": 1, \"correct\": true}\n\n{\"id\": \"b\", \"correct\": 0.5, \"page\": null}\n".to_vec();
+        let found = scores(Path::new("x.jsonl"), text.clone(), &items(None)).unwrap();
+        assert_eq!(found["1"], ("1".to_owned(), 1.0));
+        assert_eq!(found["b"], ("b".to_owned(), 0.5));
+        let missing = scores(Path::new("x.jsonl"), text, &items(Some("page"))).unwrap_err();
+        assert!(missing.contains("row 1: it has no value in column `page`"), "{missing}");
+        for (content, reason) in [
+            (&b"[1]\n"[..], "line 1 is no JSON object"),
+            (b"{\"id\": 1, \"correct\": 1}\n{\"id\": 1, \"correct\": 0}\n", "row 2: item `1` is there twice"),
+            (b"{\"id\": 1, \"correct\": [1]}\n", "row 1: the score is no finite number"),
+            (b"\xff\n", "invalid utf-8"),
+            (b"", "it has no items"),
+        ] {
+            let error = scores(Path::new("x.jsonl"), content.to_vec(), &items(None)).unwrap_err();
+            assert!(error.contains(reason), "{error}");
+        }
+        assert!(scores(Path::new("x.csv"), b"id,correct\n1,NaN\n".to_vec(), &items(None)).is_err());
+    }
+
+    #[test]
+    fn parquet_files_are_read() {
+        use std::sync::Arc;
+
+        use parquet::{
+            data_type::{ByteArray, ByteArrayType, DoubleType},
+            file::writer::SerializedFileWriter,
+            schema::parser::parse_message_type,
+        };
+
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.parquet");
+        let schema = "message items { REQUIRED BYTE_ARRAY id (STRING); OPTIONAL DOUBLE correct; }";
+        let schema = Arc::new(parse_message_type(schema).unwrap());
+        let file = File::create(&path).unwrap();
+        let mut writer = SerializedFileWriter::new(file, schema, Arc::default()).unwrap();
+        let mut group = writer.next_row_group().unwrap();
+        let mut column = group.next_column().unwrap().unwrap();
+        column.typed::<ByteArrayType>().write_batch(&[ByteArray::from("a"), ByteArray::from("b")], None, None).unwrap();
+        column.close().unwrap();
+        let mut column = group.next_column().unwrap().unwrap();
+        column.typed::<DoubleType>().write_batch(&[1.0, 0.25], Some(&[1, 1]), None).unwrap();
+        column.close().unwrap();
+        group.close().unwrap();
+        writer.close().unwrap();
+        let found = scores(&path, Vec::new(), &items(None)).unwrap();
+        assert_eq!((found["a"].1, found["b"].1), (1.0, 0.25));
+        std::fs::write(&path, b"no parquet").unwrap();
+        let error = scores(&path, Vec::new(), &items(None)).unwrap_err();
+        assert!(error.contains("write it without compression"), "{error}");
+    }
 }

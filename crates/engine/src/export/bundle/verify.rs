@@ -343,8 +343,8 @@ fn results_in(path: &Path, text: String) -> String {
         Some("json") => match serde_json::from_str::<Vec<serde_json::Map<String, serde_json::Value>>>(&text) {
             Ok(mut verdicts) => {
                 for verdict in &mut verdicts {
-                    // Earlier versions have no words for the range, and none about the paper's number.
-                    for explanation in ["because", "expected", "paper_within"] {
+                    // Earlier versions have no words for the range, no other choices, and none about the paper's number.
+                    for explanation in ["because", "choices", "expected", "paper_within"] {
                         verdict.remove(explanation);
                     }
                 }

@@ -16,26 +16,38 @@ fn differences() -> Runs {
     (0..3).map(run).collect()
 }
 
-/// `cov_cluster` and `cov_cluster_2groups` of statsmodels for a regression on a constant.
+/// `cov_cluster` and the parts of `cov_cluster_2groups` of statsmodels for a regression on a constant.
 #[test]
 fn clusters_have_the_error_of_statsmodels() {
     let runs = differences();
     let clusters: Vec<usize> = (0..24).map(|item| item / 3).collect();
-    let (mean, error) = clustered(&[vec![runs[0].clone()]], &clusters).unwrap();
+    let parts = |sides: &[Runs], clusters: &[usize]| {
+        let (mean, error) = clustered(sides, clusters).unwrap();
+        (mean, error.unwrap())
+    };
+    let (mean, error) = parts(&[vec![runs[0].clone()]], &clusters);
     close(mean, 1.0 / 3.0);
-    close(error.unwrap().error, 0.062_994_078_834_871_24);
-    close(error.unwrap().freedom, 7.0);
+    assert_eq!(error.parts.len(), 1);
+    close(error.parts[0].error, 0.062_994_078_834_871_24);
+    close(error.parts[0].freedom, 7.0);
+    // One part is Student's t with 7 degrees of freedom.
+    close(error.half(LEVEL), 2.364_624_251_592_784 * 0.062_994_078_834_871_24);
+    close(error.p(error.half(LEVEL)), 0.05);
     let uneven = [vec![0; 8], vec![1; 5], vec![2; 4], vec![3; 3], vec![4; 2], vec![5], vec![6]].concat();
-    close(clustered(&[vec![runs[0].clone()]], &uneven).unwrap().1.unwrap().error, 0.090_010_287_477_887);
-    // By items 0.032783, by runs 0.108476, by both 0.0971: the largest.
-    let (mean, error) = clustered(std::slice::from_ref(&runs), &clusters).unwrap();
+    close(parts(&[vec![runs[0].clone()]], &uneven).1.parts[0].error, 0.090_010_287_477_887);
+    // The variances with clusters by items and by runs of statsmodels' two-way clustering.
+    let (mean, error) = parts(std::slice::from_ref(&runs), &clusters);
     close(mean, 0.347_222_222_222_222_2);
-    close(error.unwrap().error, 0.108_475_689_943_147_84);
-    // Sides that do not pair, of which one is zero, have the same mean and no less error.
-    let zero = vec![vec![0.0; 24]];
-    let apart = clustered(&[runs.clone(), zero], &clusters).unwrap();
+    close(error.parts[0].error, 0.032_783_158_019_560_15);
+    close(error.parts[1].error, 0.108_475_689_943_147_84);
+    close(error.parts[1].freedom, 2.0);
+    let squares = (2.364_624_251_592_784 * 0.032_783_158_019_560_15_f64).powi(2)
+        + (4.302_652_729_749_462 * 0.108_475_689_943_147_84_f64).powi(2);
+    close(error.half(LEVEL), squares.sqrt());
+    // Sides that do not pair, of which one is zero, have the same mean and error.
+    let apart = parts(&[runs.clone(), vec![vec![0.0; 24]]], &clusters);
     close(apart.0, mean);
-    assert!(apart.1.unwrap().error >= error.unwrap().error - 1e-12);
+    close(apart.1.half(LEVEL), error.half(LEVEL));
     assert_eq!(clustered(std::slice::from_ref(&runs), &[0; 24]).unwrap().1, None, "one cluster");
     assert_eq!(
         (clustered(&[runs], &[0, 1]), clustered(&[vec![]], &clusters), clustered(&[vec![]], &[])),
