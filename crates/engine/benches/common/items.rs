@@ -98,7 +98,9 @@ fn clusters() -> Vec<Situation> {
         let set = TestSet { clusters: 50, items: 10, runs, difficulty: 1.0, cluster: 0.5, seed: 0.5 };
         let groups = set.groups();
         let name = format!("50 clusters × 10 items, {runs} seeds with an effect of their own, equal methods");
-        all.push(Situation::new(name, Promise::AtMost, ERROR, move |draws| is_told(&[set.differences(draws, 0.0)], &groups)));
+        all.push(Situation::new(name, Promise::AtMost, ERROR, move |draws| {
+            is_told(&[set.differences(draws, 0.0)], &groups)
+        }));
     }
     all
 }

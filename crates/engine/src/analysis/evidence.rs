@@ -372,13 +372,7 @@ impl Evidence {
     }
 
     /// Evidence over items.
-    pub(super) fn of_items(
-        value: f64,
-        exact: Exact,
-        ratio: bool,
-        looks: Looks,
-        basis: String,
-    ) -> Self {
+    pub(super) fn of_items(value: f64, exact: Exact, ratio: bool, looks: Looks, basis: String) -> Self {
         let level = looks.level(1, false);
         let sample = Sample { n: 2, mean: value, sd: None };
         let (notes, hints) = (Vec::new(), Vec::new());
@@ -426,9 +420,10 @@ impl Evidence {
             false => bound,
         };
         let usual = from_error(self.value - bound, self.error, LEVEL).p;
-        let p = self.exact.as_ref().map_or(usual, |exact| {
-            exact.p_at(bound, exact.usual_p(self.value - bound).or(usual))
-        })?;
+        let p = self
+            .exact
+            .as_ref()
+            .map_or(usual, |exact| exact.p_at(bound, exact.usual_p(self.value - bound).or(usual)))?;
         Some(self.corrected(p))
     }
 

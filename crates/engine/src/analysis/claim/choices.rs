@@ -23,7 +23,7 @@ pub struct Choice {
     pub interval: [f64; 2],
 }
 
-/// Adds to the verdicts on means those that other choices give, and a remark where a state differs. No verdict changes.
+/// Adds to the verdicts on means those that other choices give, and a remark where another choice decides otherwise. No verdict changes.
 pub(in crate::analysis) fn add_choices(verdicts: &mut [Verdict], source: Source<'_>) {
     for (claim, verdict) in source.study.recipe.claims.iter().zip(verdicts) {
         if claim.invariant || claim.rules.statistic != Statistic::Mean || verdict.interval.is_none() || verdict.certain
@@ -33,7 +33,9 @@ pub(in crate::analysis) fn add_choices(verdicts: &mut [Verdict], source: Source<
         // The verdict by itself: the others are not corrected for the number of claims either.
         let own = judge(claim, source).state;
         verdict.choices = others(claim).filter_map(|(choice, rules)| chosen(claim, choice, rules, source)).collect();
-        let differing = verdict.choices.iter().filter(|choice| choice.state != own);
+        // Another choice may have less power: that it decides nothing is no remark.
+        let differs = |choice: &&Choice| choice.state != own && choice.state != State::Undecided;
+        let differing = verdict.choices.iter().filter(differs);
         let differing: Vec<String> =
             differing.map(|choice| format!("{} with {}", choice.state.word(), choice.choice)).collect();
         if !differing.is_empty() {
