@@ -23,6 +23,10 @@ pub(crate) struct Verdict {
     value: Option<f64>,
     interval: Option<[f64; 2]>,
     paper: Option<f64>,
+    #[serde(default)]
+    expected: Option<String>,
+    #[serde(default)]
+    paper_within: Option<bool>,
     devices: Vec<String>,
     #[serde(default)]
     invariant: bool,
@@ -81,7 +85,11 @@ impl Verdict {
         let reason = if self.state == "undecided" { format!(": {}", self.because) } else { String::new() };
         let number = self.number();
         let number = if number.is_empty() { number } else { format!(", {number}") };
-        format!("{} {}{number}{reason}", self.sign(), self.word())
+        let paper = match self.paper_within {
+            Some(false) if self.state != "undecided" => "; not the paper's number",
+            _ => "",
+        };
+        format!("{} {}{number}{paper}{reason}", self.sign(), self.word())
     }
 }
 
@@ -126,10 +134,14 @@ pub(crate) fn page() -> String {
          `sweeps/paper.yaml` at its plain values,\n`make papers-cpu` at the largest sizes at which two cores can judge the \
          claims, and `scripts/gpu-evidence.sh` on a GPU. This page is\ngenerated from their verdicts and from \
          `papers/rows.yaml`; `papers/checklist.yaml` lists what each paper has, line by line.\n\nA verdict applies to the \
-         listed hardware and to the sizes of its scale. A claim is tied where the number is the bound, up to a\ndistance that \
-         its recipe calls negligible. An undecided claim has its reason: it is about other hardware or about larger\nsizes, \
-         there are too few samples for the noise, or results are missing. Invariants are true by construction and count\n\
-         apart.\n\n"
+         listed hardware and to the sizes of its scale. A claim has a sentence, a range that its number is \
+         expected\nin, and the paper's number. The verdict (✓, ✗, =, ?) is about the range alone. A supported claim with a \
+         wide range says little\nabout the paper's number: where the interval excludes that, the cell has a note, and such claims \
+         count apart. `=` (tied) means that\nthe interval contains the bound and lies within the distance from it that the recipe \
+         calls negligible; a claim whose interval\nexcludes the paper's number is never tied. `?` (undecided) does not mean \
+         that two things are equal. The reason is that the\nclaim is about other hardware or larger sizes, that there are too few \
+         samples for the noise, or that results are missing.\nVerdicts of a recipe allow for the number of its claims \
+         (Holm). Invariants are true by construction and count apart.\n\n"
         .to_owned();
     text += &tally(&places);
     for paper in papers() {
@@ -158,7 +170,8 @@ fn line(text: &mut String, row: Row, places: &[Place]) {
         Lines::One(line) => line.to_string(),
         Lines::Several(lines) => lines.clone(),
     };
-    let lines: Vec<String> = row.lines.iter().map(span).collect();
+    let mut lines: Vec<String> = row.lines.iter().map(span).collect();
+    lines.extend(row.repository.then(|| "the repository".to_owned()));
     let (recipe, shown) = match &row.recipe {
         Some(recipe) => {
             let shown: Vec<String> = row.tables.iter().chain(&row.figures).map(|name| format!("`{name}`")).collect();
@@ -192,7 +205,7 @@ fn verdicts_of(text: &mut String, recipe: &str, places: &[Place]) {
         text.push_str("There is none yet.\n");
         return;
     }
-    heading(text, &["claim", "paper's value"], places);
+    heading(text, &["claim", "expected", "paper's number"], places);
     for claim in claims {
         let says = claim.says.as_ref().map_or_else(String::new, |says| format!(": {says}"));
         let kind = if claim.invariant { " (invariant)" } else { "" };
@@ -202,7 +215,8 @@ fn verdicts_of(text: &mut String, recipe: &str, places: &[Place]) {
         });
         let cells: Vec<String> = cells.collect();
         let paper = claim.paper.map_or_else(String::new, short);
-        writeln!(text, "| `{}`{kind}{says} | {paper} | {} |", claim.claim, cells.join(" | ")).unwrap();
+        let expected = claim.expected.as_deref().unwrap_or("the order");
+        writeln!(text, "| `{}`{kind}{says} | {expected} | {paper} | {} |", claim.claim, cells.join(" | ")).unwrap();
     }
     for (place, verdicts) in places.iter().zip(&own) {
         let mut devices: Vec<&str> = verdicts
@@ -237,7 +251,15 @@ fn tally(places: &[Place]) -> String {
         let numbers: Vec<String> = numbers.collect();
         writeln!(text, "| {name} | {} |", numbers.join(" | ")).unwrap();
     };
-    count("supported", &|verdict| !verdict.invariant && verdict.state == "supported");
+    let supported = |verdict: &Verdict| !verdict.invariant && verdict.state == "supported";
+    count("supported", &supported);
+    count("of these, the interval does not exclude the paper's number", &|verdict| {
+        supported(verdict) && verdict.paper_within == Some(true)
+    });
+    count("of these, the interval excludes the paper's number", &|verdict| {
+        supported(verdict) && verdict.paper_within == Some(false)
+    });
+    count("of these, the paper has no number", &|verdict| supported(verdict) && verdict.paper.is_none());
     count("refuted", &|verdict| !verdict.invariant && verdict.state == "refuted");
     count("tied", &|verdict| !verdict.invariant && verdict.state == "tied");
     for (lacks, name) in REASONS {

@@ -14,6 +14,7 @@ use super::{
     alike::{Alike, leave_out_equal},
     decisions::Stops,
     evidence::{Question, Side, Source, summarize},
+    items::NO_SCORES,
     marks::{Remark, mark},
     search,
     table::{Keys, marked, scale},
@@ -21,7 +22,7 @@ use super::{
 use crate::{
     format::{clean, count},
     plan::{JobId, Plan, Point, Study, configuration, resolved},
-    recipe::{self, MetricTraits, Metrics, OfStep, Recipe, Rules, Spanned, TableKind},
+    recipe::{self, Extent, MetricTraits, Metrics, OfStep, Recipe, Rules, Spanned, TableKind},
     stats::Better,
     store::Store,
 };
@@ -46,8 +47,8 @@ impl Contest {
     pub fn tables(&self, recipe: &Recipe) -> Vec<recipe::Table> {
         let table = |of: &OfStep| {
             let span = recipe.steps[of.step].name.span;
-            let shown =
-                Metrics { of: of.clone(), rows: Vec::new(), columns: Vec::new(), best: Vec::new(), paper: Vec::new() };
+            let (rows, columns, best, paper) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+            let shown = Metrics { of: of.clone(), rows, columns, best, paper, about: Extent::default() };
             recipe::Table {
                 name: Spanned::new(self.metric.clone(), span),
                 title: None,
@@ -129,7 +130,7 @@ impl Ranking {
         // A decision that cannot be read is made again by the next run.
         let decided = search::decided(plan, study, measured, store).unwrap_or_default();
         let stops = Stops::new(plan, study, contest.of.step, &decided);
-        let source = Source { study, measured, absences: &absences };
+        let source = Source { study, measured, absences: &absences, items: &NO_SCORES };
         let declared = source.traits(contest.of.step, &contest.metric);
         let traits = MetricTraits { better: Some(contest.better), ..declared };
         let found = measure(source, &contest.of, contest, traits);

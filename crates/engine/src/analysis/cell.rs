@@ -39,6 +39,8 @@ pub struct Cell {
     pub absences: Vec<&'static str>,
     /// True if the comparison already allows for the others of its column.
     pub joint: bool,
+    /// Correlation of the values of the pairs of a comparison, if it is known.
+    pub correlation: Option<f64>,
     /// The letters of the footnotes.
     pub letters: String,
     /// Digits beyond those of its interval, where these tell it from the other cells of its column.
@@ -110,6 +112,10 @@ pub(crate) struct Text {
     pub(crate) letters: String,
 }
 
+/// Text of an interval that is too wide to say anything.
+pub(super) const TOO_WIDE: &str = "[?]";
+/// Ratio of the ends of an interval from which on it says nothing.
+const WIDEST: f64 = 1e4;
 /// Maximum number of digits beyond those of an interval.
 const MAX_FURTHER_DIGITS: usize = 2;
 
@@ -152,6 +158,17 @@ impl Cell {
         }
     }
 
+    /// True if the interval of a geometric mean or a ratio says nothing.
+    pub(super) fn is_too_wide(&self, show: Show) -> bool {
+        let shown = match show {
+            Show::Interval => self.estimate,
+            Show::Ratio => self.compared.map(|compared| compared.estimate),
+            _ => None,
+        };
+        let ends = shown.and_then(|shown| shown.low.zip(shown.high));
+        ends.is_some_and(|(low, high)| low > 0.0 && high / low > WIDEST)
+    }
+
     /// The text of the cell, with numbers rounded according to their uncertainty.
     pub(crate) fn text(&self, show: Show, scale: Scale) -> Text {
         let numbers = match (show, self.sample) {
@@ -185,6 +202,7 @@ impl Cell {
         let (value, half) = (value / scale.factor, low.zip(high).map(|(low, high)| (high - low) / 2.0));
         let most = self.resolution.map_or(usize::MAX, |resolution| digits_of(resolution / scale.factor));
         match (half, low.zip(high)) {
+            _ if self.is_too_wide(show) => format!("{} {TOO_WIDE}", number(value, decimals(value))),
             (Some(half), Some((low, high))) if half > 0.0 => {
                 let digits = (digits_of(half) + self.further_digits).min(most);
                 if show == Show::Interval {
@@ -224,6 +242,7 @@ impl Cell {
         let value = estimate.value / scale.factor;
         let ends = estimate.low.zip(estimate.high).map(|(low, high)| (low / scale.factor, high / scale.factor));
         let text = match ends {
+            Some(_) if self.is_too_wide(show) => format!("{} {TOO_WIDE}", number(value, decimals(value))),
             None => number(value, decimals(value)),
             Some((low, high)) if low == high && show == Show::Difference => {
                 format!("{} ± 0", number(value, decimals(value)))
@@ -343,6 +362,21 @@ mod tests {
         let mut cells = [cell(&[1.0, 2.0]), cell(&[1.0 + 1e-9, 2.0])];
         tell_apart(&mut cells, Show::Mean, scale);
         assert_eq!(cells[0].text(Show::Mean, scale).numbers, "1.5 ± 6.4", "no number of digits would do");
+    }
+
+    #[test]
+    fn an_interval_that_says_nothing_is_not_written_out() {
+        let wide = |show, low, high| {
+            let estimate = Estimate { value: 30.0, low: Some(low), high: Some(high), p: None };
+            let compared = Some(Compared { estimate, noise: false });
+            let cell =
+                Cell { sample: Sample::new(&[30.0, 30.0]), estimate: Some(estimate), compared, ..Cell::default() };
+            cell.text(show, Scale::of(30.0, Unit::One)).numbers
+        };
+        assert_eq!(wide(Show::Interval, 3e-8, 2.9e10), "30.0 [?]");
+        assert_eq!(wide(Show::Ratio, 3e-8, 2.9e10), "30.0 [?]");
+        assert_eq!(wide(Show::Interval, 3.0, 300.0), "30 [3, 300]");
+        assert_eq!(wide(Show::Difference, -3.0, 3e10).split(' ').next(), Some("30"));
     }
 
     #[test]

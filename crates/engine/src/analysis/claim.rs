@@ -5,20 +5,28 @@
 //! axis except those that the claim names are compared in pairs (equal seeds); a ratio is that of geometric means. Missing
 //! results and unlike conditions leave it undecided.
 
+mod against;
+mod choices;
+mod items;
 mod judge;
-mod scale;
+mod rates;
+pub(super) mod scale;
+mod silence;
+mod tables;
 
 use std::fmt::Write as _;
 
 use serde::Serialize;
 use sweep_job::Unit;
 
+pub use self::choices::Choice;
+pub(super) use self::choices::add_choices;
 use self::judge::Judge;
 use super::{evidence::Source, units::SEED};
 use crate::{
     format::{clean, count},
     plan::{JobId, Point, Study, resolved, selected},
-    recipe::{Claim, Family, Side, Statement},
+    recipe::{Claim, Expectation, Family, Side, Statement},
     stats::{LEVEL, holm},
 };
 
@@ -42,9 +50,18 @@ pub struct Verdict {
     /// The unit of the number and of its interval, unless it is the base unit of a metric that a task declares.
     #[serde(skip_serializing_if = "is_plain")]
     pub unit: Unit,
+    /// The expected range in words; an order has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expected: Option<String>,
     /// The paper's measurement.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub paper: Option<f64>,
+    /// False if the interval excludes the paper's measurement.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub paper_within: Option<bool>,
+    /// The verdicts by itself under other choices of the analysis.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub choices: Vec<Choice>,
     /// The devices that the jobs ran on.
     pub devices: Vec<String>,
     /// The probability that chance alone would decide it so; corrected if the recipe corrects for the number of claims.
@@ -176,7 +193,10 @@ pub(crate) fn judge(claim: &Claim, source: Source<'_>) -> Verdict {
         value: None,
         interval: None,
         unit: Unit::One,
+        expected: claim.expectation().map(Expectation::words),
         paper: claim.paper,
+        paper_within: None,
+        choices: Vec::new(),
         devices: Vec::new(),
         p: None,
         invariant: claim.invariant,
@@ -210,6 +230,7 @@ pub(crate) fn judge(claim: &Claim, source: Source<'_>) -> Verdict {
             state: State::Undecided,
             value: None,
             interval: None,
+            paper_within: None,
             p: None,
             open: false,
             certain: false,
@@ -246,6 +267,7 @@ pub(crate) fn judge_all(source: Source<'_>) -> Vec<Verdict> {
     if recipe.family == Family::Holm {
         correct(&mut verdicts);
     }
+    tables::agree(&mut verdicts, source);
     verdicts
 }
 

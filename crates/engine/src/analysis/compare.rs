@@ -12,7 +12,7 @@ use crate::{
         evidence::{Doubt, Evidence, Question, Side, Silence, Source, relative},
         kinds::Kinds,
         pairs::apart,
-        table::scale,
+        table::{scale, too_wide},
         units::{SamplingUnit, blocks, unit_values},
     },
     format::{clean, count, measured},
@@ -53,6 +53,7 @@ pub(crate) fn table(table: &recipe::Table, compare: &Compare, source: Source<'_>
             odds.push(Cell { sample: cell.sample, odds: cell.odds, points: cell.points, ..Cell::default() });
             column.push(cell);
         }
+        remarks.extend(correlated(&column, metric));
         if compare.pooled {
             remarks.extend(sides.join(&wanted, &mut column));
         }
@@ -219,6 +220,7 @@ impl<'a> Sides<'a> {
         let size = if ratio { estimate.value.ln().abs() } else { estimate.value.abs() };
         let noise = floor.is_some_and(|floor| size <= floor);
         cell.compared = Some(Compared { estimate, noise });
+        cell.correlation = evidence.correlation;
         let looks =
             evidence.level.words().map(|looks| format!("intervals and p allow for looks at the results: {looks}"));
         let mut remarks: Vec<String> = evidence.notes.iter().cloned().chain(looks).collect();
@@ -304,6 +306,16 @@ impl<'a> Sides<'a> {
     }
 }
 
+/// A remark on the correlation of the pairs of a column, which decides what pairing gains.
+fn correlated(column: &[Cell], metric: &str) -> Option<String> {
+    let found = || column.iter().filter_map(|cell| cell.correlation);
+    let (least, most) = (found().reduce(f64::min)?, found().reduce(f64::max)?);
+    let shown = [least, most].map(|correlation| format!("{correlation:.2}"));
+    let range = if shown[0] == shown[1] { shown[0].clone() } else { shown.join(" to ") };
+    let little = if least < 0.3 { ": pairs of seeds gain little where it is near zero or less" } else { "" };
+    Some(format!("{}: values with equal seeds correlate by {range}{little}", clean(metric)))
+}
+
 fn notes(rows: &[TableRow], columns: &[Column], compare: &Compare, compared: usize) -> Vec<String> {
     let shown =
         || rows.iter().flat_map(|row| row.cells.iter().zip(columns)).filter(|(_, column)| column.show != Show::Odds);
@@ -317,6 +329,7 @@ fn notes(rows: &[TableRow], columns: &[Column], compare: &Compare, compared: usi
         let interval = if compare.ratio { "[95 % CI]" } else { "± 95 % CI" };
         notes.push(clean(&format!("{what} {}, {interval}, over pairs (n = {n})", names.join(", "))).into_owned());
     }
+    notes.extend(too_wide(rows, columns));
     match compared {
         0 => {}
         1 => notes.push("p is the probability of such a difference by chance".to_owned()),
@@ -326,7 +339,7 @@ fn notes(rows: &[TableRow], columns: &[Column], compare: &Compare, compared: usi
         cell.compared.is_some_and(|Compared { estimate: Estimate { p, .. }, noise }| noise && p.is_some())
     };
     if shown().any(|(cell, _)| noise(cell)) {
-        notes.push("≈ chance can explain the difference".to_owned());
+        notes.push("≈ not told apart from no difference, which does not mean equal".to_owned());
     }
     if let Some(region) = compare.equivalent {
         let region = if compare.ratio { format!("{} %", region * 100.0) } else { region.to_string() };

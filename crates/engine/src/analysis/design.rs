@@ -35,6 +35,7 @@ use self::{
 use super::{
     Results,
     evidence::{Silence, Source},
+    items::NO_SCORES,
     units::SEED,
 };
 use crate::{
@@ -197,7 +198,8 @@ impl<'a> Designer<'a> {
             let before = design.decisions.len();
             for (index, study) in self.plan.studies.iter().enumerate() {
                 pilot.group = None;
-                let source = Source { study, measured: self.results.measured(), absences: &absences };
+                let source =
+                    Source { study, measured: self.results.measured(), absences: &absences, items: &NO_SCORES };
                 let found = decisions(source, detect);
                 let spreads: Vec<Result<Spread, Silence>> =
                     found.iter().map(|decision| Spread::of(decision, source)).collect();

@@ -13,6 +13,7 @@ use crate::{
         absence::Footnotes,
         conditions::comparable,
         evidence::{Source, traits},
+        items::NO_SCORES,
         table::scale,
     },
     format::{Scale, clean},
@@ -90,7 +91,7 @@ pub(crate) fn estimates(
     metric: &str,
     measured: &BTreeMap<JobId, Measured>,
 ) -> Vec<(String, Estimate)> {
-    let source = Source { study, measured, absences: &BTreeMap::new() };
+    let source = Source { study, measured, absences: &BTreeMap::new(), items: &NO_SCORES };
     let Ok(experiment) = Experiment::new(effects, source) else { return Vec::new() };
     let labels = experiment.effects.iter().map(|effect| experiment.layout.label(effect));
     let outcome = experiment.measure(metric, traits(study, measured, effects.of.step, metric));
@@ -173,7 +174,7 @@ impl EffectOf {
 
 impl<'a> Experiment<'a> {
     fn new(effects: &Effects, source: Source<'a>) -> Result<Self, LayoutError> {
-        let Source { study, measured, absences } = source;
+        let Source { study, measured, absences, .. } = source;
         let only = resolved(&study.recipe, &effects.of.only);
         let planned = study.steps[effects.of.step].iter().filter(|(point, _)| selected(point, &only));
         let points: Vec<&Point> = planned.clone().map(|(point, _)| point).collect();

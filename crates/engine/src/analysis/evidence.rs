@@ -12,6 +12,7 @@ pub(super) use super::source::{Found, Side, Source, traits};
 use super::{
     Absence,
     alike::{leave_out_equal, values_without_effect},
+    exact::Exact,
     kinds::Kinds,
     looks::{Level, Looks},
     units::{Units, pairs, place, reduce, unit_pairs},
@@ -21,8 +22,8 @@ use crate::{
     plan::{JobId, Point},
     recipe::{MetricTraits, Missing, Rules, Statistic},
     stats::{
-        Better, ErrorOfMean, Estimate, LEVEL, Odds, Sample, WANTED, correlation, estimate, is_carried_by_one, median,
-        odds, seeds_needed, sign_test, welch,
+        Better, ErrorOfMean, Estimate, LEVEL, Odds, Rates, Sample, WANTED, correlation, estimate, is_carried_by_one,
+        odds, seeds_needed, welch,
     },
     store::Measured,
 };
@@ -92,13 +93,17 @@ pub(super) struct Evidence {
     value: f64,
     /// Standard error; `None` if it is unknown.
     error: Option<ErrorOfMean>,
-    /// The units of a median, whose interval has no standard error.
-    ranked: Option<Vec<f64>>,
+    /// What the interval follows from in the place of the standard error, or besides it.
+    exact: Option<Exact>,
     ratio: bool,
     /// True if every seed is a unit.
     growing: bool,
     /// A remark on jobs that are no samples because they are equal to others.
     equal: Option<String>,
+    /// True if the units are items.
+    over_items: bool,
+    /// Correlation of the values of pairs of seeds.
+    pub(super) correlation: Option<f64>,
 }
 
 /// The number of seeds that a decision takes.
@@ -231,9 +236,25 @@ impl Evidence {
         let notes = notes.into_iter().chain(units.notes()).chain(looks.chosen()).collect();
         let hints = carried.into_iter().collect();
         let basis = statistic.of(&units.basis(if units.axes.is_empty() { "pair" } else { "mean difference" }));
-        let ranked = (statistic == Statistic::Median).then(|| units.values.clone());
+        let exact = statistic.quantile().map(|q| Exact::Ranks { values: units.values.clone(), q });
         let least = sample.n;
-        Ok(Self { sample, least, level, looks, basis, notes, value, error, ranked, ratio, growing, equal: None, hints })
+        Ok(Self {
+            sample,
+            least,
+            level,
+            looks,
+            basis,
+            notes,
+            value,
+            error,
+            exact,
+            ratio,
+            growing,
+            equal: None,
+            hints,
+            over_items: false,
+            correlation: None,
+        })
     }
 
     /// Evidence about the difference or the ratio of two sides.
@@ -275,7 +296,7 @@ impl Evidence {
         } else {
             like(&[of, to], question)?
         };
-        let correlation = paired.as_ref().and_then(|pairs| uncorrelated(pairs, question));
+        let correlation = paired.as_ref().and_then(|pairs| correlation_of(pairs, question));
         let units = match paired {
             Some(pairs) => {
                 let differences: Vec<(&Point, f64)> =
@@ -287,13 +308,14 @@ impl Evidence {
         if let Some(units) = units {
             let correlation = correlation.filter(|_| units.axes.is_empty());
             let mut found = Self::of_units(&units, question, (two, ratio), looks, notes)?;
-            found.hints.extend(correlation);
+            found.hints.extend(correlation.and_then(|correlation| uncorrelated(correlation, found.sample.n)));
+            found.correlation = correlation;
             return Ok(found);
         }
         if !question.unpaired && !independent {
             return Err(Silence::Unpaired);
         }
-        if question.rules.statistic == Statistic::Median {
+        if question.rules.statistic.quantile().is_some() {
             return Err(Silence::NoStatistic);
         }
         let units = |values: &[(&Point, f64)]| reduce(values, apart, kinds, question.repeats);
@@ -309,16 +331,69 @@ impl Evidence {
         let level = looks.level(least, growing);
         let basis = statistic.of(&format!("{} against {}, not paired", a.n, b.n));
         let notes = notes.into_iter().chain(first.notes()).chain(looks.chosen()).collect();
-        let (value, equal, ranked, hints) = (of - to, None, None, Vec::new());
-        Ok(Self { sample: a, least, level, looks, basis, notes, value, error, ranked, ratio, growing, equal, hints })
+        let (value, equal, exact, hints) = (of - to, None, None, Vec::new());
+        Ok(Self {
+            sample: a,
+            least,
+            level,
+            looks,
+            basis,
+            notes,
+            value,
+            error,
+            exact,
+            ratio,
+            growing,
+            equal,
+            hints,
+            over_items: false,
+            correlation: None,
+        })
     }
 
     /// The estimate with its interval. Its p-value allows for all looks at the results.
     pub(super) fn estimate(&self) -> Estimate {
-        let ranked = self.ranked.as_ref().and_then(|values| median(values, self.level.confidence));
-        let found = ranked.unwrap_or_else(|| from_error(self.value, self.error, self.level.confidence));
+        let level = self.level.confidence;
+        let usual = from_error(self.value, self.error, level);
+        let found = self.exact.as_ref().map_or(usual, |exact| exact.estimate(usual, level));
         let found = Estimate { p: found.p.map(|p| self.corrected(p)), ..found };
         if self.ratio { found.exp() } else { found }
+    }
+
+    /// Evidence about the share of jobs that failed, or the difference of two shares.
+    pub(super) fn of_rates(rates: Rates, looks: &Looks, basis: String) -> Self {
+        let found = Self::of_items(rates.value(), Exact::Rates(rates), false, looks.clone(), basis);
+        Self { over_items: false, ..found }
+    }
+
+    /// True if the units are items, of which more seeds give no more.
+    pub(super) fn is_over_items(&self) -> bool {
+        self.over_items
+    }
+
+    /// Evidence over items.
+    pub(super) fn of_items(value: f64, exact: Exact, ratio: bool, looks: Looks, basis: String) -> Self {
+        let level = looks.level(1, false);
+        let sample = Sample { n: 2, mean: value, sd: None };
+        let (notes, hints) = (Vec::new(), Vec::new());
+        let (least, growing, equal, over_items, error, exact) = (2, false, None, true, None, Some(exact));
+        Self {
+            sample,
+            least,
+            level,
+            looks,
+            basis,
+            notes,
+            hints,
+            value,
+            error,
+            exact,
+            ratio,
+            growing,
+            equal,
+            over_items,
+            correlation: None,
+        }
     }
 
     /// Reason why the estimate has no interval; `None` if it has one.
@@ -326,7 +401,7 @@ impl Evidence {
         let doubt = match self.least {
             _ if self.equal.is_some() => Doubt::NoEffect,
             0 | 1 => Doubt::One,
-            _ if self.ranked.is_some() => Doubt::Few,
+            _ if self.exact.is_some() => Doubt::Few,
             _ => Doubt::Equal,
         };
         (self.equal.is_some() && self.error.is_none() || self.estimate().low.is_none()).then_some(doubt)
@@ -344,10 +419,11 @@ impl Evidence {
             true => bound.ln(),
             false => bound,
         };
-        let p = match &self.ranked {
-            Some(values) => sign_test(values, bound)?,
-            None => from_error(self.value - bound, self.error, LEVEL).p?,
-        };
+        let usual = from_error(self.value - bound, self.error, LEVEL).p;
+        let p = self
+            .exact
+            .as_ref()
+            .map_or(usual, |exact| exact.p_at(bound, exact.usual_p(self.value - bound).or(usual)))?;
         Some(self.corrected(p))
     }
 
@@ -410,17 +486,20 @@ fn from_error(value: f64, error: Option<ErrorOfMean>, level: f64) -> Estimate {
     estimate(value, error.map(|of| of.error), error.map_or(0.0, |of| of.freedom), level)
 }
 
-/// A remark on pairs of seeds that hardly correlate, so that pairing loses degrees of freedom and gains nothing.
-fn uncorrelated(pairs: &[(&Point, f64, f64)], question: &Question<'_>) -> Option<String> {
-    // Times are paired by their rounds, for the drift of the machine.
+/// The correlation of at least three pairs; `None` for times, which are paired by their rounds.
+fn correlation_of(pairs: &[(&Point, f64, f64)], question: &Question<'_>) -> Option<f64> {
     if question.traits.depends_on_load || pairs.len() < 3 {
         return None;
     }
     let of: Vec<f64> = pairs.iter().map(|(_, of, _)| *of).collect();
     let to: Vec<f64> = pairs.iter().map(|(_, _, to)| *to).collect();
-    let correlation = correlation(&of, &to)?;
+    correlation(&of, &to)
+}
+
+/// A remark on pairs of seeds that hardly correlate, so that pairing loses degrees of freedom and gains nothing.
+fn uncorrelated(correlation: f64, pairs: usize) -> Option<String> {
     // That of three or four pairs is hardly known.
-    let least = if pairs.len() < 5 { 0.0 } else { 0.3 };
+    let least = if pairs < 5 { 0.0 } else { 0.3 };
     (correlation < least).then(|| {
         format!(
             "values with equal seeds correlate by {correlation:.2}: if seeds do not give both sides the same data or initialization, `pair: \

@@ -1,7 +1,7 @@
 //! Analysis of records: the cells of tables, means, the uncertainty of differences, and the verdicts on claims.
 //!
 //! Input: `results.rs` has a line for each record, `source.rs` a metric in one unit, `evidence.rs` decides what is missing,
-//! which units are independent and what their error is, `alike.rs` leaves out jobs that equal others, `pairs.rs` pairs
+//! which units are independent and what their error is, `items.rs` reads scores of single items, `alike.rs` leaves out jobs that equal others, `pairs.rs` pairs
 //! measurements, `looks.rs` has the level of each look, and `absence.rs` the reasons for empty cells.
 //!
 //! Output: `table.rs` (metrics), `compare.rs`, `effects.rs`, `aggregate.rs` and `summary.rs` (claims) make tables of cells
@@ -25,6 +25,8 @@ pub mod design;
 mod effects;
 mod environments;
 mod evidence;
+mod exact;
+mod items;
 mod kinds;
 mod looks;
 mod marks;
@@ -42,7 +44,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub use self::{
     absence::Absence,
     cell::{Cell, Compared, Mark, Show},
-    claim::{Lack, State, Verdict, chance_of_error, tally},
+    claim::{Choice, Lack, State, Verdict, chance_of_error, tally},
     results::Results,
     table::{Column, Table, TableRow},
 };
@@ -50,8 +52,9 @@ pub(crate) use self::{
     cell::digits_of,
     decisions::{Account, about, accounts, reached},
     effects::estimates,
+    items::claimed,
 };
-use self::{environments::Environments, evidence::Source};
+use self::{environments::Environments, evidence::Source, items::NO_SCORES};
 use crate::{
     plan::{JobId, Plan, Study, resolved},
     recipe::{self, OfStep, TableKind},
@@ -62,8 +65,10 @@ use crate::{
 pub(crate) fn analyze(plan: &Plan, study: &Study, results: &Results, store: &Store) -> (Vec<Table>, Vec<Verdict>) {
     let measured = results.measured();
     let absences = absence::absences(plan, study, measured, store);
-    let source = Source { study, measured, absences: &absences };
-    let verdicts: Vec<Verdict> = claim::judge_all(source);
+    let items = items::load(study, measured, store);
+    let source = Source { study, measured, absences: &absences, items: &items };
+    let mut verdicts: Vec<Verdict> = claim::judge_all(source);
+    claim::add_choices(&mut verdicts, source);
     let mut environments = Environments::new(store);
     let mut table = |table: &recipe::Table| {
         let jobs = |of: &OfStep| source.jobs(of.step, &resolved(&study.recipe, &of.only));
@@ -96,7 +101,7 @@ pub fn undecided(
 ) -> Vec<(String, Vec<JobId>)> {
     let failed = |job: &usize| (JobId::new(*job), Absence::Failed(String::new()));
     let absences = lost.iter().map(failed).collect();
-    let source = Source { study, measured, absences: &absences };
+    let source = Source { study, measured, absences: &absences, items: &NO_SCORES };
     let mut undecided = Vec::new();
     let verdicts = claim::judge_all(source);
     for (claim, verdict) in study.recipe.claims.iter().zip(verdicts).filter(|(_, verdict)| verdict.open) {
@@ -115,5 +120,5 @@ pub fn undecided(
 
 /// The verdicts on a recipe's claims.
 pub fn judge(study: &Study, measured: &BTreeMap<JobId, Measured>) -> Vec<Verdict> {
-    claim::judge_all(Source { study, measured, absences: &BTreeMap::new() })
+    claim::judge_all(Source { study, measured, absences: &BTreeMap::new(), items: &NO_SCORES })
 }

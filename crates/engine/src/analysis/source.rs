@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use sweep_job::{Unit, Value};
 
-use super::{Absence, kinds::Kinds, looks::Looks, units::SEED};
+use super::{Absence, items::AllScores, kinds::Kinds, looks::Looks, units::SEED};
 use crate::{
     plan::{JobId, Point, Study, selected},
     recipe::{MetricTraits, UnitOf},
@@ -18,6 +18,8 @@ pub(super) struct Source<'a> {
     pub(super) study: &'a Study,
     pub(super) measured: &'a BTreeMap<JobId, Measured>,
     pub(super) absences: &'a BTreeMap<JobId, Absence>,
+    /// Scores of items, for claims.
+    pub(super) items: &'a AllScores,
 }
 
 /// A measurement: its point, its record, and its value. A missing result that counts as the worst has no record.

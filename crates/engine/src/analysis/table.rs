@@ -12,7 +12,8 @@ use crate::{
         Absence, Cell, Compared, Mark, Show,
         absence::Footnotes,
         alike::{Alike, leave_out_equal, values_without_effect},
-        cell::{Text, tell_apart},
+        cell::{TOO_WIDE, Text, tell_apart},
+        claim::scale::misses,
         evidence::{Question, Side, Source, summarize},
         marks::{Remark, mark},
         pairs::apart,
@@ -20,7 +21,7 @@ use crate::{
     },
     format::{Scale, clean, readable},
     plan::{JobId, Point, Study, resolved, selected},
-    recipe::{self, MetricTraits, Metrics, PaperRow},
+    recipe::{self, Extent, MetricTraits, Metrics, PaperRow},
     stats::{Estimate, Quartiles, Sample},
 };
 
@@ -85,6 +86,7 @@ impl Table {
         let named: Vec<&str> = row_axes.iter().chain(&column_axes).map(String::as_str).collect();
         let (apart, kinds) = (apart(step, &named), source.kinds(&[shown.of.step]));
         let paper = Paper::new(shown, source.study);
+        let misfit = misfit(&shown.about, &points, source);
         let mut footnotes = Footnotes::default();
         let mut columns = Vec::new();
         let mut remarks: BTreeMap<String, BTreeSet<Remark>> = BTreeMap::new();
@@ -124,11 +126,14 @@ impl Table {
                     letters[index].extend(absent.map(|(why, job, _)| (columns.len(), why.clone(), Some(*job))));
                     cells.push(cell);
                 }
-                let found = mark(&mut cells, &mut sides, &question, show == Show::Interval);
-                remarks.entry(metric.to_owned()).or_default().extend(found);
+                if misfit.is_none() || !shown.paper.is_empty() {
+                    let found = mark(&mut cells, &mut sides, &question, show == Show::Interval);
+                    remarks.entry(metric.to_owned()).or_default().extend(found);
+                }
                 let point = column_axes.iter().cloned().zip(key.iter().cloned()).collect();
                 let (unit, scale) = (traits.unit, scale(metric, &cells, show, traits.unit));
-                push(&mut columns, &mut rows, Column { point, metric: metric.to_owned(), unit, scale, show }, cells);
+                let column = Column { point, metric: metric.to_owned(), unit, scale, show };
+                push(&mut columns, &mut rows, column, cells, misfit.is_none());
             }
         }
         // Letters in reading order.
@@ -141,6 +146,8 @@ impl Table {
         let mut notes = notes(&unit, &columns, &rows, &remarks, &footnotes);
         notes.extend(unit.remarks(&kinds));
         notes.extend(looks.iter().map(|looks| format!("intervals allow for looks at the results: {looks}")));
+        let apart = if shown.paper.is_empty() { "rows are not ranked" } else { "no difference from the paper" };
+        notes.extend(misfit.map(|misfit| format!("{apart}: {misfit}")));
         let equal = equal_jobs.words().into_iter().chain(equal_rows);
         notes.extend(equal.map(|remark| clean(&remark).into_owned()));
         let title = clean(table.title.as_ref().unwrap_or(&table.name.value)).into_owned();
@@ -210,8 +217,20 @@ impl Column {
     }
 }
 
-/// Adds a column, and if the paper has values for it, columns with those and with the relative differences.
-fn push(columns: &mut Vec<Column>, rows: &mut [TableRow], column: Column, cells: Vec<Cell>) {
+/// Reason why the table's comparisons are not about these points, if there is one.
+fn misfit(about: &Extent, points: &Members<'_>, source: Source<'_>) -> Option<String> {
+    let mut backends = points.iter().filter_map(|(_, job)| source.measured.get(job)?.backend);
+    let other = backends.find(|backend| !about.hardware.is_empty() && !about.hardware.contains(backend));
+    let hardware = other.map(|other| {
+        let about: Vec<&str> = about.hardware.iter().map(|backend| backend.name()).collect();
+        format!("the table is about {}; this was measured on {}", about.join(" or "), other.name())
+    });
+    hardware.or_else(|| misses(&about.scale, points, source))
+}
+
+/// Adds a column, and if the paper has values for it, columns with those and, if they are of the same sizes and hardware, with
+/// the relative differences.
+fn push(columns: &mut Vec<Column>, rows: &mut [TableRow], column: Column, cells: Vec<Cell>, is_comparable: bool) {
     let beside =
         |show, unit, scale| Column { point: column.point.clone(), metric: column.metric.clone(), show, unit, scale };
     let mut further: Vec<(Column, Vec<Cell>)> = Vec::new();
@@ -222,8 +241,10 @@ fn push(columns: &mut Vec<Column>, rows: &mut [TableRow], column: Column, cells:
             ..Cell::default()
         });
         further.push((beside(Show::Paper, column.unit, column.scale), theirs.collect()));
-        let deltas = cells.iter().map(|cell| delta(cell, column.show));
-        further.push((beside(Show::Delta, Unit::Fraction, Scale::of(0.0, Unit::Fraction)), deltas.collect()));
+        if is_comparable {
+            let deltas = cells.iter().map(|cell| delta(cell, column.show));
+            further.push((beside(Show::Delta, Unit::Fraction, Scale::of(0.0, Unit::Fraction)), deltas.collect()));
+        }
     }
     for (column, mut cells) in iter::once((column, cells)).chain(further) {
         tell_apart(&mut cells, column.show, column.scale);
@@ -350,6 +371,7 @@ fn notes(
         let over = unit.over();
         notes.push(clean(&format!("{metrics}{what} over {over} (n = {n})")).into_owned());
     }
+    notes.extend(too_wide(rows, columns));
     notes.extend(marked(rows.iter().flat_map(|row| &row.cells)));
     let mut said: BTreeMap<&Remark, Vec<&str>> = BTreeMap::new();
     for (metric, remarks) in remarks {
@@ -366,11 +388,18 @@ fn notes(
         let noise = rows.iter().any(|row| {
             of(Show::Delta).any(|(index, _)| row.cells[index].compared.is_some_and(|compared| compared.noise))
         });
-        let noise = if noise { "; ≈ the paper's value is within our interval" } else { "" };
+        let noise = if noise { "; ≈ our interval does not exclude the paper's value" } else { "" };
         notes.push(format!("Δ ours compared with the paper's{noise}"));
     }
     notes.extend(footnotes.texts());
     notes
+}
+
+/// The note on intervals that are too wide to be shown.
+pub(super) fn too_wide(rows: &[TableRow], columns: &[Column]) -> Option<String> {
+    let mut cells = rows.iter().flat_map(|row| row.cells.iter().zip(columns));
+    let any = cells.any(|(cell, column)| cell.is_too_wide(column.show));
+    any.then(|| format!("{TOO_WIDE} the interval is wider than a factor of 10,000: there are too few values"))
 }
 
 /// Meaning of the marks.
@@ -383,9 +412,9 @@ pub(super) fn marked<'a>(cells: impl Iterator<Item = &'a Cell>) -> Option<String
     }
     if has(Mark::Tied) {
         let best = if has(Mark::Best) {
-            "≈ chance can explain the difference to the best"
+            "≈ not told apart from the best, which does not mean equal"
         } else {
-            "≈ chance can explain the differences"
+            "≈ not told apart, which does not mean equal"
         };
         parts.push(best);
     }

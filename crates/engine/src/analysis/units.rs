@@ -10,7 +10,7 @@ use crate::{
     format::count,
     plan::Point,
     recipe::{Replication, Statistic},
-    stats::{Blocks, ErrorOfMean, LEVEL, Leveled, Sample, crossed, median, middle_mean, variance_of_folds},
+    stats::{Blocks, ErrorOfMean, LEVEL, Leveled, Sample, crossed, middle_mean, quantile_of, variance_of_folds},
 };
 
 /// The axis whose values repeat a job with other random numbers.
@@ -223,8 +223,8 @@ impl Units {
         if self.unit.is_crossed() || self.unit.is_folds() {
             return None;
         }
-        if statistic == Statistic::Median {
-            return Some((median(&self.values, LEVEL)?.value, None));
+        if let Some(q) = statistic.quantile() {
+            return Some((quantile_of(&self.values, q, LEVEL)?.value, None));
         }
         let (mean, error) = middle_mean(&self.values)?;
         let floor = |ErrorOfMean { error, freedom }: ErrorOfMean| {

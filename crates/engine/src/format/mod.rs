@@ -1,9 +1,10 @@
 //! Text for people: numbers with units, counts, and text that is safe to print.
 //!
-//! `quantity.rs` has numbers with units, `progress.rs` the progress of a job, `shell.rs` words for a shell, `text.rs` counts
+//! `delimited.rs` has the fields of CSV, `quantity.rs` numbers with units, `progress.rs` the progress of a job, `shell.rs` words for a shell, `text.rs` counts
 //! and text that is safe to print.
 
 mod arguments;
+mod delimited;
 mod progress;
 mod quantity;
 mod shell;
@@ -11,6 +12,7 @@ mod text;
 
 pub(crate) use self::{
     arguments::{is_secret, masked},
+    delimited::{fields, separator},
     quantity::{decimals, number},
     shell::{quoted, quoted_path},
     text::{clean_in_place, readable, say, shortened},

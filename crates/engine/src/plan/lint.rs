@@ -2,6 +2,7 @@
 
 mod absent;
 mod scripts;
+mod sentences;
 mod unread;
 
 use std::path::Path;
@@ -14,6 +15,7 @@ use sweep_job::{
 pub(super) use self::{
     absent::absent,
     scripts::{EXTENSIONS, scripts},
+    sentences::sentences,
     unread::unread,
 };
 use super::Label;

@@ -300,6 +300,7 @@ impl Plan {
             lint::states(&recipe, &mut problems);
             lint::gpus(&recipe, &mut problems);
             lint::selection_bias(&recipe, &mut problems);
+            lint::sentences(&recipe, &mut problems);
             let prefix = several.then(|| Name::from(recipe.name.as_str()));
             let steps = vec![Vec::new(); recipe.steps.len()];
             let (jobs, problems, room) = (&mut jobs, &mut problems, &mut room);

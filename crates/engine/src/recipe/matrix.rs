@@ -217,7 +217,27 @@ impl Matrix {
     }
 }
 
+impl Axis {
+    /// The values in its list; none for other forms.
+    fn listed(&self) -> &[Template] {
+        match &self.values {
+            AxisValues::List(values) => values,
+            AxisValues::Numbers(..) | AxisValues::Of { .. } => &[],
+        }
+    }
+}
+
 impl Dimension {
+    /// The values that are listed for its axes.
+    pub(crate) fn listed(&self) -> Vec<&Template> {
+        match self {
+            Self::Axis(axis) => axis.listed().iter().collect(),
+            Self::Zip(axes) => axes.iter().flat_map(Axis::listed).collect(),
+            Self::Ablation(ablation) => ablation.factors.iter().flat_map(|factor| &factor.values).collect(),
+            Self::Random(_) | Self::Suggested(_) => Vec::new(),
+        }
+    }
+
     /// The names of its axes.
     pub fn axes(&self) -> Vec<&Spanned<String>> {
         match self {

@@ -37,9 +37,9 @@ pub use self::{
     keys::{Declaration, Key},
     lower::{
         Adaptive, Aggregate, Bound, Citation, Claim, Compare, ComparedValues, Comparison, Confirm, Effects,
-        Expectation, Family, Figure, GpuMemory, Interactions, KeptStates, Least, MetricRule, MetricTraits, Metrics,
-        Missing, Need, OfStep, Order, PaperRow, Policy, Racing, Replication, ResourceCount, Resources, Rules, Rungs,
-        Search, Side, StatePolicy, Statement, Statistic, Suggest, Table, TableKind, UnitOf,
+        Expectation, Extent, Family, Figure, GpuMemory, Interactions, Items, KeptStates, Least, MetricRule,
+        MetricTraits, Metrics, Missing, Need, OfStep, Order, PaperRow, Policy, Racing, Replication, ResourceCount,
+        Resources, Rules, Rungs, Search, Side, StatePolicy, Statement, Statistic, Suggest, Table, TableKind, UnitOf,
         executor::{self, BatchSystem, Executor},
     },
     matrix::{
@@ -51,6 +51,7 @@ pub use self::{
     template::{Known, Names, Reference, Scope, Template, check_references},
 };
 pub(crate) use self::{
+    lower::brief,
     matrix::reads_alike,
     problem::near_file,
     reports::register,
@@ -122,6 +123,8 @@ pub struct Step {
     pub matrix: Matrix,
     /// The kinds of replication that the author gives to axes.
     pub replicates: Vec<(String, Replication)>,
+    /// Scores of items that its jobs leave in files.
+    pub items: Vec<Items>,
     /// True if the number of seeds is decided while the step runs.
     pub adaptive: Option<Adaptive>,
     /// Decisions about what runs.

@@ -129,7 +129,9 @@ pub(super) fn verdicts(verdicts: &[Verdict], note: Option<String>) -> String {
         let invariant = if verdict.invariant { " (invariant)" } else { "" };
         lines.push(format!("{sign} {}{invariant}: {word}", verdict.claim));
         lines.extend(verdict.says.iter().map(|says| format!("    {says}")));
-        let paper = verdict.paper.map(|paper| format!("; the paper has {paper}")).unwrap_or_default();
+        // The reason has the comparison with it, if there is an interval.
+        let paper = verdict.paper.filter(|_| verdict.paper_within.is_none());
+        let paper = paper.map(|paper| format!("; the paper has {paper}")).unwrap_or_default();
         lines.push(format!("    {}{paper}", verdict.because));
     }
     lines.extend(note);

@@ -2,7 +2,7 @@
 //!
 //! `sample.rs` has means with Student's t intervals, `student.rs` their quantiles and levels, `blocks.rs` Tukey's test
 //! of all rows at once with the distribution in `range.rs`, `dunnett.rs` that of rows against one, `sequential.rs` the levels of repeated looks, `power.rs`
-//! the numbers of seeds, `replication.rs` the errors of means over crossed factors and folds, `robust.rs` medians and means of the middle half, `equivalence.rs` the probabilities of negligible differences, `aggregate.rs` aggregates
+//! the numbers of seeds, `replication.rs` the errors of means over crossed factors and folds, `items.rs` those over items of a test set in clusters, `rates.rs` shares of runs, `robust.rs` quantiles and means of the middle half, `equivalence.rs` the probabilities of negligible differences, `aggregate.rs` aggregates
 //! over tasks, and `importance.rs` the shares of factors in the differences between configurations; `online.rs` has the levels of tests without an end. `docs/statistics.md` explains the choices and has simulated error rates.
 
 mod aggregate;
@@ -15,9 +15,11 @@ pub(crate) mod effects;
 mod equivalence;
 pub(crate) mod factorial;
 mod importance;
+mod items;
 pub mod online;
 mod power;
 mod range;
+mod rates;
 mod replication;
 mod robust;
 mod sample;
@@ -37,10 +39,12 @@ pub use self::{
     dunnett::{dunnett_quantile, dunnett_sf},
     equivalence::{Odds, odds},
     importance::{Factor, Importance, LEAST as LEAST_CONFIGURATIONS, Share, importance},
+    items::{ItemError, Runs, clustered, sign_flip_interval, sign_flips},
     power::{Simulated, WANTED, power, power_of_range, power_unpaired, sd_interval, seeds_needed, sequential_power},
     range::{range_quantile, range_sf},
+    rates::Rates,
     replication::{ErrorOfMean, Leveled, crossed, variance_of_folds},
-    robust::{is_carried_by_one, median, middle_mean, sign_test},
+    robust::{is_carried_by_one, middle_mean, quantile_of, sign_test},
     sample::{Estimate, Quartiles, Sample, correlation},
     sequential::{RAISE, constant_level, error_rate, extension_level},
     student::{LEVEL, holm},

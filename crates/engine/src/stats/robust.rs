@@ -1,34 +1,47 @@
-//! Centers of samples that single values do not carry: the median with the interval of the sign test, and the mean of the
+//! Centers of samples that single values do not carry: quantiles with the interval of the sign test, and the mean of the
 //! middle half with Yuen's interval.
 
 use statrs::distribution::{Binomial, DiscreteCDF as _};
 
-use super::{ErrorOfMean, Estimate, Quartiles};
+use super::{ErrorOfMean, Estimate, sample::percentile};
 
 /// Dixon's critical ratios of gap to range for 5 to 10 values at 1 %; that of 10 is used for more.
 const DIXON: [f64; 6] = [0.821, 0.740, 0.680, 0.634, 0.598, 0.568];
 /// Fewer values do not show it: two of three are often near each other.
 const LEAST: usize = 5;
 
-/// The median with the interval of the sign test: from the k-th smallest to the k-th largest value, with the largest k for
-/// which the interval has at least this level. No distribution is assumed. There is no interval at 95 % with fewer than six
-/// values. `None` without values.
-pub fn median(values: &[f64], level: f64) -> Option<Estimate> {
-    let value = Quartiles::new(values)?.median;
+/// A quantile with the interval of the sign test: from the k-th smallest to the l-th largest value, where each end leaves at most
+/// half of the error beyond it by the binomial distribution of the number of values below the quantile. No distribution of the
+/// values is assumed. An end is missing if no value is far enough: a median has no interval at 95 % with fewer than six values, and the
+/// quantile at 0.9 none with fewer than 36. `None` without values, or unless 0 < q < 1.
+pub fn quantile_of(values: &[f64], q: f64, level: f64) -> Option<Estimate> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
-    let signs = Binomial::new(0.5, sorted.len() as u64).ok()?;
-    let excluded = (0..sorted.len() / 2).take_while(|below| 2.0 * signs.cdf(*below as u64) <= 1.0 - level).count();
-    let ends = excluded.checked_sub(1).map(|index| (sorted[index], sorted[sorted.len() - 1 - index]));
-    Some(Estimate { value, low: ends.map(|ends| ends.0), high: ends.map(|ends| ends.1), p: sign_test(values, 0.0) })
+    let value = percentile(&sorted, q)?;
+    let below = Binomial::new(q, sorted.len() as u64).ok().filter(|_| 0.0 < q && q < 1.0)?;
+    let side = (1.0 - level) / 2.0;
+    // The number of the smallest, and of the largest, values that lie beyond the ends.
+    let low = (0..sorted.len()).take_while(|count| below.cdf(*count as u64) <= side).count();
+    let high = (1..=sorted.len()).rev().take_while(|count| below.sf(*count as u64 - 1) <= side).count();
+    let ends =
+        low.checked_sub(1).zip(high.checked_sub(1)).map(|(low, high)| (sorted[low], sorted[sorted.len() - 1 - high]));
+    Some(Estimate { value, low: ends.map(|ends| ends.0), high: ends.map(|ends| ends.1), p: sign_test(values, q, 0.0) })
 }
 
-/// The two-sided p-value of the hypothesis that the median is `bound` (sign test); `None` if all values are equal to it.
-pub fn sign_test(values: &[f64], bound: f64) -> Option<f64> {
+/// The two-sided p-value of the hypothesis that the quantile is `bound` (sign test, twice the smaller tail); `None` if all values are
+/// equal to it. Values that are equal to the bound count on the side that contradicts the hypothesis less; at the median, they do not
+/// count.
+pub fn sign_test(values: &[f64], q: f64, bound: f64) -> Option<f64> {
     let below = values.iter().filter(|value| **value < bound).count() as u64;
     let above = values.iter().filter(|value| **value > bound).count() as u64;
-    let signs = Binomial::new(0.5, below + above).ok().filter(|_| below + above > 0)?;
-    Some((2.0 * signs.cdf(below.min(above))).min(1.0))
+    if below + above == 0 {
+        return None;
+    }
+    let equal = values.len() as u64 - below - above;
+    let spared = if q == 0.5 { 0 } else { equal };
+    let signs = Binomial::new(q, below + above + spared).ok()?;
+    let (few, many) = (signs.cdf(below + spared), if below == 0 { 1.0 } else { signs.sf(below - 1) });
+    Some((2.0 * few.min(many)).min(1.0))
 }
 
 /// The mean of the middle half, without a quarter of the values at each end, rounded down, and its error (Yuen); `None`

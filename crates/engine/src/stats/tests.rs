@@ -1,5 +1,6 @@
 //! Tests of samples, intervals and corrections.
 
+mod items;
 pub(crate) mod rates;
 mod replication;
 mod vectors;

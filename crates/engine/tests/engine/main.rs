@@ -43,6 +43,7 @@ mod hostile;
 mod init;
 mod inputs;
 mod integrity;
+mod items;
 mod kubernetes;
 mod leaderboard;
 mod log;
@@ -87,6 +88,7 @@ mod search_views;
 mod searches;
 mod searches_programs;
 mod seeds;
+mod sentences;
 #[cfg(feature = "ui")]
 mod serve;
 mod servers;

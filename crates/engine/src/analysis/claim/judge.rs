@@ -4,16 +4,19 @@ use std::fmt::Write as _;
 
 use sweep_job::{Backend, Unit, Value};
 
-use super::{Lack, State, Verdict};
+use super::{
+    Lack, State, Verdict,
+    against::{Against, Place},
+    silence::{lacking, spoken},
+};
 use crate::{
     analysis::{
-        Absence, absence,
-        evidence::{Doubt, Evidence, Needed, Question, Side, Silence, Source},
+        evidence::{Doubt, Evidence, Needed, Question, Side, Source},
         pairs::{apart, without_same},
     },
-    format::{clean, count},
+    format::clean,
     plan::resolved,
-    recipe::{self, Bound, Comparison, Expectation, MetricTraits, Names, Order, Rules, Selection},
+    recipe::{self, Bound, Comparison, Expectation, MetricTraits, Names, Order, Rules, Selection, Statistic, brief},
     stats::{Estimate, LEVEL, holm},
 };
 
@@ -35,9 +38,15 @@ impl<'a> Judge<'a> {
         let question = self.question(&[comparison.of.step], metric, Vec::new(), false);
         let expect = Self::in_its_unit(metric, question.traits.unit, expect)?;
         let mut of = self.side(&comparison.of, metric, question.traits, verdict)?;
-        let evidence = Evidence::of_mean(&mut of, &question).map_err(|silence| spoken(&silence, metric, &[&of]))?;
+        let evidence = match self.other_units(comparison, &[&of], &[], false) {
+            Some(evidence) => evidence?,
+            None => Evidence::of_mean(&mut of, &question).map_err(|silence| spoken(&silence, metric, &[&of]))?,
+        };
+        if self.rules.statistic == Statistic::FailureRate {
+            return decide(&evidence, expect, "", verdict);
+        }
         verdict.unit = said(metric, question.traits.unit);
-        decide(&evidence, expect, &lacking(&[&of]), verdict)
+        decide(&evidence, expect, &lacking(&evidence, &[&of]), verdict)
     }
 
     pub(super) fn compare(
@@ -57,10 +66,30 @@ impl<'a> Judge<'a> {
         let expect = if ratio { expect } else { Self::in_its_unit(metric, traits.unit, expect)? };
         let mut of = self.side(&comparison.of, metric, traits, verdict)?;
         let mut to = self.side(to, metric, traits, verdict)?;
-        let evidence =
-            Evidence::of_two(&mut of, &mut to, &question).map_err(|silence| spoken(&silence, metric, &[&of, &to]))?;
+        let evidence = match self.other_units(comparison, &[&of, &to], &question.apart, ratio) {
+            Some(evidence) => evidence?,
+            None => Evidence::of_two(&mut of, &mut to, &question)
+                .map_err(|silence| spoken(&silence, metric, &[&of, &to]))?,
+        };
+        if self.rules.statistic == Statistic::FailureRate {
+            return decide(&evidence, expect, "", verdict);
+        }
         verdict.unit = if ratio { Unit::One } else { said(metric, traits.unit) };
-        decide(&evidence, expect, &lacking(&[&of, &to]), verdict)
+        decide(&evidence, expect, &lacking(&evidence, &[&of, &to]), verdict)
+    }
+
+    /// The evidence of a claim whose units are items, or jobs that fail; `None` for other claims.
+    fn other_units(
+        &self,
+        comparison: &Comparison,
+        sides: &[&Side<'_>],
+        apart: &[String],
+        ratio: bool,
+    ) -> Option<Result<Evidence, String>> {
+        if self.rules.statistic == Statistic::FailureRate {
+            return Some(self.of_failures(sides, apart));
+        }
+        self.is_over_items(comparison).then(|| self.over_items(comparison, sides, apart, ratio))
     }
 
     pub(super) fn order(&self, order: &Order, verdict: &mut Verdict) -> Result<(), String> {
@@ -93,7 +122,7 @@ impl<'a> Judge<'a> {
             }
             means.push((later.mean(), &two[1]));
             if lacks.is_empty() {
-                lacks = lacking(&[&earlier, &later]);
+                lacks = lacking(&evidence, &[&earlier, &later]);
             }
             let needed = evidence.seeds_needed([0.0], []);
             steps.push((format!("{} < {}", two[0], two[1]), evidence.estimate(), needed));
@@ -174,7 +203,8 @@ impl Doubt {
         match self {
             Self::NoEffect => evidence.equal().unwrap_or_default(),
             Self::Few => {
-                "the interval of a median needs six units at 95 %, and more for several looks; give the step more seeds"
+                "so few units have no exact interval: at 95 %, a median and the signs of clusters need six, a quantile at 0.9 needs 36, and \
+                 several looks need more"
             }
             Self::One => "one measurement says nothing about chance; give the step more seeds",
             Self::Equal => {
@@ -189,72 +219,6 @@ impl Doubt {
 /// The unit that a verdict names: that of a metric that has no fixed base unit.
 fn said(metric: &str, unit: Unit) -> Unit {
     if unit.is_fitted(metric) { Unit::One } else { unit }
-}
-
-/// Reason for missing evidence, in words.
-fn spoken(silence: &Silence, metric: &str, sides: &[&Side<'_>]) -> String {
-    match silence {
-        Silence::NoPoint => "no point has these values".to_owned(),
-        Silence::Shared(jobs) => format!("{} on both sides, so they cannot be compared", count(*jobs, "job")),
-        Silence::Unlike(reason) => format!("{reason}; `conditions: any` compares them nevertheless"),
-        Silence::NoRatio => {
-            format!("`{metric}` is not always above zero, so it has no ratio; claim a `difference`")
-        }
-        Silence::NoStatistic => {
-            "a median or a mean of the middle half needs independent units, and a median needs pairs".to_owned()
-        }
-        Silence::Unpaired => "the points do not go together one by one".to_owned(),
-        Silence::Absent => absent(metric, sides),
-    }
-}
-
-/// The jobs without a result, in words.
-fn absent(metric: &str, sides: &[&Side<'_>]) -> String {
-    let all = || sides.iter().flat_map(|side| &side.absent);
-    let unmeasured: Vec<&String> = all()
-        .filter_map(|(why, ..)| if let Absence::NotMeasured { instead, .. } = why { Some(instead) } else { None })
-        .collect();
-    let diverged: Vec<&Absence> =
-        all().map(|(why, ..)| why).filter(|why| matches!(why, Absence::Diverged { .. })).collect();
-    let others = all().filter_map(|(why, ..)| if let Absence::OtherUnit(units) = why { Some(units) } else { None });
-    let others: Vec<&String> = others.collect();
-    let rest = all().count() - unmeasured.len() - diverged.len() - others.len();
-    let mut parts = Vec::new();
-    if let Some(instead) = unmeasured.first() {
-        let jobs = count(unmeasured.len(), "job");
-        parts.push(format!("`{}` was not measured by {jobs}, which measured {instead}", clean(metric)));
-    }
-    if !diverged.is_empty() {
-        let (jobs, since) = (count(diverged.len(), "job"), absence::since(diverged.into_iter()));
-        parts.push(format!("{jobs} diverged: `{}` is NaN or infinite{since}", clean(metric)));
-    }
-    if let Some(units) = others.first() {
-        parts.push(format!("{} in {units}", count(others.len(), "job")));
-    }
-    if rest > 0 {
-        parts.push(format!("{} without a result", count(rest, "job")));
-    }
-    let text = parts.join(", ");
-    let failed = all().find_map(|(why, ..)| match why {
-        Absence::Failed(message) => Some(format!(" (failed: {})", clean(message))),
-        Absence::Stopped(because) => Some(format!(" ({})", clean(because))),
-        _ => None,
-    });
-    text + &failed.unwrap_or_default()
-}
-
-/// A note about missing jobs that were left out or filled in.
-fn lacking(sides: &[&Side<'_>]) -> String {
-    let left_out: usize = sides.iter().map(|side| side.absent.len()).sum();
-    let filled = sides.iter().flat_map(|side| &side.found).filter(|found| found.by.is_none()).count();
-    let mut text = String::new();
-    if left_out > 0 {
-        let _ = write!(text, ", {} without a result left out", count(left_out, "job"));
-    }
-    if filled > 0 {
-        let _ = write!(text, ", {} without a result counted as the worst", count(filled, "job"));
-    }
-    text
 }
 
 /// Decides an order by its steps, each with the difference between a value and the one before it.
@@ -283,7 +247,7 @@ fn rank(steps: &[(String, Estimate, Option<Needed>)], found: &str, verdict: &mut
         (State::Supported, found.to_owned(), Some(most))
     } else {
         verdict.open = true;
-        (State::Undecided, format!("chance can explain {}; {found}{}", open.join(", "), outlook(needs)), Some(1.0))
+        (State::Undecided, format!("not told apart: {}; {found}{}", open.join(", "), outlook(needs)), Some(1.0))
     };
 }
 
@@ -293,17 +257,27 @@ fn decide(evidence: &Evidence, expect: Expectation, lacking: &str, verdict: &mut
     verdict.value = Some(estimate.value);
     let unit = if verdict.unit.symbol().is_empty() { String::new() } else { format!(" {}", verdict.unit) };
     let number = |value: f64| Value::Float(rounded(value, estimate)).to_string();
-    let expected = expected(expect) + &unit;
+    let expected = expect.words() + &unit;
     let (Some(low), Some(high)) = (estimate.low, estimate.high) else {
         let doubt = evidence.doubt();
         // Further seeds would be as equal.
-        verdict.open = doubt != Some(Doubt::NoEffect);
+        verdict.open = doubt != Some(Doubt::NoEffect) && !evidence.is_over_items();
         let why = doubt.map(|doubt| doubt.words(evidence)).unwrap_or_default();
         return Err(format!("{}{unit}, expected {expected}; {why}{lacking}", number(estimate.value)));
     };
     verdict.interval = Some([low, high]);
-    verdict.state = state(low, high, expect);
-    verdict.open = verdict.state == State::Undecided;
+    let paper = verdict.paper.map(|paper| Against::new(paper, low, high));
+    verdict.paper_within = paper.as_ref().map(|paper| paper.place == Place::Within);
+    verdict.state = match state(low, high, expect) {
+        // A tie would look like agreement with the paper.
+        State::Tied if verdict.paper_within == Some(false) => State::Undecided,
+        state => state,
+    };
+    // More seeds do not decide a claim over items.
+    verdict.open = verdict.state == State::Undecided && !evidence.is_over_items();
+    if verdict.state == State::Undecided {
+        verdict.lacks = Some(Lack::Samples);
+    }
     verdict.p = match verdict.state {
         State::Tied => chance_of_tie(evidence, low, high, expect),
         _ => chance(evidence, estimate.value, expect),
@@ -315,7 +289,9 @@ fn decide(evidence: &Evidence, expect: Expectation, lacking: &str, verdict: &mut
         let looks = evidence.level.words().map(|looks| format!(", {looks},")).unwrap_or_default();
         format!("{}{unit} (95 % CI{looks} {} to {})", number(estimate.value), number(low), number(high))
     };
-    let doubt = if verdict.open {
+    let doubt = if verdict.state == State::Undecided && evidence.is_over_items() {
+        "; more items, and more clusters of them, would make it more precise".to_owned()
+    } else if verdict.open {
         let bounds = expect.bounds().map(|(bound, _)| bound.value);
         outlook(evidence.seeds_needed(bounds, expect.ties().map(|(_, tie)| tie)))
     } else {
@@ -323,11 +299,18 @@ fn decide(evidence: &Evidence, expect: Expectation, lacking: &str, verdict: &mut
     };
     let tied = match tie(low, high, expect).filter(|_| verdict.state == State::Tied) {
         Some([from, to]) => {
-            format!("; from {} to {} the distance from the bound is negligible", brief(from), brief(to))
+            format!(
+                "; the bound is in the interval, which is within a negligible distance of it (from {} to {})",
+                brief(from),
+                brief(to)
+            )
         }
         None => String::new(),
     };
     verdict.because = format!("{interval}, expected {expected}{tied}; {}{lacking}{doubt}", evidence.basis);
+    if let Some(paper) = paper {
+        let _ = write!(verdict.because, "; {}", paper.words(tie(low, high, expect).is_some()));
+    }
     for note in evidence.notes.iter().chain(&evidence.hints) {
         let _ = write!(verdict.because, "; {note}");
     }
@@ -345,32 +328,6 @@ fn outlook(needed: Option<Needed>) -> String {
         }
         None => "; more seeds would make each of them more precise".to_owned(),
     }
-}
-
-/// The expected range in words.
-fn expected(expect: Expectation) -> String {
-    let float = |value: f64| Value::Float(value).to_string();
-    match (expect.low, expect.high, expect.within) {
-        (Some(low), Some(high), Some(within)) => {
-            format!("within {} of none (from {} to {})", float(within), brief(low.value), brief(high.value))
-        }
-        (Some(low), Some(high), None) if low.value == high.value => format!("exactly {}", float(low.value)),
-        (Some(low), Some(high), None) if !low.strict && !high.strict => {
-            format!("from {} to {}", float(low.value), float(high.value))
-        }
-        (Some(low), Some(high), None) => {
-            format!("{} and {}", low.text("at least", "more than"), high.text("at most", "less than"))
-        }
-        (Some(low), None, _) => low.text("at least", "more than"),
-        (None, Some(high), _) => high.text("at most", "less than"),
-        (None, None, _) => "anything".to_owned(),
-    }
-}
-
-/// A bound that was computed, with four significant digits.
-fn brief(value: f64) -> String {
-    let estimate = Estimate { value, low: Some(value - value.abs() * 0.01), high: Some(value), p: None };
-    Value::Float(rounded(value, estimate)).to_string()
 }
 
 /// The probability that chance alone would decide a claim as it is decided, or more clearly; 1 if it is undecided.

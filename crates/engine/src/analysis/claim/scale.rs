@@ -21,11 +21,16 @@ enum Here {
 /// Reason why a claim cannot be judged at the sizes of its jobs, if there is one.
 pub(super) fn too_small(claim: &Claim, source: Source<'_>) -> Option<String> {
     let jobs: Vec<(&Point, JobId)> = super::selected_jobs(claim, source.study).collect();
+    misses(&claim.scale, &jobs, source)
+}
+
+/// Reason why jobs are not of these sizes, if there is one.
+pub(in crate::analysis) fn misses(scale: &[Least], jobs: &[(&Point, JobId)], source: Source<'_>) -> Option<String> {
     let (mut about, mut here) = (Vec::new(), Vec::new());
-    for Least { name, value } in &claim.scale {
+    for Least { name, value } in scale {
         let name = name.value.as_str();
         let mut missed: Option<Option<Value>> = None;
-        for (point, job) in &jobs {
+        for (point, job) in jobs {
             match value_of(name, point, *job, source) {
                 Here::Known(found) if !reaches(&found, value) => {
                     let lower = |known: &Value| found.as_f64() < known.as_f64();

@@ -50,7 +50,7 @@ impl Experiment<'_> {
         }));
         let noise = |outcome: &Outcome| outcome.within_noise || outcome.effects.iter().any(EffectOf::is_noise);
         if outcomes.iter().any(|(_, outcome)| noise(outcome)) {
-            notes.push("≈ within the noise: chance can explain it".to_owned());
+            notes.push("≈ not told apart from no effect, which does not mean none".to_owned());
         }
         if self.leaves_seeds_out {
             notes.push("seeds that not all points have are left out".to_owned());

@@ -27,6 +27,7 @@ pub use self::{
     verify::{Opened, Verified},
 };
 use crate::{
+    analysis::claimed,
     batches::sampler_files,
     host::archive::{self, Item, Unreadable},
     plan::{Digests, Plan, hidden, normal, relative},
@@ -42,6 +43,8 @@ const FORMAT: u32 = 3;
 const RELATIVE: u32 = 3;
 /// The folder of the recipes and of the files that jobs read.
 const SOURCES: &str = "sources";
+/// The folder of the files with the items that claims are about.
+const ITEMS: &str = "items";
 /// The folder in the archive.
 const TOP: &str = "sweep-bundle";
 /// The file that says what else there is.
@@ -219,6 +222,13 @@ pub fn write(
         out.add(&format!("records/{}.json", job.key), &without_paths(&record, &places)?.to_text()?)?;
         for (what, value) in facts(&record).into_iter().chain(came.map(|came| ("from", came))) {
             environment.entry(what.to_owned()).or_default().insert(value);
+        }
+    }
+    for (job, items) in plan.studies.iter().flat_map(claimed) {
+        let (key, file) = (plan.job(job).key, &items.file);
+        // Without its file, a claim is as undecided here as there.
+        if let Ok(content) = fs::read(store.files(key).join(file)) {
+            out.add(&format!("{ITEMS}/{key}/{file}"), &content)?;
         }
     }
     if jobs.iter().all(|job| !job.done) {

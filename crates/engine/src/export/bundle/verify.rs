@@ -9,7 +9,7 @@ use std::{
 use fs_err as fs;
 use serde::Serialize;
 
-use super::{BundleError, Contents, Sum, places};
+use super::{BundleError, Contents, ITEMS, Sum, places};
 use crate::{
     analysis::Results,
     batches::{Batches, SearchError},
@@ -236,6 +236,7 @@ impl Opened {
             if let Some(origin) = &job.origin {
                 origin.write(&folder)?;
             }
+            copy_files(&self.folder.join(ITEMS).join(job.key.to_string()), &store.files(job.key))?;
             verified.records += 1;
         }
         Ok(())
@@ -316,6 +317,21 @@ fn agree(computed: &Path, bundled: &Path) -> bool {
     }
 }
 
+/// Copies the files below a folder, if there is one.
+fn copy_files(from: &Path, to: &Path) -> io::Result<()> {
+    if !from.is_dir() {
+        return Ok(());
+    }
+    let mut found = BTreeSet::new();
+    names(from, Path::new(""), &mut found)?;
+    for name in found {
+        let place = to.join(&name);
+        fs::create_dir_all(place.parent().unwrap_or(to))?;
+        fs::copy(from.join(&name), place)?;
+    }
+    Ok(())
+}
+
 /// The part of a file that follows from the records alone: the rows of a table, and verdicts without their explanation. The rest is
 /// prose, which another version of the program may phrase in another way.
 fn results_in(path: &Path, text: String) -> String {
@@ -327,7 +343,10 @@ fn results_in(path: &Path, text: String) -> String {
         Some("json") => match serde_json::from_str::<Vec<serde_json::Map<String, serde_json::Value>>>(&text) {
             Ok(mut verdicts) => {
                 for verdict in &mut verdicts {
-                    verdict.remove("because");
+                    // Earlier versions have no words for the range, no other choices, and none about the paper's number.
+                    for explanation in ["because", "choices", "expected", "paper_within"] {
+                        verdict.remove(explanation);
+                    }
                 }
                 serde_json::to_string(&verdicts).unwrap_or(text)
             }

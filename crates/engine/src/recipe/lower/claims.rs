@@ -104,6 +104,16 @@ impl Claim {
         }
     }
 
+    /// The expected range; an order has none.
+    pub(crate) fn expectation(&self) -> Option<Expectation> {
+        match &self.statement {
+            Statement::Value(_, expect) | Statement::Ratio(_, expect) | Statement::Difference(_, expect) => {
+                Some(*expect)
+            }
+            Statement::Order(_) => None,
+        }
+    }
+
     /// The claim over all values of an axis; `None` if it selects none of them.
     pub(crate) fn over_all(&self, axis: &str) -> Option<Self> {
         let mut whole = self.clone();
@@ -174,12 +184,14 @@ mapping! {
         /// `false` compares the means of independent samples (Welch), for seeds that do not give both sides the same data or
         /// initialization. Declare it before the run: a choice by the verdict is a further look.
         pair: Flag,
-        /// The number that stands for a side, or for the differences of pairs: `mean`, `median`, or `iqm`, the mean of the middle
-        /// half. Default: `mean`.
+        /// The number that stands for a side, or for the differences of pairs: `mean`, `median`, `quantile` with `q`, `iqm`, the mean of
+        /// the middle half, or `failure_rate`, the share of jobs that failed or diverged. Default: `mean`.
         ///
-        /// A median has the interval of the sign test, which needs six units, and pairs. A mean of the middle half has Yuen's.
-        /// Not accepted with `order`.
+        /// A median and a quantile have the interval of the sign test, which needs six units for a median, and pairs. A mean of the
+        /// middle half has Yuen's. Shares have exact intervals and tests, for pairs and for independent sides. Not accepted with `order`; `failure_rate` not with `ratio`.
         statistic: Word<Statistic> = Word(Statistic::WORDS),
+        /// The share of the values below the quantile of `statistic: quantile`, such as `0.9`.
+        q: Number,
         /// The value in the paper, which is shown next to the measured one.
         paper: Number,
         /// The backends that the claim applies to. On other backends the claim is undecided.
@@ -240,7 +252,8 @@ mapping! {
 }
 
 /// The words of `hardware`.
-const BACKENDS: &[(&str, Backend)] = &[("cuda", Backend::Cuda), ("wgpu", Backend::Wgpu), ("cpu", Backend::Cpu)];
+pub(super) const BACKENDS: &[(&str, Backend)] =
+    &[("cuda", Backend::Cuda), ("wgpu", Backend::Wgpu), ("cpu", Backend::Cpu)];
 
 /// The schema of the constraint that a claim has exactly one statement, and `expect` unless it is an order.
 pub(in crate::recipe) fn one_statement() -> Json {
@@ -326,11 +339,11 @@ impl Lower<'_> {
                 _ => Statement::Difference(comparison, expect?),
             }
         };
-        self.check_statistic(kind, &keys.statistic, &keys.pair);
+        let statistic = self.check_statistic(kind, &keys.statistic, &keys.q, &keys.pair);
         let hardware = keys.hardware.value.unwrap_or_default();
         let rules = Rules {
             independent: keys.pair.value == Some(false),
-            statistic: keys.statistic.value.unwrap_or_default(),
+            statistic,
             ..Rules::of(&keys.missing, &keys.conditions)
         };
         let mut claim = Claim {

@@ -28,6 +28,11 @@ pub struct Expectation {
     pub unit: Option<Unit>,
 }
 
+/// A number that was computed, with five significant digits.
+pub(crate) fn brief(value: f64) -> String {
+    sweep_job::Value::Float(format!("{value:.4e}").parse().unwrap_or(value)).to_string()
+}
+
 /// The metric and the kind of claim that numbers are about.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct About<'a> {
@@ -45,6 +50,26 @@ impl Expectation {
         let bound = |bound: Bound| Bound { value: same(bound.value), tie: bound.tie.map(|tie| tie.map(same)), ..bound };
         let (low, high) = (self.low.map(bound), self.high.map(bound));
         own.is_like(metric).then(|| Self { low, high, within: self.within.map(same), unit: None })
+    }
+
+    /// The range in words: `at least 0.9`.
+    pub(crate) fn words(self) -> String {
+        let float = |value: f64| sweep_job::Value::Float(value).to_string();
+        match (self.low, self.high, self.within) {
+            (Some(low), Some(high), Some(within)) => {
+                format!("within {} of none (from {} to {})", float(within), brief(low.value), brief(high.value))
+            }
+            (Some(low), Some(high), None) if low.value == high.value => format!("exactly {}", float(low.value)),
+            (Some(low), Some(high), None) if !low.strict && !high.strict => {
+                format!("from {} to {}", float(low.value), float(high.value))
+            }
+            (Some(low), Some(high), None) => {
+                format!("{} and {}", low.text("at least", "more than"), high.text("at most", "less than"))
+            }
+            (Some(low), None, _) => low.text("at least", "more than"),
+            (None, Some(high), _) => high.text("at most", "less than"),
+            (None, None, _) => "anything".to_owned(),
+        }
     }
 
     /// The bounds, each with true for the lower one.

@@ -73,7 +73,7 @@ impl MetricTraits {
 }
 
 /// Rules of a table or a claim.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Rules {
     /// The treatment of missing results.
     pub missing: Missing,

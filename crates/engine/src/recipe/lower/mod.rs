@@ -12,11 +12,13 @@ pub mod executor;
 mod expect;
 mod family;
 mod figures;
+mod items;
 mod least;
 mod looks;
 mod matrix;
 mod metrics;
 mod misread;
+mod paper;
 mod recipe;
 mod replicates;
 mod resources;
@@ -34,6 +36,7 @@ use std::collections::HashSet;
 
 use sweep_job::Value;
 
+pub(crate) use self::expect::brief;
 pub use self::{
     adaptive::Adaptive,
     aggregate::Aggregate,
@@ -44,8 +47,10 @@ pub use self::{
     expect::{Bound, Expectation},
     family::Family,
     figures::Figure,
+    items::Items,
     least::Least,
     metrics::{MetricRule, MetricTraits, Missing, Rules, UnitOf},
+    paper::{Extent, PaperRow},
     recipe::Citation,
     replicates::Replication,
     resources::{GpuMemory, ResourceCount, Resources},
@@ -54,7 +59,7 @@ pub use self::{
     statistic::Statistic,
     steps::{Need, Policy},
     suggest::Suggest,
-    tables::{Metrics, OfStep, PaperRow, Table, TableKind},
+    tables::{Metrics, OfStep, Table, TableKind},
 };
 pub(super) use self::{
     claims::{ClaimKeys, one_statement, side},
@@ -83,6 +88,7 @@ pub(super) fn declarations() -> Vec<Declaration> {
         recipe::CiteKeys::declaration(),
         StepKeys::declaration(),
         steps::NeedKeys::declaration(),
+        items::ItemKeys::declaration(),
         resources::ResourceKeys::declaration(),
         states::StateKeys::declaration(),
         matrix::MatrixKeys::declaration(),

@@ -9,6 +9,7 @@ use sweep_job::{Task, TaskInfo, Value};
 use super::{
     Lower,
     adaptive::AdaptiveKeys,
+    items,
     matrix::ablate,
     replicates,
     resources::ResourceKeys,
@@ -81,6 +82,10 @@ mapping! {
         ///
         /// It decides the independent units of results; see [replication](#replication).
         replicates: Custom = Custom { schema: replicates::schema, accepts: "axis to a kind of replication" },
+        /// Scores of single items that the jobs leave in a file, by the name of a metric that claims can be about.
+        ///
+        /// They are read when claims are judged and are not part of a key; see [items](#items).
+        items: Custom = Custom { schema: items::schema, accepts: "metric to `{ file, id, score, cluster }`" },
         /// An ablation design: a baseline and the changes to it.
         ///
         /// See [`ablate`](#ablate).
@@ -273,6 +278,7 @@ impl Lower<'_> {
             needs,
             matrix,
             replicates: Vec::new(),
+            items: Vec::new(),
             adaptive,
             search,
             confirms: None,
@@ -282,6 +288,7 @@ impl Lower<'_> {
             policy,
         };
         step.replicates = keys.replicates.node().map_or_else(Vec::new, |node| self.replicates(node, &step));
+        step.items = keys.items.node().map_or_else(Vec::new, |node| self.items(node, &step, params));
         self.place_search(&mut step);
         self.check_step(&step, params, &needed);
         // A program in the words of another tool is reported as such; that the step lacks one is no further mistake.

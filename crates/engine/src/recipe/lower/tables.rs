@@ -1,23 +1,21 @@
 //! `tables`: metrics of steps in rows and columns.
 
 use serde_json::{Value as Json, json};
-use sweep_job::{
-    Metric, Task, Unit, Value, same_metric,
-    units::{parse_bytes, parse_quantity, parse_seconds},
-};
+use sweep_job::{Backend, Task, same_metric};
 
 use super::{
     Aggregate, Compare, Effects, Lower,
     aggregate::AggregateKeys,
-    claims::Context,
+    claims::{BACKENDS, Context},
     effects::EffectKeys,
-    find,
+    find, least,
     metrics::{CONDITIONS, MetricTraits, Missing, Rules, traits_of},
+    paper::{Extent, PaperRow},
 };
 use crate::{
     recipe::{
         Claim, Selection, Statement, Step,
-        keys::{Custom, Given, Mapping as _, Text, Texts, Within, Word, mapping, meaning},
+        keys::{Custom, Given, Mapping as _, Text, Texts, Within, Word, Words, mapping, meaning},
         node::{Entry, Node, NodeKind},
         problem::suggest,
         source::{Span, Spanned},
@@ -78,15 +76,8 @@ pub struct Metrics {
     pub best: Vec<(Spanned<String>, Option<Better>)>,
     /// The values in the paper.
     pub paper: Vec<PaperRow>,
-}
-
-/// Values in a paper for some points.
-#[derive(Debug, Clone)]
-pub struct PaperRow {
-    /// The points.
-    pub only: Selection,
-    /// Metric and value, in the metric's unit.
-    pub metrics: Vec<(Spanned<String>, f64)>,
+    /// The backends and the sizes that the comparisons of the table are about.
+    pub about: Extent,
 }
 
 impl Table {
@@ -165,6 +156,12 @@ mapping! {
             schema: || json!({ "type": "array", "minItems": 1, "items": { "type": "object", "minProperties": 1 } }),
             accepts: "a list of maps",
         },
+        /// The backends that the paper's values are about; on others, no difference from them is shown. In a table without `paper`,
+        /// the backends on which rows are ranked: on others they may be the same program.
+        hardware: Words<Backend> = Words(BACKENDS),
+        /// The sizes from which on a difference from the paper's values is shown, or rows are ranked, as with `hardware`:
+        /// parameters, axes or metrics with their smallest number, or the only text, as in a claim.
+        scale: Custom = Custom { schema: least::schema, accepts: "name to a number, or to a text" },
         /// Claims with a `ratio` to show instead of a step. A row has the two sides, the value in the paper and the
         /// verdict.
         ///
@@ -335,8 +332,14 @@ impl Lower<'_> {
             (Some(compare), ..) => TableKind::Compare(compare),
             (None, Some(effects), _) => TableKind::Effects(effects),
             (None, None, Some(aggregate)) => TableKind::Aggregate(aggregate),
-            (None, None, None) => TableKind::Metrics(Metrics { of, rows, columns, best, paper }),
+            (None, None, None) => {
+                let about = self.extent(&keys.hardware, &keys.scale, step);
+                TableKind::Metrics(Metrics { of, rows, columns, best, paper, about })
+            }
         };
+        if !matches!(kind, TableKind::Metrics(_)) {
+            self.no_extent([("hardware", keys.hardware.span()), ("scale", keys.scale.span())]);
+        }
         let better = |cell: &Spanned<String>| {
             let traits = traits_of(context.rules, step, &cell.value);
             let said = marked.iter().find(|(name, _)| same_metric(&name.value, &cell.value)).map(|(_, better)| *better);
@@ -365,7 +368,7 @@ impl Lower<'_> {
         }
     }
 
-    fn no_place<'k>(&mut self, what: &str, why: &str, keys: impl Iterator<Item = (&'k str, Option<Span>)>) {
+    pub(super) fn no_place<'k>(&mut self, what: &str, why: &str, keys: impl Iterator<Item = (&'k str, Option<Span>)>) {
         for (key, span) in keys {
             let Some(span) = span else { continue };
             let message = format!("{what} has no place for `{key}`");
@@ -385,79 +388,13 @@ impl Lower<'_> {
         best
     }
 
-    fn check_cell(&mut self, metric: &Spanned<String>, cells: &[Spanned<String>], what: &str) {
+    pub(super) fn check_cell(&mut self, metric: &Spanned<String>, cells: &[Spanned<String>], what: &str) {
         if !cells.iter().any(|cell| same_metric(&cell.value, &metric.value)) {
             let names = cells.iter().map(|cell| cell.value.as_str());
             let help = suggest(&metric.value, "metrics shown", names).unwrap_or_default();
             let message = format!("{what} speaks of `{}`, which is not shown", metric.value);
             self.problem(metric.span, message, "not shown", help);
         }
-    }
-
-    /// Reads `[{ prune: none, loss: 3.1 }, …]`: the axes select points, the metrics are the paper's values there.
-    fn paper(
-        &mut self,
-        node: &Node,
-        step: &Step,
-        cells: &[Spanned<String>],
-        Context { rules, params, .. }: &Context<'_>,
-    ) -> Vec<PaperRow> {
-        let NodeKind::List(items) = &node.kind else {
-            let help = "write a list: `[{ axis: value, metric: number }, …]`";
-            self.problem(node.span, format!("`paper` must be a list, found {}", node.describe()), "not a list", help);
-            return Vec::new();
-        };
-        let axes = step.axes();
-        let mut rows = Vec::new();
-        for item in items {
-            let entries = self.entries(item, "an entry of `paper`");
-            let (point, metrics): (Vec<Entry>, Vec<Entry>) =
-                entries.iter().cloned().partition(|entry| axes.contains(&entry.key.value.as_str()));
-            let only: Selection = self.selection(&Node { kind: NodeKind::Map(point), span: item.span }, params);
-            let mut values = Vec::new();
-            for entry in metrics {
-                self.check_cell(&entry.key, cells, "`paper`");
-                let unit = traits_of(rules, step, &entry.key.value).unit;
-                values.extend(self.measured(&entry.value, unit).map(|value| (entry.key, value)));
-            }
-            if values.is_empty() {
-                let help = "add a metric and its value, for example `loss: 3.1`";
-                self.problem(item.span, "this entry of `paper` has no value", "no value", help);
-            }
-            rows.push(PaperRow { only, metrics: values });
-        }
-        rows
-    }
-
-    /// Reads a number in the metric's unit, or with a unit of its own.
-    fn measured(&mut self, node: &Node, unit: Unit) -> Option<f64> {
-        let value = match &node.kind {
-            NodeKind::Scalar(value @ (Value::Int(_) | Value::Float(_))) => value.as_f64(),
-            NodeKind::Scalar(Value::Text(text)) => {
-                let written = parse_quantity(text).ok().and_then(|(value, own)| Some(Metric { value, unit: own? }));
-                written.and_then(|written| written.value_in(unit)).or_else(|| match unit.base() {
-                    Unit::Bytes => Some(Unit::Bytes.convert(parse_bytes(text).ok()? as f64, unit)),
-                    Unit::Seconds => Some(Unit::Seconds.convert(parse_seconds(text).ok()?, unit)),
-                    _ => None,
-                })
-            }
-            _ => None,
-        };
-        if value.is_none() {
-            let help = match unit {
-                Unit::Bytes => "write bytes, or a size with its unit, such as `4.3GiB`",
-                Unit::Seconds => "write seconds, or a span of time with its unit, such as `250ms`",
-                multiple if multiple != multiple.base() => {
-                    "write a number in the unit of the metric, or one with its unit"
-                }
-                Unit::Fraction => "write a number from 0 to 1",
-                Unit::FlopsPerSecond => "write operations a second, such as `4.9e13`",
-                Unit::BytesPerSecond => "write bytes a second, such as `4.8e12`",
-                _ => "write a number",
-            };
-            self.problem(node.span, format!("not a measured value: {}", node.describe()), "not a number", help);
-        }
-        value
     }
 
     /// Reads the step of a table or a figure.

@@ -328,7 +328,7 @@ fn claims(verdicts: &[Verdict], note: Option<&str>) -> Markup {
                     @if verdict.invariant { p .because { "an invariant: it is true by construction" } }
                     p .because {
                         (clean(&verdict.because))
-                        @if let Some(paper) = verdict.paper { "; the paper has " (paper) }
+                        @if let Some(paper) = verdict.paper.filter(|_| verdict.paper_within.is_none()) { "; the paper has " (paper) }
                     }
                     @if !verdict.devices.is_empty() { p .because { "on " (clean(&verdict.devices.join(", "))) } }
                 }

@@ -4,18 +4,20 @@ use crate::stats::{self, *};
 
 #[path = "../../../benches/common/replication.rs"]
 mod dependence;
+#[path = "../../../benches/common/items.rs"]
+mod items;
 #[path = "../../../benches/common/rates.rs"]
 mod simulated;
 #[path = "../../../benches/common/situation.rs"]
 pub(crate) mod situation;
 
-use self::{dependence::dependent, simulated::situations, situation::Promise};
+use self::{dependence::dependent, items::over_items, simulated::situations, situation::Promise};
 
 #[test]
 fn error_rates_are_as_promised() {
     let replications = 1_500;
     let mut avoided = 0;
-    for situation in situations().into_iter().chain(dependent()) {
+    for situation in situations().into_iter().chain(dependent()).chain(over_items()) {
         let rate = situation.simulate(replications);
         assert!(situation.is_kept(rate, replications), "{}: {rate:?}", situation.name);
         avoided += usize::from(situation.promise == Promise::Nothing && rate.share > 2.0 * situation.nominal);

@@ -57,15 +57,15 @@ fn medians_and_middle_means_are_scipys() {
     let b = [0.2, 0.1, 1.4, 0.6, 0.5, -0.3, 0.8, 1.0];
     let differences: Vec<f64> = a.iter().zip(b).map(|(a, b)| a - b).collect();
     let close = |ours: f64, theirs: f64| assert!((ours - theirs).abs() < 1e-9, "{ours} {theirs}");
-    let found = median(&differences, LEVEL).unwrap();
+    let found = quantile_of(&differences, 0.5, LEVEL).unwrap();
     close(found.value, 0.8);
     close(found.low.unwrap(), -0.3);
     close(found.high.unwrap(), 29.4);
-    close(sign_test(&differences, 0.0).unwrap(), 0.070_312_5);
-    assert_eq!((sign_test(&[1.0, 1.0], 1.0), median(&[], LEVEL)), (None, None));
+    close(sign_test(&differences, 0.5, 0.0).unwrap(), 0.070_312_5);
+    assert_eq!((sign_test(&[1.0, 1.0], 0.5, 1.0), quantile_of(&[], 0.5, LEVEL)), (None, None));
     // Five values say less than 95 %: 2/2⁵ = 6.25 %.
-    assert_eq!(median(&differences[..5], LEVEL).unwrap().low, None);
-    assert!(median(&differences[..6], LEVEL).unwrap().low.is_some());
+    assert_eq!(quantile_of(&differences[..5], 0.5, LEVEL).unwrap().low, None);
+    assert!(quantile_of(&differences[..6], 0.5, LEVEL).unwrap().low.is_some());
 
     let [(first, one), (second, two)] = [&a, &b].map(|values| middle_mean(values).unwrap());
     close(first, 1.2);
