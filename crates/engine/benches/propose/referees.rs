@@ -18,7 +18,7 @@ use crate::{
 /// Seeds with which `sweep propose` and the gate measure the noise of a baseline.
 const NOISE: usize = 5;
 /// Most sealed seeds, the default of `sweep propose`.
-pub(crate) const MOST: usize = 20;
+pub(crate) const MAX_SEALED_SEEDS: usize = 20;
 /// The seeds of the recipe.
 pub(crate) const SEARCH: [i64; 2] = [0, 1];
 
@@ -171,7 +171,7 @@ impl<'a, 'd> Referee<'a, 'd> {
         self.noise.insert(old.changes.clone(), noise.clone());
         let sd = self.runs.task.sd;
         let level = online::level_after(self.tests + 1, self.discoveries);
-        let sealed = self.seeds(MOST);
+        let sealed = self.seeds(MAX_SEALED_SEEDS);
         let judged = judge(|state, seed| self.loss(state, seed), [old, new], &noise, sd, level, &sealed)?;
         self.tests += usize::from(judged.confirmed.is_some());
         self.runs.tally.confirming += judged.confirmed.as_ref().map_or(0, |effect| 2 * effect.seeds.len());
@@ -214,7 +214,7 @@ pub(crate) fn judge(
         }
         search = Some(found);
     }
-    let (pairs, _) = rule::pairs(least, sd, level, MOST);
+    let (pairs, _) = rule::pairs(least, sd, level, MAX_SEALED_SEEDS);
     let stages = Stages::new(pairs, level);
     for size in stages.sizes() {
         let confirmed = effect(sealed.get(..*size)?)?;

@@ -64,7 +64,7 @@ pub enum Absence {
 /// Maximum number of metrics that are listed instead of one that is missing.
 const MAX_NAMES: usize = 5;
 /// Number of runs that are searched, the latest first. Jobs in none of them count as not run.
-const MOST_RUNS: usize = 20;
+const MAX_RUNS: usize = 20;
 
 /// Reasons for the missing results of jobs.
 pub(crate) fn absences(
@@ -85,7 +85,7 @@ pub(crate) fn absences(
             found.insert(*id, Absence::Stopped(reason.clone()));
         }
     }
-    for run in RunFolder::all(store.results()).iter().rev().take(MOST_RUNS) {
+    for run in RunFolder::all(store.results()).iter().rev().take(MAX_RUNS) {
         if open.is_empty() {
             break;
         }

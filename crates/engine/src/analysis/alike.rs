@@ -15,9 +15,9 @@ use super::{
 use crate::{format::count, plan::Point, recipe::MetricTraits, record::Key};
 
 /// Fewer measured values may be equal by chance: those of a metric with a declared resolution, or of some of several seeds.
-const MANY: usize = 4;
+const MIN_EQUAL_VALUES: usize = 4;
 /// Names that a sentence lists at most.
-const MOST_NAMES: usize = 3;
+const MAX_NAMES: usize = 3;
 
 /// The place of a job without its seed and without the axes that distinguish the sides, and its seed.
 type Place = (Vec<String>, String);
@@ -88,7 +88,7 @@ pub(super) fn leave_out_equal(sides: &mut [&mut Side<'_>], apart: &[String], tra
             match (known.as_mut(), digest(found, traits)) {
                 (Some(known), Some((digest, values))) => {
                     known.digests.push((index, digest));
-                    known.few |= values < MANY;
+                    known.few |= values < MIN_EQUAL_VALUES;
                 }
                 _ => *known = None,
             }
@@ -182,7 +182,7 @@ pub(super) fn values_without_effect(
     let equal = groups.into_values().filter(|labels| labels.len() > 1);
     equal
         .map(|labels| {
-            let more = labels.len().saturating_sub(MOST_NAMES);
+            let more = labels.len().saturating_sub(MAX_NAMES);
             let named = labels[..labels.len() - more].join("; ");
             let more = if more > 0 { format!(" and {more} more") } else { String::new() };
             format!(
@@ -201,7 +201,7 @@ fn digest(found: &Found<'_>, traits: MetricTraits) -> Option<(u64, usize)> {
     }
     let says = match traits.precision {
         Precision::Measured => true,
-        Precision::Resolution(_) => remarks.values >= MANY,
+        Precision::Resolution(_) => remarks.values >= MIN_EQUAL_VALUES,
         Precision::Deterministic => false,
     };
     (says && remarks.digest != 0).then_some((remarks.digest, remarks.values))

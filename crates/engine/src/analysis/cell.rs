@@ -115,7 +115,7 @@ pub(crate) struct Text {
 /// Text of an interval that is too wide to say anything.
 pub(super) const TOO_WIDE: &str = "[?]";
 /// Ratio of the ends of an interval from which on it says nothing.
-const WIDEST: f64 = 1e4;
+const MAX_RATIO: f64 = 1e4;
 /// Maximum number of digits beyond those of an interval.
 const MAX_FURTHER_DIGITS: usize = 2;
 
@@ -166,7 +166,7 @@ impl Cell {
             _ => None,
         };
         let ends = shown.and_then(|shown| shown.low.zip(shown.high));
-        ends.is_some_and(|(low, high)| low > 0.0 && high / low > WIDEST)
+        ends.is_some_and(|(low, high)| low > 0.0 && high / low > MAX_RATIO)
     }
 
     /// The text of the cell, with numbers rounded according to their uncertainty.

@@ -8,7 +8,7 @@ use crate::{
 };
 
 /// Names that a sentence lists at most.
-const MOST_NAMES: usize = 3;
+const MAX_NAMES: usize = 3;
 
 /// Conditions of measurements of a time or a rate that are to be compared.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -154,8 +154,8 @@ fn undetermined(known: &[&Under]) -> Option<String> {
 /// The first names of a list, and the number of the others.
 pub(super) fn names<'n>(names: impl Iterator<Item = &'n str>) -> String {
     let names: Vec<_> = names.map(clean).collect();
-    let shown = names.iter().take(MOST_NAMES).map(AsRef::as_ref).collect::<Vec<&str>>().join(", ");
-    if names.len() > MOST_NAMES { format!("{shown} and {} more", names.len() - MOST_NAMES) } else { shown }
+    let shown = names.iter().take(MAX_NAMES).map(AsRef::as_ref).collect::<Vec<&str>>().join(", ");
+    if names.len() > MAX_NAMES { format!("{shown} and {} more", names.len() - MAX_NAMES) } else { shown }
 }
 
 /// A number of cores: `1.3`, `0.25`.

@@ -47,7 +47,7 @@ use crate::{
 };
 
 /// Degrees of freedom below which a standard deviation is rough.
-const FEW: f64 = 10.0;
+const MIN_DEGREES_OF_FREEDOM: f64 = 10.0;
 
 /// Reason why a design cannot be computed.
 #[derive(Debug, thiserror::Error)]
@@ -393,7 +393,7 @@ impl Outlook {
         if let Shape::Rows { fixed: true, .. } = spread.shape {
             self.notes.push("the units are values of other axes, over which seeds are averaged".to_owned());
         }
-        if squares.freedom < FEW
+        if squares.freedom < MIN_DEGREES_OF_FREEDOM
             && let Some([low, high]) = sd_interval(1.0, squares.freedom)
         {
             let freedom = squares.freedom;

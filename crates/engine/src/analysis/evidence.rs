@@ -435,12 +435,12 @@ impl Evidence {
         ties: impl IntoIterator<Item = [f64; 2]>,
     ) -> Option<Needed> {
         /// Most seeds that are considered.
-        const MOST: usize = 1000;
+        const MAX_SEEDS: usize = 1000;
         let ErrorOfMean { error, .. } = self.error.filter(|of| self.growing && of.error > 0.0)?;
         let scaled = |bound: f64| if self.ratio { bound.ln() } else { bound };
         let seeds = |distance: f64, power: f64| {
             let effect = distance / (error * (self.sample.n as f64).sqrt());
-            seeds_needed(effect, power, self.level.confidence, MOST)
+            seeds_needed(effect, power, self.level.confidence, MAX_SEEDS)
         };
         let bounds = bounds.into_iter().map(|bound| (self.value - scaled(bound)).abs());
         let decided = seeds(bounds.fold(f64::INFINITY, f64::min), WANTED);
@@ -450,7 +450,7 @@ impl Evidence {
             ties.filter(|distance| *distance > 0.0).filter_map(|distance| seeds(distance, f64::midpoint(1.0, WANTED)));
         let needed = decided.into_iter().chain(tied).min();
         // What there are do not suffice.
-        Some(needed.map_or(Needed::MoreThan(MOST), |seeds| Needed::About(seeds.max(self.sample.n + 1))))
+        Some(needed.map_or(Needed::MoreThan(MAX_SEEDS), |seeds| Needed::About(seeds.max(self.sample.n + 1))))
     }
 
     /// The odds of a difference below, within and above a region of practical equivalence, which is a fraction for

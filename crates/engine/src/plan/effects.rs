@@ -8,7 +8,7 @@ use super::Point;
 use crate::{
     format::clean,
     recipe::{Collector, Design, Dimension, Effects, Interactions, Problem, Recipe, Span, Spanned, Step},
-    stats::factorial::{Effect, Factorial, Group, MOST_CELLS, MOST_FACTORS, Missing},
+    stats::factorial::{Effect, Factorial, Group, MAX_CELLS, MAX_FACTORS, Missing},
 };
 
 /// The points of a step as a factorial design.
@@ -155,8 +155,8 @@ impl Layout {
         if names.is_empty() {
             return Err(LayoutError::NoFactor { span: effects.span });
         }
-        if names.len() > MOST_FACTORS {
-            return Err(LayoutError::TooMany { what: "factors", most: MOST_FACTORS, span: effects.span });
+        if names.len() > MAX_FACTORS {
+            return Err(LayoutError::TooMany { what: "factors", most: MAX_FACTORS, span: effects.span });
         }
         let mut factors = Vec::with_capacity(names.len());
         for (axis, span) in &names {
@@ -173,8 +173,8 @@ impl Layout {
             if let Some(axis) = varying(point, first[index], &names, &repeats) {
                 return Err(LayoutError::Varies { axis: axis.to_owned(), span: effects.span });
             }
-            if order.len() > MOST_CELLS {
-                return Err(LayoutError::TooMany { what: "combinations", most: MOST_CELLS, span: effects.span });
+            if order.len() > MAX_CELLS {
+                return Err(LayoutError::TooMany { what: "combinations", most: MAX_CELLS, span: effects.span });
             }
         }
         let levels = factors.iter().map(|factor| factor.values.len()).collect();

@@ -17,7 +17,7 @@ use sweep_job::Value;
 use crate::plan::{Job, JobId, Plan};
 
 /// Bytes of the largest file whose content is compared. A larger one is compared by its size and its time.
-const LARGEST: u64 = 64 << 20;
+const MAX_COMPARED_BYTES: u64 = 64 << 20;
 
 /// Files and packages by name, each with its digest or version.
 pub(super) type Code = BTreeMap<String, String>;
@@ -82,7 +82,7 @@ fn digest(path: &Path) -> io::Result<String> {
 
 fn digest_of(path: &Path) -> io::Result<String> {
     let facts = fs::metadata(path)?;
-    if facts.len() > LARGEST {
+    if facts.len() > MAX_COMPARED_BYTES {
         let changed = facts.modified()?.duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
         return Ok(format!("{} bytes, changed at {changed}", facts.len()));
     }

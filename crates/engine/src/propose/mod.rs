@@ -409,7 +409,7 @@ fn estimate(
 
 /// Takes the lock of the ledger; waits, with a message, while another process has it.
 fn lock(store: &Store) -> io::Result<Held> {
-    const PAUSE: Duration = Duration::from_millis(100);
+    const LOCK_INTERVAL: Duration = Duration::from_millis(100);
     let mut said = false;
     loop {
         if let Some(held) = store.lock("ledger")? {
@@ -418,6 +418,6 @@ fn lock(store: &Store) -> io::Result<Held> {
         if !std::mem::replace(&mut said, true) {
             say(format_args!("waiting for another proposal, which is being judged"));
         }
-        thread::sleep(PAUSE);
+        thread::sleep(LOCK_INTERVAL);
     }
 }

@@ -8,7 +8,7 @@ use super::judge::{Effect, Verdict};
 use crate::stats::{WANTED, extension_level, power, seeds_needed};
 
 /// Fewest pairs at which a confirmation can accept.
-pub(super) const FEWEST: usize = 4;
+pub(super) const MIN_PAIRS: usize = 4;
 /// Every number of pairs up to this one is a stage; further ones grow by a quarter.
 const DENSE: usize = 8;
 /// Standard errors below the least effect at which a confirmation ends, because it is unlikely to reach it.
@@ -78,7 +78,7 @@ impl Stages {
 
     /// Stages of these sizes, the last of which is the largest. A single one is a single test.
     pub(super) fn of(sizes: Vec<usize>, level: f64) -> Self {
-        let looks: Vec<usize> = sizes.iter().copied().filter(|size| *size >= FEWEST).collect();
+        let looks: Vec<usize> = sizes.iter().copied().filter(|size| *size >= MIN_PAIRS).collect();
         let bound = match looks.len() {
             0 | 1 => level,
             count if level < EXACT => level / count as f64,
@@ -103,7 +103,7 @@ impl Stages {
 
     /// The level of a look at this number of pairs; 0 if none is made there.
     pub fn level_of_look(&self, pairs: usize) -> f64 {
-        let is_look = self.sizes.contains(&pairs) && (pairs >= FEWEST || self.sizes.len() == 1);
+        let is_look = self.sizes.contains(&pairs) && (pairs >= MIN_PAIRS || self.sizes.len() == 1);
         if is_look { self.bound } else { 0.0 }
     }
 
@@ -124,7 +124,7 @@ pub fn pairs(least: f64, sd: f64, level: f64, most: usize) -> (usize, f64) {
     let effect = least / (sd * 2.0_f64.sqrt());
     // A one-sided test.
     let level = 1.0 - 2.0 * level * SHARE_OF_LOOK;
-    let pairs = seeds_needed(effect, WANTED, level, most).unwrap_or(most).clamp(FEWEST, most.max(FEWEST));
+    let pairs = seeds_needed(effect, WANTED, level, most).unwrap_or(most).clamp(MIN_PAIRS, most.max(MIN_PAIRS));
     (pairs, power(effect, pairs, level))
 }
 

@@ -17,9 +17,9 @@ use crate::{
 };
 
 /// The shortest time from one report to the next.
-const PAUSE: Duration = Duration::from_secs(2);
+const REPORT_INTERVAL: Duration = Duration::from_secs(2);
 /// The same where only some job's progress is new.
-const LONG_PAUSE: Duration = Duration::from_secs(10);
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
 /// Writing takes at most this fraction of the time: one part in `SHARE`.
 const SHARE: u32 = 20;
 /// The same while a job runs whose times count.
@@ -122,7 +122,7 @@ impl Schedule {
     fn due(&self, now: Instant) -> Option<Duration> {
         let pause = match self.news? {
             News::State => self.pause,
-            News::Progress => self.pause.max(LONG_PAUSE),
+            News::Progress => self.pause.max(PROGRESS_INTERVAL),
         };
         let wait = pause.saturating_sub(now - self.last);
         let quiet = match self.measuring {
@@ -134,7 +134,7 @@ impl Schedule {
 
     fn written(&mut self, begun: Instant, now: Instant) {
         self.cost = now - begun;
-        self.pause = PAUSE.max(self.cost * SHARE);
+        self.pause = REPORT_INTERVAL.max(self.cost * SHARE);
         (self.last, self.news) = (now, None);
     }
 }

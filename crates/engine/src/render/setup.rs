@@ -23,7 +23,7 @@ use crate::{
 use maud::{Markup, html};
 
 /// Names or files that a sentence lists at most.
-const MOST: usize = 8;
+const MAX_NAMES: usize = 8;
 
 /// Digits of a digest that are shown.
 const DIGITS: usize = 12;
@@ -340,8 +340,8 @@ fn digits(digest: &str) -> &str {
 
 /// A list in words: `a, b and 3 more`.
 fn listed<'t>(items: impl ExactSizeIterator<Item = &'t str>) -> String {
-    let more = items.len().saturating_sub(MOST);
-    let shown = items.take(MOST).collect::<Vec<_>>().join(", ");
+    let more = items.len().saturating_sub(MAX_NAMES);
+    let shown = items.take(MAX_NAMES).collect::<Vec<_>>().join(", ");
     if more > 0 { format!("{shown} and {more} more") } else { shown }
 }
 

@@ -7,9 +7,9 @@
 use std::collections::{BTreeSet, HashSet};
 
 /// The largest number of factors.
-pub(crate) const MOST_FACTORS: usize = 12;
+pub(crate) const MAX_FACTORS: usize = 12;
 /// The largest number of combinations of levels.
-pub(crate) const MOST_CELLS: usize = 16_384;
+pub(crate) const MAX_CELLS: usize = 16_384;
 
 /// The combinations of levels that an experiment has.
 #[derive(Debug, Clone, PartialEq)]
@@ -72,7 +72,7 @@ pub(crate) struct Missing {
 }
 
 /// Number of missing combinations that are named.
-const NAMED: usize = 3;
+const MAX_NAMED: usize = 3;
 
 impl Factorial {
     /// Finds the arrangement of distinct combinations. Groups are tried as independent parts first, then as one part.
@@ -242,7 +242,7 @@ impl Missing {
             let Some(next) = (0..levels.len()).rev().find(|factor| at[*factor] + 1 < levels[*factor]) else { break };
             at[next] += 1;
             at[next + 1..].fill(0);
-            if first.len() == NAMED {
+            if first.len() == MAX_NAMED {
                 break;
             }
         }

@@ -46,10 +46,10 @@ pub struct Share {
 }
 
 /// A forest of fewer configurations says nothing.
-pub const LEAST: usize = 8;
+pub const MIN_CONFIGURATIONS: usize = 8;
 
 /// The importance of factors for a response, which has a value for each configuration. `None` if all values are equal or
-/// one is not finite, if the factors have other numbers of values, or if there are fewer than [`LEAST`] configurations
+/// one is not finite, if the factors have other numbers of values, or if there are fewer than [`MIN_CONFIGURATIONS`] configurations
 /// that are not a full factorial.
 pub fn importance(factors: &[Factor], values: &[f64]) -> Option<Importance> {
     let finite = |factor: &Factor| match factor {
@@ -70,7 +70,7 @@ pub fn importance(factors: &[Factor], values: &[f64]) -> Option<Importance> {
     if is_full(&levels, values.len()) {
         return Some(exact(&levels, &values));
     }
-    if values.len() < LEAST {
+    if values.len() < MIN_CONFIGURATIONS {
         return None;
     }
     let forest = Forest::new(factors, &levels, &values)?;

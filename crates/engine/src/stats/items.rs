@@ -6,7 +6,7 @@
 use super::{ErrorOfMean, student::quantile};
 
 /// Most clusters for which all signs are tried.
-const MOST_EXACT: usize = 12;
+const MAX_EXACT: usize = 12;
 
 /// Influences of the items: a row for each run, and in it one number for each item.
 pub type Runs = Vec<Vec<f64>>;
@@ -102,7 +102,7 @@ fn of_sums(sums: &[f64]) -> ErrorOfMean {
 /// symmetric around the bound. `differences` has a number for each item. `None` for more than 12 clusters.
 pub fn sign_flips(differences: &[f64], clusters: &[usize], bound: f64) -> Option<f64> {
     let count = clusters.iter().max().map_or(0, |last| last + 1);
-    if count == 0 || count > MOST_EXACT {
+    if count == 0 || count > MAX_EXACT {
         return None;
     }
     let shifted: Vec<f64> = differences.iter().map(|value| value - bound).collect();

@@ -38,7 +38,7 @@ pub use self::{
     draws::Draws,
     dunnett::{dunnett_quantile, dunnett_sf},
     equivalence::{Odds, odds},
-    importance::{Factor, Importance, LEAST as LEAST_CONFIGURATIONS, Share, importance},
+    importance::{Factor, Importance, MIN_CONFIGURATIONS, Share, importance},
     items::{ItemError, Runs, clustered, sign_flip_interval, sign_flips},
     power::{Simulated, WANTED, power, power_of_range, power_unpaired, sd_interval, seeds_needed, sequential_power},
     range::{range_quantile, range_sf},

@@ -8,7 +8,7 @@ use super::{ErrorOfMean, Estimate, sample::percentile};
 /// Dixon's critical ratios of gap to range for 5 to 10 values at 1 %; that of 10 is used for more.
 const DIXON: [f64; 6] = [0.821, 0.740, 0.680, 0.634, 0.598, 0.568];
 /// Fewer values do not show it: two of three are often near each other.
-const LEAST: usize = 5;
+const MIN_VALUES: usize = 5;
 
 /// A quantile with the interval of the sign test: from the k-th smallest to the l-th largest value, where each end leaves at most
 /// half of the error beyond it by the binomial distribution of the number of values below the quantile. No distribution of the
@@ -66,9 +66,9 @@ pub fn is_carried_by_one(values: &[f64]) -> bool {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     let n = sorted.len();
-    if n < LEAST {
+    if n < MIN_VALUES {
         return false;
     }
     let gap = (sorted[1] - sorted[0]).max(sorted[n - 1] - sorted[n - 2]);
-    gap > DIXON[(n - LEAST).min(DIXON.len() - 1)] * (sorted[n - 1] - sorted[0])
+    gap > DIXON[(n - MIN_VALUES).min(DIXON.len() - 1)] * (sorted[n - 1] - sorted[0])
 }

@@ -22,7 +22,7 @@ use self::piece::Pieces;
 pub const RAISE: f64 = 0.0025;
 /// Most values for which the recursion is computed. Longer sequences are divided evenly (Bonferroni), which is valid,
 /// with less power.
-const MOST: usize = 300;
+const MAX_VALUES: usize = 300;
 /// Most steps of the secant method, which takes two or three.
 const STEPS: usize = 20;
 /// Relative tolerance of the error of a look.
@@ -39,7 +39,7 @@ pub fn constant_level(sizes: &[usize]) -> f64 {
 /// Accurate to 1e-6. Beyond 300 values, Bonferroni's upper bound.
 pub fn error_rate(looks: &[(usize, f64)]) -> f64 {
     let looks = merged(looks.iter().copied());
-    if looks.keys().next_back().is_some_and(|last| *last > MOST) {
+    if looks.keys().next_back().is_some_and(|last| *last > MAX_VALUES) {
         return looks.values().map(|level| 1.0 - level).sum::<f64>().min(1.0);
     }
     1.0 - survival(&looks)
@@ -70,7 +70,7 @@ pub fn extension_level(made: &[(usize, f64)], planned: &[usize], spend: f64) -> 
 fn solve(made: &[(usize, f64)], planned: &[usize], spend: f64) -> f64 {
     let longest = made.iter().map(|(size, _)| *size).chain(planned.iter().copied()).max();
     let least = spend / planned.len().max(1) as f64;
-    if planned.len() < 2 && made.is_empty() || longest.is_some_and(|longest| longest > MOST) {
+    if planned.len() < 2 && made.is_empty() || longest.is_some_and(|longest| longest > MAX_VALUES) {
         return 1.0 - least;
     }
     let before = survival(&merged(made.iter().copied()));

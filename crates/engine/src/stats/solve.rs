@@ -1,7 +1,7 @@
 //! Roots of functions of one variable.
 
 /// Most evaluations of a function; the method needs about ten.
-const MOST: usize = 200;
+const MAX_EVALUATIONS: usize = 200;
 
 /// The root of a continuous function that has different signs at `low` and `high`, to this tolerance (Chandrupatla's
 /// method: inverse quadratic interpolation where it is safe, else bisection).
@@ -9,7 +9,7 @@ pub(super) fn root(mut function: impl FnMut(f64) -> f64, low: f64, high: f64, to
     let (mut last, mut at_last) = (low, function(low));
     let (mut other, mut at_other) = (high, function(high));
     let mut share = (at_last / (at_last - at_other)).clamp(0.05, 0.95);
-    for _ in 0..MOST {
+    for _ in 0..MAX_EVALUATIONS {
         let next = last + share * (other - last);
         let at_next = function(next);
         let (before, at_before) = if (at_next < 0.0) == (at_last < 0.0) {

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use serde::Serialize;
 
-use super::{Kind, Outlook, model::MOST, seeds_of};
+use super::{Kind, Outlook, model::MAX_SEEDS, seeds_of};
 use crate::{
     analysis::units::SEED,
     plan::{JobId, Plan},
@@ -140,7 +140,7 @@ pub(super) fn choose(
         for chain in own {
             next.entry(*chain).and_modify(|known| *known = (*known).max(seeds));
         }
-        if seeds > MOST || total(&next) > budget {
+        if seeds > MAX_SEEDS || total(&next) > budget {
             break;
         }
         chosen = next;

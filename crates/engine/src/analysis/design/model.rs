@@ -9,10 +9,10 @@ use crate::{
 };
 
 /// Most seeds that are considered.
-pub(super) const MOST: usize = 1000;
+pub(super) const MAX_SEEDS: usize = 1000;
 
 /// Most seeds that are considered if their number depends on the results: their power is simulated.
-const MOST_ADAPTIVE: usize = 200;
+const MAX_ADAPTIVE: usize = 200;
 
 /// The independent units of a decision, with their spread on its scale.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -81,7 +81,7 @@ impl Model {
 
     /// The most seeds that are considered.
     pub(super) fn most(&self) -> usize {
-        if self.least.is_some() { MOST_ADAPTIVE } else { MOST }
+        if self.least.is_some() { MAX_ADAPTIVE } else { MAX_SEEDS }
     }
 
     fn looks(&self, seeds: usize) -> Looks {
@@ -138,7 +138,7 @@ impl Model {
         }
     }
 
-    /// The fewest seeds with which the power is as wanted; `None` if there are none up to [`MOST`].
+    /// The fewest seeds with which the power is as wanted; `None` if there are none up to [`MAX_SEEDS`].
     pub(super) fn needed(&self, wanted: f64) -> Option<usize> {
         let first = match self.units {
             Units::Levels { .. } => 1,

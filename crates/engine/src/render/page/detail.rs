@@ -62,7 +62,7 @@ pub(crate) struct Tail {
 }
 
 /// More points than a drawing of this size can show.
-const MOST_POINTS: usize = 150;
+const MAX_POINTS: usize = 150;
 /// Number of bytes of a log that are shown with a job.
 const TAIL: u64 = 4096;
 /// Number of bytes of a log that are shown if all of it is asked for.
@@ -135,7 +135,7 @@ fn drawn(name: &str, curve: &Curve) -> Drawn {
     let readings: Vec<(u64, f64)> =
         curve.at.iter().copied().zip(curve.values.iter().copied()).filter(|(_, value)| value.is_finite()).collect();
     let last = readings.len().saturating_sub(1);
-    let shown = readings.len().min(MOST_POINTS);
+    let shown = readings.len().min(MAX_POINTS);
     let indices = (0..shown).map(|index| if shown > 1 { index * last / (shown - 1) } else { last });
     // Digits that no drawing shows would be most of the page.
     let rounded = |value: f64| format!("{value:.4e}").parse().unwrap_or(value);
@@ -174,8 +174,8 @@ mod tests {
         let at: Vec<u64> = (1..=1000).collect();
         let values: Vec<f64> = at.iter().map(|at| 1.0 / *at as f64).collect();
         let drawn = drawn("loss", &Curve { unit: Unit::Nats, at, values });
-        assert_eq!((drawn.at.len(), drawn.at[0], drawn.at[MOST_POINTS - 1]), (MOST_POINTS, 1, 1000));
-        assert_eq!(drawn.values[MOST_POINTS - 1], 0.001);
+        assert_eq!((drawn.at.len(), drawn.at[0], drawn.at[MAX_POINTS - 1]), (MAX_POINTS, 1, 1000));
+        assert_eq!(drawn.values[MAX_POINTS - 1], 0.001);
         let short = |values: Vec<f64>| {
             let curve = Curve { unit: Unit::One, at: vec![5; values.len()], values };
             super::drawn("x", &curve).values

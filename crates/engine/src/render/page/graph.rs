@@ -9,7 +9,7 @@ const BOX: (usize, usize) = (178, 58);
 const GAP: (usize, usize) = (40, 18);
 
 /// Characters of a name that a box has room for.
-const LONGEST: usize = 16;
+const MAX_NAME_LENGTH: usize = 16;
 
 /// A step in the drawing.
 #[derive(Debug)]
@@ -64,7 +64,7 @@ fn boxed(node: &Node, (x, y): (usize, usize)) -> Markup {
     let separator = if node.about.is_empty() { "" } else { " · " };
     let seen = format!("{done} of {all} done{separator}{}", node.about);
     // What is heard begins with what is seen.
-    let short = shortened(&name, LONGEST);
+    let short = shortened(&name, MAX_NAME_LENGTH);
     let heard = format!("{short} {seen}: {}", node.tally.words());
     html! {
         a href="#jobs" class=(node.tally.class()) data-step=(name) aria-label=(heard) {

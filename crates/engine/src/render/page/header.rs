@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// Names that a sentence lists at most.
-const MOST: usize = 6;
+const MAX_NAMES: usize = 6;
 
 impl Laid<'_> {
     /// The head of the page.
@@ -90,12 +90,12 @@ fn abstract_of(recipe: &Recipe, verdicts: &[Verdict]) -> String {
         if of.is_empty() {
             continue;
         }
-        let names = of.iter().take(MOST).map(|verdict| {
+        let names = of.iter().take(MAX_NAMES).map(|verdict| {
             let says = verdict.says.as_deref().unwrap_or(&verdict.claim);
             says.trim().trim_end_matches('.').to_owned()
         });
         let names = names.collect::<Vec<_>>().join("; ");
-        let more = if of.len() > MOST { format!("; and {} more", of.len() - MOST) } else { String::new() };
+        let more = if of.len() > MAX_NAMES { format!("; and {} more", of.len() - MAX_NAMES) } else { String::new() };
         sentences.push(format!("{word}: {names}{more}."));
     }
     sentences.join(" ")

@@ -44,7 +44,7 @@ pub(crate) const STATES: [&str; 13] = [
 const OPEN: usize = 10;
 
 /// Maximum number of columns of metrics.
-const MOST_COLUMNS: usize = 6;
+const MAX_COLUMNS: usize = 6;
 
 /// A job's line, in the order in which the script takes it apart.
 #[derive(Debug, Serialize)]
@@ -232,7 +232,7 @@ impl Columns {
             let own = metrics.iter().filter(|(name, _)| task.open_metrics && task.metric(name).is_none());
             own.take(3).for_each(|(name, metric)| add(name, metric));
         }
-        found.truncate(MOST_COLUMNS);
+        found.truncate(MAX_COLUMNS);
         // Two names that people would read alike are as they are.
         let read: Vec<String> = found.iter().map(|(metric, ..)| readable(metric)).collect();
         let is_alone = |name: &String| read.iter().filter(|other| *other == name).count() == 1;

@@ -54,13 +54,13 @@ const LIMIT: usize = 1_900_000;
 /// The pages with details are so long, in bytes, or have one job.
 const PART: usize = 1_000_000;
 /// Of more rows than this a table shows the first.
-const MOST_ROWS: usize = 300;
+const MAX_ROWS: usize = 300;
 /// A table with more columns than this is printed across.
 const WIDE: usize = 8;
 /// A longer drawing, in bytes, is not put into the page.
-const MOST_DRAWN: usize = 300_000;
+const MAX_DRAWN: usize = 300_000;
 /// Of a longer recipe the beginning is shown, in bytes.
-const MOST_ASKED: usize = 60_000;
+const MAX_ASKED: usize = 60_000;
 
 /// Contents of the page.
 #[derive(Debug, Clone, Copy)]
@@ -303,7 +303,7 @@ fn asked(study: &Study) -> Markup {
             @for source in typed { p { code { (clean(recipe.sources.name(source))) } } }
             @for source in files {
                 @let text = recipe.sources.text(source);
-                @let end = text.floor_char_boundary(MOST_ASKED);
+                @let end = text.floor_char_boundary(MAX_ASKED);
                 details {
                     summary { (clean(recipe.sources.name(source))) }
                     pre tabindex="0" role="region" aria-label=(clean(recipe.sources.name(source))) {
@@ -357,7 +357,7 @@ fn sections(tables: &[Table]) -> Markup {
                                 }
                             }
                             tbody {
-                                @for row in table.rows.iter().take(MOST_ROWS) {
+                                @for row in table.rows.iter().take(MAX_ROWS) {
                                     tr {
                                         @for (index, text) in table.texts(row).enumerate() {
                                             @if index < table.axes.len() {
@@ -373,9 +373,9 @@ fn sections(tables: &[Table]) -> Markup {
                         }
                     }
                     @for note in &table.notes { p .note { (clean(note)) } }
-                    @if table.rows.len() > MOST_ROWS {
+                    @if table.rows.len() > MAX_ROWS {
                         p .note {
-                            "The first " (MOST_ROWS) " of " (table.rows.len()) " rows; "
+                            "The first " (MAX_ROWS) " of " (table.rows.len()) " rows; "
                             a href={ "tables/" (table.name) ".csv" } { "all of them" } "."
                         }
                     }
@@ -393,7 +393,7 @@ fn pictures(figures: &[Figure]) -> Markup {
                 @for figure in figures {
                     figure .figure id={ "figure-" (figure.name) } {
                         @match &figure.svg {
-                            Ok(svg) if svg.len() > MOST_DRAWN => p .note {
+                            Ok(svg) if svg.len() > MAX_DRAWN => p .note {
                                 a href={ "figures/" (figure.name) ".svg" } { (figure.title) } " has too much in it for this page."
                             },
                             // Drawn by this program, every text in it escaped.

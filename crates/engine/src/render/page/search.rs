@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use crate::{analysis::Account, format::count};
 
 /// Of more configurations than this a decision shows the first.
-const MOST: usize = 200;
+const MAX_CONFIGURATIONS: usize = 200;
 
 /// The section.
 pub(super) fn section(accounts: &[Account]) -> Markup {
@@ -23,14 +23,14 @@ pub(super) fn section(accounts: &[Account]) -> Markup {
                             table .sortable {
                                 thead { tr { @for heading in &account.head { th scope="col" { button type="button" { (heading) } } } } }
                                 tbody {
-                                    @for row in account.rows.iter().take(MOST) {
+                                    @for row in account.rows.iter().take(MAX_CONFIGURATIONS) {
                                         tr { @for cell in row { td { (cell) } } }
                                     }
                                 }
                             }
                         }
-                        @if account.rows.len() > MOST {
-                            p .note { "The first " (MOST) " of " (count(account.rows.len(), "configuration")) "." }
+                        @if account.rows.len() > MAX_CONFIGURATIONS {
+                            p .note { "The first " (MAX_CONFIGURATIONS) " of " (count(account.rows.len(), "configuration")) "." }
                         }
                     }
                 }

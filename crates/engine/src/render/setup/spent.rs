@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// Runs whose journals are read, the latest first.
-const MOST_RUNS: usize = 100;
+const MAX_RUNS: usize = 100;
 
 /// Time that jobs took, in seconds times cores and in seconds times GPUs.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -45,9 +45,9 @@ impl Spent {
     /// The time that the jobs with these keys took, as far as the journals and the jobs' records say it.
     pub(super) fn new<'r>(results: &Path, keys: &HashSet<Key>, records: impl Iterator<Item = &'r Record>) -> Self {
         let folders = RunFolder::all(results);
-        let mut spent = Self { is_part: folders.len() > MOST_RUNS, ..Self::default() };
+        let mut spent = Self { is_part: folders.len() > MAX_RUNS, ..Self::default() };
         let mut done = HashSet::new();
-        for folder in folders.iter().rev().take(MOST_RUNS) {
+        for folder in folders.iter().rev().take(MAX_RUNS) {
             spent.add_run(&folder.events().unwrap_or_default(), keys, &mut done);
         }
         // Made elsewhere, or by a run whose folder is gone.

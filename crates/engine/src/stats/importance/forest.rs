@@ -10,9 +10,9 @@ use crate::stats::Draws;
 /// Number of trees, as Optuna's evaluator has.
 const TREES: usize = 64;
 /// Number of boxes of a tree that is not exceeded by much: the time to analyze a tree grows with its square.
-const MOST_BOXES: usize = 400;
+const MAX_BOXES: usize = 400;
 /// The categories of a factor that a box can distinguish. A factor of more is ordered by their first appearance.
-const MOST_CATEGORIES: usize = 128;
+const MAX_CATEGORIES: usize = 128;
 /// Any number: the same data have the same forest.
 const SEED: u64 = 7;
 
@@ -96,7 +96,7 @@ impl Axis {
         let ordered = |at: Vec<f64>, low, high| Self { at, bits: None, whole: Side::Range(low, high) };
         let ranks = || levels.of.iter().map(|level| *level as f64 + 0.5).collect();
         match factor {
-            Factor::Categories(_) if levels.count <= MOST_CATEGORIES => {
+            Factor::Categories(_) if levels.count <= MAX_CATEGORIES => {
                 let all = u128::MAX >> (128 - levels.count.max(1));
                 let bits = levels.of.iter().map(|level| 1 << level).collect();
                 Self { at: ranks(), bits: Some(bits), whole: Side::Set(all) }
@@ -184,7 +184,7 @@ impl Forest {
 
 /// The boxes of a tree of these configurations, some of which are there several times.
 fn grow(axes: &[Axis], values: &[f64], rows: Vec<usize>) -> Vec<Cell> {
-    let least = values.len().div_ceil(MOST_BOXES);
+    let least = values.len().div_ceil(MAX_BOXES);
     let mut cells = Vec::new();
     let mut open = vec![(rows, axes.iter().map(|axis| axis.whole).collect::<Vec<Side>>())];
     while let Some((rows, sides)) = open.pop() {

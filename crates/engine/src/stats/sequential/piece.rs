@@ -12,7 +12,7 @@ const NARROWEST: f64 = 0.02;
 /// Widest panel of a quadrature, in standard deviations of the angle.
 const PANEL: f64 = 5.0;
 /// Widest panel in t = tan(φ / 2), for the first values, where kinks leave the real axis but stay near it.
-const WIDEST: f64 = 0.5;
+const MAX_PANEL_WIDTH: f64 = 0.5;
 /// A factor of the density that cannot matter.
 const NEGLIGIBLE: f64 = 1e-11;
 
@@ -128,7 +128,7 @@ impl Pieces {
         let power = i32::try_from(power).unwrap_or(i32::MAX);
         let reach = NEGLIGIBLE.powf(1.0 / f64::from(power.max(1))).acos();
         let reach = if power < 2 { FRAC_PI_2 } else { reach };
-        let width = (PANEL / 2.0 / f64::from(power + 1).sqrt()).min(WIDEST);
+        let width = (PANEL / 2.0 / f64::from(power + 1).sqrt()).min(MAX_PANEL_WIDTH);
         let cuts = self.cuts(radius, shift - reach, shift + reach);
         let (sin, cos) = shift.sin_cos();
         let mut sum = 0.0;
