@@ -18,10 +18,10 @@ pub(super) trait Word: Copy + Default + Send + Sync {
     /// Weights that a word is for; divides 64.
     const WEIGHTS: usize;
 
-    /// Writes for 64 weights, or fewer at the end of a layer, what the bits of `stays` say: 1 for those that stay.
+    /// Writes the mask of 64 weights, or of fewer at the end of a layer, from the bits of `stays`: 1 for weights that stay.
     fn write<L: Lanes>(lanes: L, stays: u64, out: &mut [Self]);
 
-    /// Lets the weight at `place` stay, whose word says that it goes.
+    /// Marks the weight at `place`, which the mask removes so far, as kept.
     fn keep(out: &mut [Self], place: usize);
 
     /// Sets `numbers` to 0 where the weight goes.

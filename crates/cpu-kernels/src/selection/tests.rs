@@ -284,7 +284,7 @@ fn large_layers_take_one_pass_and_little_memory() {
 
 #[test]
 fn what_is_pruned_already_is_no_burden() {
-    // Half of the scores are 0: as many as are to go, one less, one more.
+    // Half of the scores are 0: exactly `k` of them, one fewer, one more.
     let mut half = uniform(300_000, 5);
     half[..150_000].fill(0.0);
     let numbers = [Numbers::of(half)];

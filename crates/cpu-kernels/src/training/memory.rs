@@ -159,14 +159,14 @@ impl Drop for Buffer {
     fn drop(&mut self) {
         let lines = take(&mut self.lines);
         if lines.len() >= MIN_KEPT_LINES {
-            // What is given back is freed after the lock.
+            // Lines that the pool returns are freed after its lock is released.
             let _freed = POOL.lock().unwrap_or_else(PoisonError::into_inner).put(lines);
         }
     }
 }
 
 impl AllocationController for Buffer {
-    /// What copies need, which may not ask for as much as a line.
+    /// Returns the alignment that copies need: they may not require the alignment of a line.
     fn alloc_align(&self) -> usize {
         align_of::<f32>()
     }

@@ -135,7 +135,7 @@ impl<'a> Experiment<'a> {
     fn run(&self, record: &Record, forms: &Forms) -> io::Result<usize> {
         let id = &record.key.to_string()[..32];
         let folder = self.folder.join(id);
-        // What an earlier export has written of the same job is replaced.
+        // The folder that an earlier export wrote for the same job is replaced.
         match fs::remove_dir_all(&folder) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}

@@ -130,7 +130,7 @@ fn ended(name: &str, form: &str) -> String {
 
 /// Sentences about names that have another form, of which there may be many.
 pub(super) fn notices(names: &BTreeMap<String, String>, to: &str) -> Vec<String> {
-    /// Names that are said at most.
+    /// Maximum number of names that are listed.
     const MAX_NAMES: usize = 10;
     let mut lines: Vec<String> =
         names.iter().take(MAX_NAMES).map(|(name, form)| format!("`{name}` is `{form}` in {to}")).collect();

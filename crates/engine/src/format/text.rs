@@ -37,7 +37,8 @@ pub fn clean_lines(text: &str) -> String {
     cleaned
 }
 
-/// As [`clean`], but with as many bytes, so that places in the text stay right; lines and tabs stay as they are.
+/// Cleans `text` like [`clean`], but preserves its length in bytes, so that byte offsets stay valid; line breaks and tabs
+/// stay as they are.
 pub(crate) fn clean_in_place(text: &str) -> Cow<'_, str> {
     let hostile = |char: char| is_hostile(char) && !matches!(char, '\n' | '\r' | '\t');
     if !text.chars().any(hostile) {

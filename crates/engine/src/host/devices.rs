@@ -92,7 +92,7 @@ pub fn choose(probe: &Probe, choice: BackendChoice) -> Result<Device, DeviceErro
     probe.choose(choice).map_err(DeviceError::Rejected)
 }
 
-/// One line: what computes, and why nothing better.
+/// Describes in one line the device that computes, and why no better one was chosen.
 pub fn describe(probe: &Probe, device: &Device, cpus: usize) -> String {
     let facts = match device.backend {
         Backend::Cpu => format!(", {}", count(cpus, "thread")),

@@ -2,8 +2,8 @@
 //! whatever their stores.
 //!
 //! There are two files. `sweep-machine.lock` is held shared by every engine that runs jobs, and alone by one that runs
-//! an exclusive job. `sweep-machine.gate` is held by an engine that waits for the other file, so that nobody who comes
-//! later passes it: neither can a waiting exclusive job be starved by engines that keep starting others, nor the others by
+//! an exclusive job. `sweep-machine.gate` is held by an engine that waits for the other file, so that no later engine
+//! overtakes it: neither can a waiting exclusive job be starved by engines that keep starting others, nor the others by
 //! engines that run one exclusive job after another. Both locks end with their process.
 
 use std::{
@@ -275,7 +275,7 @@ mod tests {
         assert_eq!(std::fs::read_to_string(folder.path().join("precious")).unwrap(), "text");
         assert_eq!(Sharing::within(None).enter(false), Err(SharingError::Off));
 
-        // Only one of the files is unusable: nobody holds the other one.
+        // Only one of the files is unusable; then no engine holds the other one.
         std::fs::remove_dir(&path).unwrap();
         std::fs::create_dir(folder.path().join(MACHINE)).unwrap();
         let [mut a, mut b, _] = engines(folder.path());

@@ -1,4 +1,5 @@
-//! Work that several threads share, with as many threads as the system provides, and threads that are kept for further work.
+//! Work that several threads share, even if the system provides fewer threads than requested, and threads that are kept for
+//! further work.
 
 use std::{
     io,
@@ -13,10 +14,10 @@ use std::{
 /// Work for a kept thread.
 struct Work(Box<Call>);
 
-/// A function that gets the sender by which its thread can be reached, and answers whether that thread is kept.
+/// A function that gets the sender by which its thread can be reached, and returns whether that thread is kept.
 type Call = dyn FnOnce(&Sender<Work>) -> bool + Send;
 
-/// Most threads that are kept: as many as follow and observe a program.
+/// Maximum number of kept threads: those that follow and observe one program.
 const MAX_IDLE_THREADS: usize = 6;
 
 /// The kept threads that have nothing to do.

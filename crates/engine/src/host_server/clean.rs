@@ -78,7 +78,7 @@ pub(super) fn clean(workdir: &Path, in_use: &InUse) -> Result<Cleaned, Fault> {
                 let paths = entries(&folder)?.into_iter();
                 Ok(paths.filter_map(|path| path.file_name()?.to_str()?.parse().ok()).collect())
             };
-            // Those that were not fetched, and those that have not ended.
+            // Keys of records that were not fetched yet, and of jobs that have not ended.
             let mut reached = names(results.join("runs"))?;
             reached.extend(names(results.join("store/partial"))?.into_iter().filter(|key| !store.contains(*key)));
             let garbage = store.garbage(&reached)?;

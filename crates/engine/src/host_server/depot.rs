@@ -51,7 +51,7 @@ impl Depot {
     }
 
     pub(super) fn has_tree(&self, digest: &str) -> bool {
-        // One without its list is sent again, and then checked.
+        // A tree without its list counts as absent: it is sent again, and then checked.
         is_digest(digest) && self.tree(digest).is_dir() && self.lists.join(digest).is_file()
     }
 
@@ -273,7 +273,7 @@ fn tidy(place: &Path, inner: &Path, known: &BTreeSet<PathBuf>, made: &Made) -> i
         if entry.file_type()?.is_dir() {
             tidy(place, &inner, known, made)?;
             if !is_known {
-                // One with something that a job made stays.
+                // A folder that still contains files made by a job is not empty, so it stays.
                 let _ = std::fs::remove_dir(path);
             }
         } else if !is_known && !made.has(&path) {

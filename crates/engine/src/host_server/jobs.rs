@@ -181,7 +181,7 @@ impl Jobs {
         let mut digests = Digests::open(self.store.digests());
         for tree in trees {
             if !self.is_used_by_another(&tree, spec.key) {
-                // What cannot be removed is seen by the job's own checks.
+                // The job's own checks notice files that could not be removed.
                 let _ = self.depot.tidy(&tree, digests.made());
             }
             self.depot.mend(&tree)?;
@@ -286,7 +286,7 @@ fn remove_if_there(path: &Path) -> io::Result<()> {
 
 /// Takes a job's lock; `None` while its process lives.
 fn take(path: &Path) -> io::Result<Option<std::fs::File>> {
-    // Those who look whether it is held hold it for an instant.
+    // Processes that only check the lock hold it for an instant, so a few retries suffice.
     const TRIES: usize = 20;
     for _ in 0..TRIES {
         let file = fs::OpenOptions::new().create(true).truncate(false).read(true).write(true).open(path)?.into_file();

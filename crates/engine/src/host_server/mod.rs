@@ -73,7 +73,7 @@ struct Server {
 }
 
 impl Voice {
-    /// Writes a frame. If it cannot be written, the other side is gone, which the end of standard input says, too.
+    /// Writes a frame. A write error is ignored: it means that the other side is gone, and standard input ends then, too.
     fn say(&self, id: u64, say: &Say, body: &[u8]) {
         let mut out = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let _ = wire::write(&mut *out, id, false, say, body);
@@ -120,7 +120,7 @@ impl Write for Parts<'_> {
 /// # Errors
 /// The folder cannot be used, or the other side does not speak the protocol.
 pub fn serve(workdir: &Path) -> io::Result<()> {
-    // What users send is theirs.
+    // Files that users send must be readable only by them.
     rustix::process::umask(Mode::RWXG | Mode::RWXO);
     let voice = Arc::new(Voice(Mutex::new(io::stdout())));
     let heard = Arc::new(AtomicU64::new(0));

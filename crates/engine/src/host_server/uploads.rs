@@ -22,12 +22,12 @@ pub(super) enum Upload {
 }
 
 impl Upload {
-    /// One that is kept in memory.
+    /// Begins an upload that is kept in memory.
     pub(super) fn memory() -> Self {
         Self::Memory(Vec::new())
     }
 
-    /// One that is kept in a file.
+    /// Begins an upload that is kept in `file`.
     pub(super) fn to_file(file: std::io::Result<tempfile::NamedTempFile>) -> Self {
         match file {
             Ok(file) => Self::File(file, Box::default()),

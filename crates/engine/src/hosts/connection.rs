@@ -40,7 +40,7 @@ pub enum HostEvent {
         /// The line.
         line: String,
     },
-    /// A job's process has ended, and all its lines were said.
+    /// A job's process has ended, and all lines of its journal were delivered.
     Ended {
         /// The job.
         key: Key,

@@ -63,7 +63,7 @@ pub enum HostError {
         host: String,
         /// Its system and processor.
         there: String,
-        /// Those of this program.
+        /// The system and processor of this program.
         here: String,
     },
     /// The program does not run on the host.
@@ -109,7 +109,7 @@ pub enum HostError {
         /// By what.
         reason: String,
     },
-    /// The answer is none of this program's.
+    /// The answer does not come from this program.
     #[error("{host} answers something else than expected: {reason}")]
     Protocol {
         /// The host.
@@ -157,7 +157,7 @@ pub(crate) enum FaultKind {
 }
 
 impl HostError {
-    /// True if another try says the same until a person changes something.
+    /// Returns true if another try fails in the same way until a person changes something.
     pub fn is_lasting(&self) -> bool {
         match self {
             Self::Login { .. }

@@ -22,7 +22,7 @@ use super::{
     wire::{self, Ask, BEAT, PART},
 };
 
-/// Time without a byte from the host after which the connection counts as lost: its server says something every [`BEAT`].
+/// Time without a byte from the host after which the connection counts as lost: its server sends a frame every [`BEAT`].
 const SILENCE: Duration = Duration::from_secs(15);
 /// Longest time for an answer from a host that gives signs of life.
 const TIMEOUT: Duration = Duration::from_mins(10);
@@ -36,7 +36,7 @@ pub(super) enum Answer {
     Part(Vec<u8>),
     /// The last part.
     Done(Vec<u8>),
-    /// There is none.
+    /// The request failed.
     Failed(Fault),
 }
 
@@ -97,7 +97,7 @@ impl Link {
         }
     }
 
-    /// The connection is over: nobody gets an answer any more.
+    /// Closes the connection: pending requests get no answer any more.
     pub(super) fn close(&self) {
         self.over.store(true, Ordering::SeqCst);
         self.kill();

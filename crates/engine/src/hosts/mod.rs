@@ -1,9 +1,9 @@
 //! Hosts that are reached through the user's own `ssh`: the connection, the protocol, and what is sent.
 //!
-//! `ssh HOST` starts this program on the host as a server on its standard input and output (`ssh.rs`), which nobody else can
-//! reach. The server (`host_server`) starts jobs that outlive it, and keeps their results until they are fetched. A
-//! [`Connection`] sends what a job needs by digest, and connects again by itself. `OpenSSH` as a process keeps the user's
-//! configuration, agent, jump hosts and host keys as they are.
+//! `ssh HOST` starts this program on the host as a server on its standard input and output (`ssh.rs`), which no other
+//! process can reach. The server (`host_server`) starts jobs that outlive it, and keeps their results until they are
+//! fetched. A [`Connection`] sends what a job needs by digest, and connects again by itself. `OpenSSH` as a process keeps
+//! the user's configuration, agent, jump hosts and host keys as they are.
 
 mod connection;
 mod error;
@@ -133,7 +133,7 @@ pub enum Started {
     Now,
     /// It runs already, from the start with this tag.
     Running {
-        /// That start's tag.
+        /// The tag of the earlier start.
         tag: String,
     },
     /// This start has ended already, or there is a record from an earlier one.

@@ -187,7 +187,7 @@ fn content(folder: &Path, path: &Path) -> Result<Option<(Content, u64)>, HostErr
         if let Some(to) = inner {
             return Ok(Some((Content::Link(to.to_owned()), 0)));
         }
-        // What it leads to stands for it.
+        // A link out of the project is replaced by the file that it leads to.
         if !fs::metadata(&whole).is_ok_and(|metadata| metadata.is_file()) {
             return Ok(None);
         }
@@ -219,8 +219,8 @@ pub(super) fn digest(path: &Path) -> io::Result<String> {
     Ok(hasher.finalize().to_hex().to_string())
 }
 
-/// Files that Git lists; `None` if the folder is in no repository. A repository about which Git does not answer is none without
-/// ignored files: they may be secrets.
+/// Returns the files that Git lists; `None` if the folder is in no repository. If Git fails in a repository, that is an
+/// error: the files that it ignores are unknown, and may be secrets.
 fn listed(folder: &Path, which: &[&str], patterns: &[String]) -> io::Result<Option<Vec<PathBuf>>> {
     use std::os::unix::ffi::OsStrExt as _;
     if !is_in_repository(folder) {
@@ -334,7 +334,7 @@ mod tests {
         let at = |name: &str| folder.path().join(name);
         fs::write(at("secret"), "").unwrap();
         let collect = || Project::collect(folder.path(), &at("results"), &[]);
-        // A repository whose own files are gone, of which Git says that it is none, is not told from a folder of this name.
+        // A repository that has lost its own files, which Git does not recognize, looks like a folder with the name `.git`.
         fs::create_dir(at(".git")).unwrap();
         assert_eq!(names(&collect().unwrap()), [".git", "secret"]);
         fs::remove_dir(at(".git")).unwrap();

@@ -90,7 +90,7 @@ impl Shared {
         }
     }
 
-    /// One connection, from its beginning to its end, which is the answer.
+    /// Runs one connection from its start to its end, and returns the reason why it ended.
     fn session(&self, program: &mut Option<Program>, was_connected: &mut bool) -> HostError {
         let host = self.target.host.as_str();
         let (ssh, probe) = match self.connect(program) {
@@ -199,7 +199,7 @@ impl Shared {
         let _ = thread::Builder::new().name("host follow".into()).spawn(follow);
     }
 
-    /// Reads what the server says, until it ends; then answers the defect, if it was not understood.
+    /// Reads the server's frames until the stream ends; returns the defect if a frame was not understood.
     fn listen(&self, link: &Link, output: &mut impl io::BufRead) -> Option<String> {
         loop {
             let Frame { id, head, body, .. } = match wire::read::<Say>(output) {

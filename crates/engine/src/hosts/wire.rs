@@ -1,6 +1,6 @@
 //! The protocol between a connection and the server on its host: frames of a line of JSON and a body of bytes.
 //!
-//! Long bodies are sent in parts, so that nothing else waits for them. Nothing that the other side says is trusted: lengths have
+//! Long bodies are sent in parts, so that nothing else waits for them. No data from the other side is trusted: lengths have
 //! limits, and a line that is no frame ends the connection with an error.
 
 use std::{

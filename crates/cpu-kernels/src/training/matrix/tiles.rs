@@ -203,7 +203,7 @@ impl Product<'_> {
         let height = self.unit.rows();
         // A product of no terms is 0, which a pass over none of them writes.
         for first in (0..self.pairs.max(1)).step_by(DEPTH) {
-            // What further passes add to is better kept.
+            // Further passes add to this result, so it should stay in the caches.
             let into = match self.into {
                 _ if first > 0 => Into::Sum,
                 Into::Memory if self.pairs > DEPTH => Into::Overwrite,
@@ -240,8 +240,8 @@ impl Product<'_> {
             }
         }
         if self.unit == Unit::Vector && self.into == Into::Memory {
-            // What was written past the caches is there before this task is done.
-            // SAFETY: every processor of the architecture has the instruction.
+            // The fence makes stores that bypass the caches visible before this task ends. SAFETY: every processor of the
+            // architecture has the instruction.
             unsafe { _mm_sfence() };
         }
     }

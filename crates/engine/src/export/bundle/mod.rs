@@ -44,7 +44,7 @@ const RELATIVE: u32 = 3;
 const SOURCES: &str = "sources";
 /// The folder in the archive.
 const TOP: &str = "sweep-bundle";
-/// The file that says what else there is.
+/// The file that lists the contents of a bundle.
 const CONTENTS: &str = "bundle.json";
 /// Maximum number of runs that are read for the reason why a job has no result.
 const MAX_RUNS: usize = 20;
@@ -75,7 +75,7 @@ pub struct Contents {
     /// The digests of further files that jobs were observed to read, by their paths from the recipes' folder.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     read: BTreeMap<PathBuf, String>,
-    /// Those of the files that jobs read that are not in the bundle, with their sizes.
+    /// Files that jobs read but the bundle does not contain, with their sizes in bytes.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub left_out: BTreeMap<PathBuf, u64>,
     /// Digests of the code that jobs were observed to read, by the jobs' base keys.
@@ -133,7 +133,7 @@ pub enum BundleError {
     /// An I/O error, or a truncated archive.
     #[error("{0}")]
     Io(#[from] io::Error),
-    /// The store says no.
+    /// The store returned an error.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// A key could not be written.
@@ -180,11 +180,11 @@ fn decisions(plan: &Plan, store: &Store) -> Result<Vec<(Key, Vec<u8>)>, BundleEr
     Ok(found)
 }
 
-/// Bytes of the files that jobs read, which a bundle has at most unless its author says otherwise.
+/// Default limit, in bytes, of the files that jobs read and a bundle contains.
 pub const MAX_INPUT: u64 = 64 << 20;
 
-/// Writes a bundle of a study, whose report is up to date. The same results make the same bundle. It has the files that jobs read, as
-/// long as they have at most `most` bytes together, and no path of this machine but those that the recipe itself names.
+/// Writes a bundle of a study, whose report is up to date. The same results make the same bundle. It contains the files that
+/// jobs read up to a total of `most` bytes, and no path of this machine except those that the recipe itself names.
 pub fn write(
     plan: &Plan,
     request: &Request<'_>,
@@ -328,7 +328,7 @@ impl<W: Write> Writer<'_, W> {
             let files = needed.files(digests).unwrap_or_default();
             let sizes: Vec<u64> = files.iter().filter_map(|(path, _)| Some(fs::metadata(path).ok()?.len())).collect();
             let bytes: u64 = sizes.iter().sum();
-            // One that has gone since it was planned is left out, too.
+            // A file that was removed after planning is left out, too.
             let fits =
                 u64::saturating_add(all, bytes) <= most && !sizes.iter().any(|size| *size > limits::MAX_FILE_BYTES);
             if !fits || files.is_empty() || sizes.len() < files.len() {

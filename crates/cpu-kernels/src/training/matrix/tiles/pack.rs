@@ -148,7 +148,7 @@ fn lines_of(matrix: Matrix<'_>, rows: Range<usize>, column: usize) -> [__m512i; 
     for (row, to) in (rows.start..rows.end.min(matrix.rows)).zip(&mut lines) {
         let start = row * matrix.row_stride + column;
         let numbers = &matrix.data[start..start + width];
-        // What this row has some blocks later.
+        // The numbers that this row needs some blocks later.
         prefetch(matrix.data, start + AHEAD);
         prefetch(matrix.data, start + AHEAD + BLOCK);
         let (one, two) = numbers.split_at(width.min(BLOCK));
@@ -253,7 +253,7 @@ fn load(numbers: &[f32]) -> __m512 {
     }
 }
 
-/// Writes as many pairs as there is place for.
+/// Writes the first pairs of `pairs` to `to`, up to its length.
 #[target_feature(enable = "avx512f")]
 fn store(pairs: __m512i, to: &mut [u32]) {
     #[expect(unsafe_code, reason = "the instruction takes a pointer")]
