@@ -115,7 +115,7 @@ impl Script {
     }
 }
 
-/// What a study varies and shows.
+/// The axes that a study varies, and the metrics that it shows.
 #[derive(Debug, Clone, Default)]
 pub struct Wish {
     /// Axes, and their values separated by commas. Without any, a few with one value each are suggested.

@@ -16,7 +16,7 @@ const MAX_SIZE: u64 = 1 << 20;
 pub(super) struct Settings {
     /// The place of the argument.
     at: usize,
-    /// What the argument has before the path: `--config=`.
+    /// The text of the argument before the path: `--config=`.
     before: String,
     values: Json,
     /// True for a file of TOML.

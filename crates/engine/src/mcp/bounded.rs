@@ -62,7 +62,7 @@ pub fn supervise(results: &Path, command: &[OsString], path: &Path, bounds: Boun
     let mut child = Command::new(program()?)
         .arg("--results")
         .arg(results)
-        // It starts none beyond; what the journal says may be late.
+        // The run itself starts no more jobs than allowed, because its journal may reach this process late.
         .args(["--max-starts", &bounds.jobs.to_string()])
         .args(command)
         .stdin(Stdio::null())

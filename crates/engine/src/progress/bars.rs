@@ -48,17 +48,17 @@ pub struct Bars {
 struct JobBar {
     /// Hidden where the terminal has no row for it.
     bar: ProgressBar,
-    /// True if the number of its steps is unknown; `None` before it has said how far it is.
+    /// True if the job's number of steps is unknown; `None` before the job has reported progress.
     open: Option<bool>,
-    /// Step and value of the first of its series.
+    /// Steps and values of the job's first series.
     values: Vec<(u64, f64)>,
 }
 
 /// Template of a job's bar; `wide_msg` is cut at the edge of the terminal.
 const ONE_JOB: &str = "  {spinner} {prefix}  {bar:10}  {pos}/{len}  {wide_msg}";
-/// The same for a job that has said how far it is, but not how far it goes.
+/// Template for a job that has reported its step, but not its number of steps.
 const OPEN_END: &str = "    {prefix}  {spinner}  step {pos}  {wide_msg}";
-/// The same for a job that has said nothing yet.
+/// Template for a job that has not reported anything yet.
 const SILENT: &str = "    {prefix}  {spinner}  {wide_msg}";
 /// The states of a bar without a known end, which are drawn one after the other; the last one is for its end.
 const MOVING: [&str; 9] = [
@@ -212,7 +212,7 @@ impl Bars {
                 (true, _) => style(OPEN_END).tick_strings(&MOVING),
                 (false, _) => style(ONE_JOB).progress_chars("━╸─"),
             });
-            // One that has no step yet may get one.
+            // A job without a step may report one later, and then gets another style.
             *open = (!is_open || progress.done > 0).then_some(is_open);
         }
         bar.set_length(progress.total);
@@ -252,7 +252,7 @@ fn columns() -> usize {
     tcgetwinsize(std::io::stderr()).map_or(80, |size| usize::from(size.ws_col))
 }
 
-/// The parts of a line, which two blanks separate, as many as there is room for.
+/// Returns the leading parts of `line`, which two blanks separate, that fit into `room` columns.
 fn whole_parts(line: &str, room: usize) -> &str {
     if line.chars().count() <= room {
         return line;

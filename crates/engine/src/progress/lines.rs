@@ -187,9 +187,8 @@ impl<W: Write> Observer for Lines<W> {
                 let needed = name(plan.job(JobId::new(*because)));
                 self.ended("skipped", plan, *job, &format!("needs {needed}"));
             }
-            // What is being stored is done in a moment; what is skipped after a stop would be all the rest of the plan,
-            // and the summary counts it.
-            // How many records may come from a remote was said; there may be thousands.
+            // Storing takes only a moment. After a stop, the whole rest of the plan is skipped, and the summary counts it.
+            // The number of records that may come from a remote is printed elsewhere; there may be thousands of them.
             RunEvent::Submitted { .. }
             | RunEvent::Waiting { arriving: true, machine: false, .. }
             | RunEvent::Storing { .. }

@@ -38,7 +38,7 @@ impl Pace {
         self.made.is_none_or(|made| made.elapsed() >= ESTIMATE_INTERVAL)
     }
 
-    /// Seconds until the run is over, if that can be said.
+    /// Returns the estimated seconds until the end of the run; `None` if there is no estimate.
     pub(super) fn left(&mut self) -> Option<f64> {
         if self.is_due() {
             self.made = Some(Instant::now());

@@ -20,7 +20,7 @@ use crate::{
     store::{Store, StoreError},
 };
 
-/// One of the two.
+/// One of the two compared sides.
 #[derive(Debug, Default)]
 pub struct Side {
     /// Name given by the user.
@@ -157,7 +157,7 @@ pub struct ClaimChange {
 }
 
 impl Side {
-    /// One without jobs.
+    /// Returns a side without jobs.
     pub fn new(name: String) -> Self {
         Self { name, ..Self::default() }
     }
@@ -173,7 +173,7 @@ impl Side {
         Ok(side)
     }
 
-    /// One record.
+    /// Returns the side of a single record.
     pub fn of_record(name: String, record: Record, store: &Store) -> Self {
         let mut side = Self { is_record: true, ..Self::new(name) };
         side.add(record.label.clone(), record.key, Some(record.identity.clone()), Some(record), store);

@@ -275,8 +275,8 @@ impl<'a> Explainer<'a> {
         let mut new: Vec<JobId> =
             self.plan.needs(id).filter(|need| !before.remove(&self.plan.job(*need).key)).collect();
         new.sort_unstable();
-        // What was needed then and is not needed now is what the new ones are compared with: first with what had the same
-        // name, then with what is nearest.
+        // New needs are compared with those that were needed then and are not needed now: first with those of the same name,
+        // then with the nearest one.
         let mut before: Vec<&Entry> = before.iter().filter_map(|key| self.by_key.get(key).copied()).collect();
         before.sort_by(|a, b| (&a.label, a.key).cmp(&(&b.label, b.key)));
         let mut named: HashMap<&str, Vec<&Entry>> = HashMap::new();
@@ -358,7 +358,7 @@ impl<'a> Explainer<'a> {
     }
 }
 
-/// True if only the content of a file is different, which is said without its digests.
+/// Returns true if only the content of a file differs, which is reported without its digests.
 pub fn is_content(old: &str, new: &str) -> bool {
     old.starts_with(CONTENT) && new.starts_with(CONTENT)
 }

@@ -316,7 +316,7 @@ impl Records {
         Ok(columns)
     }
 
-    /// A column's heading, with a short name where it says enough: where it leads to this column.
+    /// Returns the heading of `column`, with its short name if that name is unambiguous.
     fn heading(&self, column: &Column) -> Heading {
         let short = column.short();
         let enough = self.column(short).is_ok_and(|found| found == column);

@@ -77,9 +77,9 @@ pub struct Remote {
 enum Fetched {
     /// It is in this file, which has no name.
     Object(File),
-    /// There is none.
+    /// The remote has no such object.
     Missing,
-    /// It was left; why.
+    /// The fetch was given up, with the reason.
     Slow(String),
 }
 
@@ -333,7 +333,7 @@ impl Remote {
         let mut upload = WriteMultipart::new_with_chunk_size(upload, PART);
         while !part.is_empty() {
             if let Err(error) = upload.wait_for_capacity(PARTS).await {
-                // What is there of it is no object; where even this fails, the store's own rules clear it.
+                // The uploaded parts are no object yet; if the abort fails as well, the remote's own rules remove them.
                 let _ = upload.abort().await;
                 return Err(broken(error));
             }
@@ -360,7 +360,7 @@ impl Remote {
     }
 }
 
-/// Takes a fetched record into the store, if it is what it should be; or says why not.
+/// Imports a fetched record into `store` if it is the record of `key` and trusted; else returns the reason.
 fn take(
     store: &Store,
     key: Key,
@@ -400,7 +400,7 @@ fn plain(error: &object_store::Error) -> String {
         _ => "",
     };
     let text = error.to_string();
-    // What follows is a page of the server's.
+    // The text after `: <` is an HTML page of the server.
     let text = text.split(": <").next().unwrap_or_default();
     let line: Vec<&str> = text.split_whitespace().collect();
     let line: String = redacted(&line.join(" ")).chars().take(400).collect();

@@ -49,11 +49,11 @@ pub struct Options {
 /// Whose records are taken from a remote.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Trusting {
-    /// Everyone's who can write to it.
+    /// Records of everyone who can write to the remote.
     Any,
-    /// Those that the own key has signed.
+    /// Records that the user's own key has signed.
     Own,
-    /// Those that a key in this file has signed.
+    /// Records that a key listed in this file has signed.
     Listed(PathBuf),
 }
 

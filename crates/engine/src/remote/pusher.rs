@@ -67,7 +67,7 @@ impl Pusher {
 
 impl Observer for Pusher {
     fn on(&mut self, plan: &Plan, event: &RunEvent) {
-        // What another sweep has done, that one pushes, if it wants to.
+        // Only jobs of this run are pushed; another sweep pushes its own results if it is configured to.
         if let RunEvent::Done { job, seconds: Some(_), .. } = event {
             let _ = self.keys.send(plan.job(JobId::new(*job)).key);
         }

@@ -39,9 +39,9 @@ pub(super) struct SecretKey(Ed25519KeyPair);
 /// Whose records are taken.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Trust {
-    /// Everybody's.
+    /// All records.
     Any,
-    /// Those that one of these keys has signed.
+    /// Records that one of these keys has signed.
     Keys(Vec<PublicKey>),
 }
 
@@ -125,7 +125,7 @@ pub fn keygen(path: &Path) -> Result<String, RemoteError> {
     })?;
     let text = format!("{SECRET}{}\n", BASE64.encode(seed));
     if let Err(error) = file.write_all(text.as_bytes()).and_then(|()| file.sync_all()) {
-        // Half a key is none.
+        // An incomplete key file is useless.
         let _ = fs::remove_file(path);
         return Err(failed(error.to_string()));
     }

@@ -3,7 +3,7 @@
 use super::{Point, Question, Sampler, Space};
 use crate::stats::Draws;
 
-/// Independent draws: uniform on every axis, or log-uniform where the axis says so.
+/// Independent draws: uniform on every axis, or log-uniform where the axis is logarithmic.
 #[derive(Debug, Clone, Copy)]
 pub struct Random;
 

@@ -46,7 +46,7 @@ impl Streams {
 }
 
 impl Client {
-    /// Opens another stream; `None` if there are as many as may be.
+    /// Opens another stream; returns `None` if the limit of all clients, or of this one, is reached.
     pub(crate) fn stream(&self) -> Option<OpenStream> {
         let mut open = self.streams.open();
         let all: usize = open.values().sum();

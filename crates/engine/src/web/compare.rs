@@ -34,7 +34,7 @@ pub(super) struct Asked {
     runs: String,
 }
 
-/// One of the runs.
+/// One of the compared runs.
 struct Side {
     name: String,
     snapshot: Snapshot,

@@ -102,8 +102,8 @@ impl Hub {
 }
 
 /// Observes the source of this name, unless it is observed already, until every page that shows it is closed, it is
-/// over, or the server ends. `open` starts the observation, if there is such a source. A client that has as many streams as
-/// it may gets the complete state, and is to ask again.
+/// over, or the server ends. `open` starts the observation, if there is such a source. A client that has reached its limit
+/// of streams gets the complete state once, and has to poll.
 pub(super) async fn stream<L: Look>(
     site: Arc<Site>,
     client: &Client,

@@ -199,7 +199,7 @@ impl View {
         let now = host::clock::now();
         let lines = snapshot.manifest.jobs.iter().zip(&snapshot.jobs).enumerate().map(|(index, (job, doing))| {
             let (word, says) = describe(snapshot, doing, now);
-            // What changes with every look is shown above the list.
+            // Details that change with every refresh are shown above the list.
             let says = match doing {
                 JobState::Running { .. } | JobState::Retrying { .. } | JobState::Done { .. } => String::new(),
                 _ => says,

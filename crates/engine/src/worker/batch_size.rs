@@ -183,7 +183,7 @@ fn silent(status: ExitStatus, words: &str, out_of_memory: Option<bool>) -> Failu
         return Failure { kind: FailureKind::Memory, message: "the kernel killed it for lack of memory".into() };
     }
     let crash = |line: &str| Failure { kind: FailureKind::Crash, message: line.to_owned() }.recognized();
-    // A backtrace may follow what says why, indented but for its title and its last line.
+    // A backtrace may follow the reason; it is indented except for its title and its last line.
     let telling = |line: &&str| !line.is_empty() && !line.starts_with([' ', '\t']) && !line.starts_with("note: ");
     let telling = || words.lines().filter(telling).filter(|line| !line.starts_with("stack backtrace"));
     let memory = telling().rev().map(crash).find(|failure| failure.kind == FailureKind::Memory);
@@ -191,7 +191,7 @@ fn silent(status: ExitStatus, words: &str, out_of_memory: Option<bool>) -> Failu
     Failure { message: format!("{status}: {}", failure.message), ..failure }
 }
 
-/// Hands on what a process says to this one's log; gives the end of it.
+/// Copies the stderr of a child process to this process's log, and returns its last lines.
 fn last_words(stderr: process::ChildStderr) -> String {
     let mut last = VecDeque::new();
     for line in BufReader::new(stderr).lines().map_while(Result::ok) {

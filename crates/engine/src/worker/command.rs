@@ -68,7 +68,7 @@ impl Run for Command {
         let folder = Folder::open(&job.dir).map_err(disk("the job's folder cannot be used"))?;
         let place = Place::open(self, job, channel)?;
         let result = attempt(self, job, &folder, &place, channel);
-        // What cannot be removed here, the engine tries again.
+        // The engine tries again to remove anything that cannot be removed here.
         let _ = place.clear();
         if result.is_err() {
             let _ = folder.keep(&[]);
@@ -140,7 +140,7 @@ fn attempt(
     }
     place.apply(&mut programs);
     let usage = Usage::start().map_err(disk("the program cannot be observed"))?;
-    // What another machine opens is not noticed here.
+    // The kernel does not report files that processes on other machines open.
     let params_file = if launcher.is_none() { ParamsFile::watch(&contract.params(), &job.scratch) } else { None };
     let on_line = move |output, line: &[u8], is_cut| patterns.hear(output, line, is_cut);
     let observer = tracking.as_ref().and_then(Tracking::hook);

@@ -44,8 +44,8 @@ impl Remote {
         decision.map(Some).ok_or_else(|| self.refused(key, "it is another decision"))
     }
 
-    /// Brings a decision there if there is none with its key, and answers the one that is there: whoever comes first
-    /// decides for all.
+    /// Uploads `decision` unless the remote has one with its key, and returns the remote's decision: the first one counts
+    /// for all.
     ///
     /// # Errors
     /// The remote does not answer, or what it has is damaged or not trusted.

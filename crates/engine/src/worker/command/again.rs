@@ -133,7 +133,7 @@ impl Stored<'_> {
         if kept.exists() { kept } else { self.files.join(place) }
     }
 
-    /// Reads a source from the stored files. The error says why that is impossible.
+    /// Reads a source from the stored files. The error is the reason why the files cannot be read.
     fn replay(&self, command: &Command, kind: &str, place: &str) -> Result<(Source, Vec<String>), String> {
         let name = source_name(kind, place);
         let is_output = kind == STDOUT;

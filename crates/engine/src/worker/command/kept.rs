@@ -57,7 +57,7 @@ pub(super) fn keep(command: &Command, folder: &Path, outputs: &[&str]) -> io::Re
     let named = named(command);
     let find = Find { folder, outputs, named: &named };
     find.below(Path::new(""), 0, &mut 0, &mut candidates)?;
-    // Those first that something names, and of the others the small ones.
+    // Files that the command names come first; the others follow by size, the smallest first.
     candidates.sort_by(|a, b| (!a.is_named, a.bytes, &a.name).cmp(&(!b.is_named, b.bytes, &b.name)));
     let (mut named_bytes, mut other_bytes) = (0, 0);
     let secrets = secrets(command);
@@ -150,7 +150,7 @@ impl Find<'_> {
             }
             let kind = entry.file_type()?;
             if kind.is_dir() && level < MAX_LEVELS {
-                // One that cannot be read is not worth a failure.
+                // An unreadable folder is no reason to fail.
                 let _ = self.below(&name, level + 1, seen, found);
             } else if kind.is_file() {
                 let bytes = entry.metadata()?.len();

@@ -70,7 +70,7 @@ enum With {
     Mpich,
 }
 
-/// A process that has failed, as its launcher says.
+/// A failed process, as its launcher reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Failed {
     /// Its rank.

@@ -12,7 +12,8 @@ use crate::store::CONTRACT;
 pub(super) struct ParamsFile(OwnedFd);
 
 impl ParamsFile {
-    /// Begins to watch; `None` if the kernel does not, or if files of an earlier attempt may have what the file says.
+    /// Begins to watch the file at `path`; returns `None` if the kernel cannot, or if files of an earlier attempt in
+    /// `scratch` may contain its content.
     pub(super) fn watch(path: &Path, scratch: &Path) -> Option<Self> {
         let is_first = fs::read_dir(scratch).is_ok_and(|entries| {
             entries.into_iter().all(|entry| entry.is_ok_and(|entry| entry.file_name() == CONTRACT))

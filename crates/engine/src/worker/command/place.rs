@@ -37,8 +37,8 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// The place of a job's program. Where this machine has no private views, the program runs in the project itself, and the
-    /// report says so.
+    /// The place of a job's program. Where this machine has no private views, the program runs in the project itself, and a
+    /// notice in the report mentions it.
     ///
     /// # Errors
     /// There is no such folder, or files of the program cannot be told from those of other jobs, because there is no view.
@@ -59,7 +59,7 @@ impl Place {
         let check = || {
             let place = folder.join("check");
             let refused = View::check(&place).err().map(|error| error.to_string());
-            // What stays here would be in the way of the view.
+            // A leftover of the check would be in the way of the view.
             let _ = remove_if_there(&place);
             refused
         };

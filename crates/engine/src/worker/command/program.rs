@@ -35,13 +35,13 @@ use crate::host::{log, threads};
 
 /// End of a program.
 pub(super) struct Ended {
-    /// That of its process; of several, that of the first which failed.
+    /// Exit status of the program's process; of several processes, the status of the first that failed.
     pub(super) status: ExitStatus,
     /// The rank of the process that failed, if there are several.
     pub(super) rank: Option<usize>,
-    /// From its start to its end.
+    /// Time from the program's start to its end.
     pub(super) seconds: f64,
-    /// The last thing that it said on standard error.
+    /// The last line that the program wrote to stderr.
     pub(super) complaint: String,
 }
 
@@ -61,17 +61,17 @@ pub(super) enum Output {
 
 /// Events from the threads that follow the program.
 enum Event {
-    /// It said something that means something.
+    /// The program wrote a meaningful line.
     Word(Word),
-    /// It wrote something.
+    /// The program wrote other output.
     Output,
-    /// One of its outputs is closed.
+    /// One of the program's outputs is closed.
     Closed,
     /// All of its processes have ended, and so has everything that they started; the end that decides.
     Ended(End),
 }
 
-/// Longest complaint that is quoted, in characters.
+/// Maximum length of a quoted line of stderr, in characters.
 const MAX_STDERR_LENGTH: usize = 300;
 /// Shortest interval at which output counts as activity.
 const ACTIVITY_INTERVAL: Duration = Duration::from_secs(1);
@@ -104,14 +104,14 @@ pub(super) fn follow_engine() -> io::Result<Arc<AtomicBool>> {
     }
     let stop = Arc::new(AtomicBool::new(false));
     signal_hook::flag::register(SIGTERM, Arc::clone(&stop))?;
-    // What the program leaves running becomes this process's child, so that it can be found.
+    // Processes that the program leaves running become children of this process, so that they can be found.
     set_child_subreaper(Some(getpid()))?;
     Ok(Arc::clone(FOLLOWED.get_or_init(|| stop)))
 }
 
 /// True if nothing of a program is left in this process: no process, no thread that copies its output, no request to end.
 pub(in crate::worker) fn is_over() -> bool {
-    /// A thread that has said its last word is about to end.
+    /// A thread that has sent its last event is about to end, so it is given a moment.
     const TRIES: u32 = 50;
     const RETRY_DELAY: Duration = Duration::from_micros(100);
     let stops = FOLLOWED.get().is_some_and(|stop| stop.load(Ordering::SeqCst));
@@ -135,17 +135,17 @@ fn end_everything() -> ! {
 /// Standard error of the processes.
 #[derive(Debug, Default)]
 struct Said {
-    /// The last thing that each process said; without a rank, the launcher.
+    /// The last line of each process's stderr, by rank; the launcher has no rank.
     last: BTreeMap<Option<usize>, String>,
-    /// The first process that has failed, as the launcher says.
+    /// The first failed process, as the launcher reports it.
     failed: Option<Failed>,
-    /// The rank that said something last.
+    /// The rank that last wrote to stderr.
     latest: Option<usize>,
 }
 
 impl Said {
-    /// The process that has failed, as far as its launcher says, and its complaint. Without that, the last complaint of a
-    /// process is likely to be that of the one that has failed.
+    /// Returns the failed process, if its launcher reported one, and the last line of its stderr. If no process was
+    /// reported, the rank that last wrote to stderr has probably failed.
     fn of_failed(&mut self) -> (Option<Failed>, String) {
         let rank = self.failed.map(|failed| failed.rank);
         let own = rank.and_then(|rank| self.last.remove(&Some(rank)));
@@ -165,9 +165,9 @@ type Complaints = Arc<Mutex<Said>>;
 enum Writer {
     /// The only process.
     Alone,
-    /// One of several.
+    /// One of several processes, by rank.
     Rank(usize),
-    /// All of them, with their labels.
+    /// A launcher, which forwards the output of all processes with their labels.
     All(Launcher),
 }
 
@@ -271,7 +271,7 @@ fn follow_outputs(
                 on_line(Output::Err, line, is_cut);
             }
             let text = String::from_utf8_lossy(line);
-            // What ends a step of Slurm speaks in the name of a process.
+            // Lines of `slurmstepd`, which ends a step of Slurm, carry the label of a process, but are not its output.
             if text.trim().is_empty() || (launcher.is_some() && text.starts_with("slurmstepd")) {
                 return;
             }

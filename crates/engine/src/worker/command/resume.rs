@@ -75,8 +75,8 @@ impl Keeper {
         };
     }
 
-    /// Takes up the checkpoints that the program has declared by now; `is_new` says that it has reported anything. Answers
-    /// those that are not in the scratch folder.
+    /// Adds the checkpoints that the program has `declared` so far; `is_new` is true if it has reported anything. Returns
+    /// the paths that are not in the scratch folder.
     pub(super) fn look(&mut self, declared: &[Checkpoint], is_new: bool) -> Vec<String> {
         let mut refused = Vec::new();
         let mut added = false;

@@ -15,7 +15,7 @@ use super::report::{number, parse};
 pub(super) enum Word {
     /// `name=value`, with the unit if it is written.
     Metric(String, f64, Option<&'static str>),
-    /// The same with a value that looks like a number and is none: the name and the text.
+    /// `name=text` with a text that looks like a number but is not one.
     NoNumber(String, String),
     /// `progress 3/10`.
     Progress(Progress),

@@ -46,7 +46,7 @@ pub(super) fn source_name(kind: &str, place: &str) -> String {
     format!("{kind} {place}")
 }
 
-/// The place of the name that says the step, in any case of letters.
+/// Returns the index of the name of the step's column, regardless of case.
 fn step_column<'a, N: Iterator<Item = &'a str>>(names: impl Fn() -> N) -> Option<usize> {
     STEP_NAMES.iter().find_map(|step| names().position(|name| name.trim().eq_ignore_ascii_case(step)))
 }

@@ -210,8 +210,8 @@ pub(in super::super) fn is_event_file(path: &Path) -> bool {
     path.file_name().is_some_and(|name| name.to_string_lossy().contains("tfevents"))
 }
 
-/// True for the name of a folder that says only which run it is: a version or a date, as `version_0` and
-/// `Nov22_11-04-07_host`. In `train` and `validation`, the name says what was measured.
+/// Returns true if the name of a folder only identifies a run by a version or a date, like `version_0` or
+/// `Nov22_11-04-07_host`. Names like `train` and `validation` tell what was measured.
 fn is_of_a_run(name: &str) -> bool {
     let version = name.strip_prefix("version_").is_some_and(|number| number.chars().all(|char| char.is_ascii_digit()));
     version || name.chars().filter(char::is_ascii_digit).count() >= 4

@@ -42,7 +42,7 @@ fn with_numbers(text: &[u8]) -> Vec<u8> {
             let end = text[at..].iter().position(|byte| !is_part(byte)).map_or(text.len(), |length| at + length);
             let word = &text[at..end];
             at = end;
-            // A name without quotation marks is none.
+            // A name without quotation marks is not a number.
             let is_name = text[end..].trim_ascii_start().starts_with(b":");
             match std::str::from_utf8(word).ok().filter(|_| !is_name).and_then(leading_number) {
                 Some((value, "")) => match serde_json::Number::from_f64(value) {

@@ -172,7 +172,7 @@ impl Follower for ReportFile {
     fn finish(&mut self, sink: &mut Series) -> io::Result<()> {
         while self.0.read(&mut |line| report(&line, sink))? {}
         self.0.rest(&mut |line| {
-            // A last line that is torn says nothing.
+            // An incomplete last line is ignored.
             if let Line::Whole(line) = &line
                 && parse_object(line).is_none()
             {

@@ -83,7 +83,7 @@ pub(super) struct Gathered(Vec<Source>);
 struct Thread<R> {
     sources: Vec<Source>,
     state: PathBuf,
-    /// Number of steps, if the job says it.
+    /// Number of steps, if the job declares it.
     until: Option<u64>,
     to: R,
     spoke: Arc<AtomicBool>,
@@ -214,7 +214,7 @@ fn checkpoints(sources: &[Source]) -> &[Checkpoint] {
 }
 
 impl Gathered {
-    /// True if the program has said that it ends early because it was asked to.
+    /// Returns true if the program has reported that it ends early because it was asked to.
     pub(super) fn is_stopped(&self) -> bool {
         self.0.iter().any(|source| source.series.is_stopped())
     }

@@ -58,7 +58,7 @@ impl Seen {
     /// The modules that were looked for in a folder.
     pub(super) fn wanted_in(&self, folder: &Path) -> BTreeSet<&str> {
         let inner = self.wanted_in.get(folder);
-        // One that is neither comes from an importer that is not known.
+        // A folder that is neither on the path nor in a package belongs to an unknown importer.
         let is_on_path = inner.is_none() || self.on_path.contains(folder);
         let outer = self.wanted.iter().filter(|_| is_on_path);
         outer.chain(inner.into_iter().flatten()).map(String::as_str).collect()
