@@ -52,8 +52,8 @@ impl Bins {
         );
     }
 
-    /// Does all passes of `searches` among what `ranks` holds: as many ranks as it is long, or pairs of places and ranks, as
-    /// many as [`INSIDE`] says.
+    /// Runs all passes of `searches` over the content of `ranks`: `length` ranks, or, if `pairs` is true, pairs of places
+    /// and ranks, whose number is in [`INSIDE`].
     pub(crate) fn search<R: Runtime>(
         &self,
         workspace: &Workspace<'_, R>,

@@ -40,7 +40,8 @@ pub struct Reach {
 }
 
 impl Default for Reach {
-    /// It misses once in a thousand times; there is room for two to three times as many candidates as there should be.
+    /// Returns a reach that misses once in a thousand times, with room for two to three times the expected number of
+    /// candidates.
     fn default() -> Self {
         Self { few: 1 << 16, deviations: 3.3, room: 4.0 }
     }
@@ -135,9 +136,9 @@ pub fn bracket<R: Runtime>(
 struct Drawn {
     /// Scores.
     size: usize,
-    /// Ranks of the lower and of the upper end; 0 if there is none.
+    /// Ranks of the lower and of the upper end in the sample; 0 for a missing end.
     places: [u32; 2],
-    /// Most candidates.
+    /// Maximum number of candidates.
     room: usize,
 }
 
@@ -166,7 +167,7 @@ impl Drawn {
     }
 }
 
-/// The ranks of `size` scores, one from each of as many intervals of equal length.
+/// Draws the ranks of `size` scores, one from each of `size` intervals of equal length.
 fn draw<R: Runtime>(workspace: &Workspace<'_, R>, goal: &Goal<'_>, layers: &[Ready], size: usize, seed: u64) -> Handle {
     let sample = empty(workspace.client, size);
     let weights = goal.weights();

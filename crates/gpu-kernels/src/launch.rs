@@ -169,7 +169,7 @@ impl State {
     }
 }
 
-/// The scores of a layer as the device computes them: as many numbers as weights.
+/// Returns the scores of a layer as the device computes them, one per weight.
 pub fn scores<R: Runtime>(client: &ComputeClient<R>, layer: &Layer, formula: &Formula) -> Handle {
     let ready = Ready::new(0, layer, formula);
     let scores = empty(client, layer.length);

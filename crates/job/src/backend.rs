@@ -33,7 +33,7 @@ pub struct Device {
     pub index: usize,
     /// Its name, as the driver gives it.
     pub name: String,
-    /// The driver and its version; empty where there is none.
+    /// The driver and its version; empty without a driver.
     pub driver: String,
     /// True for a software implementation of a GPU (llvmpipe), which `auto` does not choose.
     pub software: bool,
@@ -86,7 +86,7 @@ impl std::fmt::Display for Backend {
 }
 
 impl Probe {
-    /// The device for `choice` on this machine with the reason, or the reason why there is none.
+    /// Returns the device for `choice` on this machine with the reason, or the reason why no device fits.
     pub fn choose(&self, choice: BackendChoice) -> Result<Device, Rejected> {
         match choice {
             BackendChoice::Auto => {

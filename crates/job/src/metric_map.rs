@@ -41,7 +41,7 @@ impl Metrics {
         self.0.get(name).or_else(|| self.0.get(current_name(name)))
     }
 
-    /// The same metrics, each in the unit that its name says.
+    /// Returns the same metrics, each in the unit that its name implies.
     #[must_use]
     pub fn in_named_units(self) -> Self {
         self.into_iter().map(|(name, metric)| (name.clone(), metric.named(&name))).collect()

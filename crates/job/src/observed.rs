@@ -26,7 +26,7 @@ pub struct Observed {
     /// Paths that the program created, changed, replaced or removed, absolute, in the form of a record.
     #[serde(default)]
     pub written: BTreeSet<String>,
-    /// Those of them that did not exist before.
+    /// The paths in `written` that did not exist before.
     #[serde(default)]
     pub made: BTreeSet<String>,
     /// Files that the program read after it had written them, in the form of `files`.

@@ -134,7 +134,8 @@ pub trait TaskSpec: Sized {
         BTreeMap::new()
     }
 
-    /// The parameters of a job whose only purpose is the state of this one after `step` steps; `None` if there is none.
+    /// Returns the parameters of a job whose only purpose is to produce the state of this job after `step` steps; `None` if no
+    /// such job exists.
     fn prefix(_values: &Values, _step: u64) -> Option<Values> {
         None
     }
@@ -281,7 +282,8 @@ impl TaskInfo {
         (self.acts_from)(values)
     }
 
-    /// The parameters of a job whose only purpose is the state of this one after `step` steps; `None` if there is none.
+    /// Returns the parameters of a job whose only purpose is to produce the state of this job after `step` steps; `None` if no
+    /// such job exists.
     pub fn prefix(&self, values: &Values, step: u64) -> Option<Values> {
         (self.prefix)(values, step)
     }

@@ -7,7 +7,7 @@ use libc::{c_long, sock_filter};
 pub(crate) enum Call {
     /// Opens a file: indexes of the folder's descriptor, of the path and of the flags; `None` for a call without it.
     Open { folder: Option<usize>, path: usize, flags: Option<usize> },
-    /// Opens a file as its structure of options says.
+    /// Opens a file with a structure of options.
     OpenHow,
     /// Starts a program.
     Exec { folder: Option<usize>, path: usize, flags: Option<usize> },

@@ -101,8 +101,8 @@ pub(crate) fn can_observe(program: &[sock_filter]) -> bool {
     is_read
 }
 
-/// Installs the filter in this process, and sends its listener, or the fact that there is none. Runs between `fork` and
-/// `exec`: makes system calls only, and allocates nothing.
+/// Installs the filter in this process, and sends its listener, or the fact that it could not be installed. Runs between
+/// `fork` and `exec`: makes system calls only, and allocates nothing.
 pub(crate) fn install(line: RawFd, program: &[sock_filter], is_required: bool) -> io::Result<()> {
     let listener = listen(program);
     let message: u8 = u8::from(listener.is_ok());
@@ -241,7 +241,7 @@ pub(crate) fn go_on(listener: &OwnedFd, id: u64) {
 pub(crate) fn memory(process: u32, address: u64, buffer: &mut [u8]) -> io::Result<usize> {
     let address = usize::try_from(address).map_err(io::Error::other)?;
     let pid = libc::pid_t::try_from(process).map_err(io::Error::other)?;
-    // What is behind the end of a page may not exist: it is a part of its own.
+    // The memory after the end of the page may not be mapped, so it is a separate part.
     let first = (PAGE - address % PAGE).min(buffer.len());
     let local = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
     let far = [(address, first), (address.saturating_add(first), buffer.len() - first)];

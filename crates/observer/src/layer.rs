@@ -42,7 +42,7 @@ impl Layer {
     /// The layer in `folder`, over the folder `project`; both are absolute and without links.
     ///
     /// # Errors
-    /// The folder is none that [`Layer::write`] has made, or it cannot be read.
+    /// The folder was not made by [`Layer::write`], or cannot be read.
     pub fn open(project: &Path, folder: &Path) -> io::Result<Self> {
         let mut changes = BTreeMap::new();
         let gone = fs::read(folder.join(GONE))?;

@@ -56,7 +56,7 @@ pub struct Seen {
     pub listed: BTreeMap<PathBuf, Listed>,
     /// Paths that were created, changed, replaced or removed.
     pub written: BTreeSet<PathBuf>,
-    /// Those of them that did not exist before.
+    /// The paths in `written` that did not exist before.
     pub made: BTreeSet<PathBuf>,
     /// Files that were opened to be read after the program had changed them.
     pub rewritten: BTreeSet<PathBuf>,
@@ -259,7 +259,7 @@ impl Collector {
         }
         let stamp = Stamp::of(metadata);
         let count = self.seen.outside.len();
-        // One that a compiler has just made belongs to the job, not to the machine.
+        // A file that a compiler has just made belongs to the job, not to the machine.
         if stamp.ctime >= self.begun || (count >= MAX_OUTSIDE && !self.seen.outside.contains_key(path)) {
             return;
         }

@@ -86,7 +86,7 @@ impl Access {
         }
     }
 
-    /// That of `creat`.
+    /// Returns the access of a call of `creat`.
     fn creating() -> Self {
         Self::of(u64::from((libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC).cast_unsigned()))
     }
@@ -112,7 +112,7 @@ impl Supervisor {
             for (listener, _) in listeners.iter().zip(&open).filter(|(_, open)| open.revents & POLLIN != 0) {
                 self.answer(listener);
             }
-            // One that is closed may have a last report.
+            // A closed listener may still have a last report.
             let is_done: Vec<bool> = open.iter().map(|open| open.revents != 0 && open.revents & POLLIN == 0).collect();
             let is_called = closed.is_none() && open.last().is_some_and(|line| line.revents != 0);
             if !is_called && !is_done.contains(&true) {

@@ -44,7 +44,7 @@ pub(crate) enum State {
     Other,
 }
 
-/// What is known of a path that others lead through.
+/// A remembered component of a path: a folder or a link.
 #[derive(Debug, Clone)]
 enum Step {
     Folder,

@@ -237,7 +237,7 @@ pub(crate) struct ExecutionTarget {
 }
 
 impl ExecutionTarget {
-    /// On `backend`, the way that `computing` says.
+    /// Returns the target on `backend` with the settings of `computing`.
     pub(crate) fn new(backend: Backend, computing: &Computing) -> Self {
         let Computing { fusion, autotune, autotune_cache, .. } = *computing;
         Self { backend, fusion: fusion.fuses_network(), autotune, cache: autotune_cache }
@@ -250,7 +250,7 @@ impl From<Backend> for ExecutionTarget {
     }
 }
 
-/// Does `work` on the first device of a backend; an error in one sentence if there is none.
+/// Does `work` on the first device of a backend; returns an error of one sentence if the backend has no device.
 ///
 /// The backend is probed first, because the libraries below panic when the driver is missing.
 pub(crate) fn dispatch<W: BackendTask>(place: ExecutionTarget, work: W) -> Result<W::Output, LabError> {
@@ -333,8 +333,8 @@ fn best(adapters: &[probe::Adapter]) -> cubecl::wgpu::WgpuDevice {
     }
 }
 
-/// Tells the kernel library how many kernels to time, and lets it keep what it learns in the user's cache folder. By
-/// default that goes to `target` next to the nearest `Cargo.toml`; a `cubecl.toml` that says otherwise is respected.
+/// Tells the kernel library how many kernels to time, and lets it keep what it learns in the user's cache folder. By default
+/// the cache is in `target` next to the nearest `Cargo.toml`; another folder in a `cubecl.toml` is respected.
 ///
 /// The settings are the process's, so the first job of a process decides.
 #[cfg(all(any(feature = "cuda", feature = "wgpu"), not(test)))]

@@ -284,7 +284,7 @@ pub(crate) fn wgpu() -> Result<Vec<Adapter>, Rejected> {
     if adapters.is_empty() {
         return Err(rejected("no graphics adapter answers"));
     }
-    // One that shows itself but does not start would fail in every job.
+    // An adapter that is listed but does not start would fail in every job.
     adapters.retain(|adapter| adapter.starts);
     if adapters.is_empty() {
         return Err(rejected("the graphics driver shows an adapter, but cannot start it"));

@@ -258,7 +258,7 @@ fn described(operation: &OperationIr) -> (String, Group) {
     let family = words.next().unwrap_or_default();
     let own = words.next().unwrap_or_default();
     let own = own.rsplit(", ").next().unwrap_or_default();
-    // Those without a kind of their own have a name only: `Init(InitOperationIr { …`.
+    // Operations without a kind of their own have only a name: `Init(InitOperationIr { …`.
     let own = if own.contains(' ') { family } else { own };
     let prefix = match family {
         "BaseInt" | "NumericInt" | "Int" => "int_",

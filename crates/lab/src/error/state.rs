@@ -50,7 +50,7 @@ pub enum StateError {
         /// The parameter.
         parameter: String,
     },
-    /// Something is left that nobody has asked for.
+    /// The state contains a tensor that the training does not use.
     #[error("`{name}` is not part of this training")]
     Unknown {
         /// Its name.

@@ -39,7 +39,7 @@ pub(crate) fn map(path: &Path) -> io::Result<Option<Mmap>> {
     unsafe { Mmap::map(file.file()) }.map(Some)
 }
 
-/// A tensor to write: `[numbers]`, of which the file says that they have `shape`.
+/// A tensor to write: `[numbers]` in memory, with the shape `shape` in the file.
 pub(crate) struct Stored<B: Backend> {
     pub(crate) name: String,
     pub(crate) shape: Vec<usize>,

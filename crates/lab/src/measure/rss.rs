@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// The largest resident memory before it was forgotten, in bytes.
+/// The largest resident memory before the system's maximum was reset, in bytes.
 static FORGOTTEN: AtomicU64 = AtomicU64::new(0);
 
 /// Resident memory in bytes: the second number of `/proc/self/statm`, in pages.
@@ -18,7 +18,7 @@ pub(super) fn current() -> Option<f64> {
 /// and touched, and everything allocated on the host.
 pub(crate) fn peak_memory() -> Option<f64> {
     let status = fs_err::read_to_string("/proc/self/status").ok()?;
-    // What was forgotten to measure a part of the work is not forgotten for the whole.
+    // The maximum was reset to measure a part of the work; the maximum of the whole includes the time before.
     Some(bytes(&status, "VmHWM:")?.max(FORGOTTEN.load(Relaxed) as f64))
 }
 

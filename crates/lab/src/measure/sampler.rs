@@ -190,7 +190,7 @@ fn processor_seconds() -> Option<f64> {
     Some(time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9)
 }
 
-/// A GPU whose driver says how busy it is.
+/// A GPU whose driver reports its utilization.
 enum Gpu {
     /// NVIDIA's management library, and the GPU's place in its list.
     #[cfg(feature = "cuda")]
@@ -261,7 +261,7 @@ fn nvidia() -> Result<Gpu, String> {
     Ok(Gpu::Nvidia(Box::new(nvml), index))
 }
 
-/// The first AMD GPU among `cards` that says how busy it is.
+/// Returns the first AMD GPU among `cards` whose driver reports its utilization.
 fn amd(cards: &Path) -> Option<Gpu> {
     let mut folders: Vec<PathBuf> =
         std::fs::read_dir(cards).ok()?.filter_map(|entry| Some(entry.ok()?.path().join("device"))).collect();

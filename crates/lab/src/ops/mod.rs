@@ -188,7 +188,7 @@ pub trait Ops: BurnBackend {
     }
 
     /// Mean cross-entropy in nats, `[1]`, of the logits `hidden * table^T` for `hidden` `[rows, d]` and `table`
-    /// `[vocab, d]`, against `targets` `[batch, length]` with as many ids as there are rows.
+    /// `[vocab, d]`, against `targets` `[batch, length]` with one id per row.
     ///
     /// With kernels there are never more than a few MiB of logits at a time, and the gradients are computed along with
     /// the loss.
@@ -301,7 +301,7 @@ fn in_use() -> bool {
 pub fn compute_on_this_thread() {
     // Alone in the pool this thread would leave others that compute waiting for it.
     if std::thread::available_parallelism().is_ok_and(|threads| threads.get() > 1) {
-        // An error says that the pool has begun: then it stays as it is.
+        // An error means that the pool has already started; then it stays as it is.
         let _begun = rayon::ThreadPoolBuilder::new().use_current_thread().build_global();
     }
 }

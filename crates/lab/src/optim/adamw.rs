@@ -69,7 +69,7 @@ impl<B: Ops> AdamW<B> {
         }
     }
 
-    /// This optimizer with steps as `fusing` says, on backends that can fuse them.
+    /// Returns this optimizer with steps that are fused according to `fusing`, on backends that can fuse them.
     pub fn with_fusing(self, fusing: Fusing) -> Self {
         Self { fused: Some(fusing.fuses_optimizer()), ..self }
     }

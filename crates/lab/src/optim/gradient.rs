@@ -48,7 +48,7 @@ pub struct Dropout {
 pub enum Requested<'a> {
     /// All of them.
     All,
-    /// Those at these places in the network's order.
+    /// The parameters at these indices in the network's order.
     These(&'a [usize]),
 }
 

@@ -18,7 +18,7 @@ use sweep_job::tasks::Optimizer;
 
 use crate::ops::Ops;
 
-/// Gradients by the network's order of parameters, each `[numbers]`; `None` where there is none.
+/// Gradients in the network's order of parameters, each `[numbers]`; `None` for a parameter without a gradient.
 pub type Gradients<B> = Vec<Option<Tensor<B, 1>>>;
 
 /// The learning rate of iteration `iter`, counted from 0, in a training of `iters` iterations (ratio-ablation,
@@ -34,7 +34,7 @@ pub fn learning_rate(settings: &Optimizer, iter: usize, iters: usize) -> f64 {
     least + 0.5 * (1.0 + (std::f64::consts::PI * passed).cos()) * (peak - least)
 }
 
-/// The L2 norm of all `gradients` taken as one vector, `[1]`; `None` if there is none.
+/// Returns the L2 norm of all `gradients` taken as one vector, `[1]`; `None` if there are no gradients.
 pub fn global_norm<B: Ops>(gradients: &Gradients<B>) -> Option<Tensor<B, 1>> {
     let squares = gradients.iter().flatten().cloned().map(B::sum_of_squares);
     squares.reduce(|sum, square| sum + square).map(Tensor::sqrt)

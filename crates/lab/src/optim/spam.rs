@@ -37,7 +37,7 @@ pub(super) struct Spam<B: Backend> {
     warmup: u64,
     reset_all: bool,
     reference: bool,
-    /// Iterations so far; in the reference twice as many.
+    /// Number of iterations so far, or twice that number if `reference` is true.
     count: u64,
     /// Steps that are in the second moment: since the start or the last reset.
     age: u64,

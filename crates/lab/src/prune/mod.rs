@@ -105,7 +105,7 @@ impl<B: Selects> Pruner<B> {
         Self { seed, ..self }
     }
 
-    /// This pruner with scores as `fusing` says, on backends that can fuse them.
+    /// Returns this pruner with scores that are fused according to `fusing`, on backends that can fuse them.
     pub fn with_fusing(self, fusing: Fusing) -> Self {
         if fusing == Fusing::Scores { Self { scorer: B::fused_scores, ..self } } else { self }
     }

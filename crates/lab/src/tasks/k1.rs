@@ -147,7 +147,7 @@ struct Trainer<'a, B: Compute> {
     scale: Option<LossScale>,
     /// Steps that were made, not skipped.
     steps: u64,
-    /// Those of the last step's gradients.
+    /// Zeros in the gradients of the last step.
     zeros: Option<Zeros<B>>,
 }
 

@@ -88,7 +88,8 @@ struct Observed {
     /// Modules in the order of the forward pass, each with its outputs.
     modules: Vec<(String, Vec<f32>)>,
     logits: Vec<f32>,
-    /// Of the first step that was not left out, by parameter; empty where there is none. `None` if every step was left out.
+    /// Gradients of the first step that was not left out, by parameter; empty for a parameter without a gradient. `None` if
+    /// every step was left out.
     gradients: Option<Vec<(String, Vec<f32>)>>,
     losses: Vec<f64>,
     /// Iterations whose step was left out, because gradients in half precision overflowed.

@@ -135,7 +135,7 @@ impl BackendTask for Job<'_> {
         if done.iters == 0 {
             checkpoint::began_anew(&folders.scratch);
         }
-        // What the training does not begin with must not be kept through it.
+        // Moved, so that an initial network that the training does not begin with is freed before the training.
         let network = resumed.unwrap_or(network);
         let mut attempts = Attempts::begin(&folders.scratch, done.iters, left);
         let beside = Beside { scratch: &folders.scratch, attempts: &mut attempts, report: &mut *report };

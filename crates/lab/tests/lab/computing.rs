@@ -84,7 +84,7 @@ fn segments_draw_the_same_dropout_twice() {
     let [(loss, first), (again_loss, again)] =
         [(); 2].map(|()| gradients(&network, &with(Checkpointing::Segment2), 0.3));
     assert_eq!((&loss, &first), (&again_loss, &again));
-    // Along its own gradient the loss falls as fast as the gradient says, which it does not if the two passes differ.
+    // Along its own gradient the loss falls at the rate that the gradient predicts, unless the two passes differ.
     let gradient = first.iter().flatten().flatten();
     let square: f64 = gradient.map(|number| f64::from(*number / 2.0).powi(2)).sum();
     let step = 1e-3;

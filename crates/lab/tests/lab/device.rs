@@ -89,7 +89,7 @@ fn kernels_choose_what_the_host_chooses<B: Selects>(device: &B::Device) {
             }
         }
         let mut spoilt = inputs;
-        // What is pruned for good is not looked at.
+        // The mask is removed, because weights that are pruned for good are not examined.
         spoilt[1].mask = None;
         let nan = Tensor::<B, 1>::from_floats([f32::NAN], device);
         spoilt[1].weights = Tensor::cat(vec![spoilt[1].weights.clone().slice(0..300), nan], 0);

@@ -213,7 +213,7 @@ fn a_checkpoint_that_is_torn_is_not_used() {
     let text = fs::read(&state).unwrap();
     fs::write(&state, &text[..text.len() / 2]).unwrap();
     fs::remove_file(folder.path().join("after-10/B3SUMS")).unwrap();
-    // One that was being written when everything ended.
+    // A checkpoint whose writing was interrupted.
     fs::create_dir(folder.path().join("unfinished")).unwrap();
     fs::write(folder.path().join("unfinished/state.safetensors"), "half").unwrap();
     let (found, notes) = resumed(folder.path(), &more);

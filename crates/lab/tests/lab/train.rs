@@ -242,7 +242,7 @@ fn a_loss_that_is_no_number_ends_the_job() {
     }
 }
 
-/// The number of a step is a network. What the ablation does with it besides is said, and not done.
+/// The number of an ablation selects a network. A note mentions the pruning that the ablation adds to it, which is not done.
 #[test]
 fn ablation_1_says_that_its_pruning_is_declared_separately() {
     let dir = tempfile::tempdir().unwrap();

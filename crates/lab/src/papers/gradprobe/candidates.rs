@@ -20,7 +20,7 @@ use crate::{
 /// The candidates among the weights.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Candidates {
-    /// By tensor: 0 where a weight is a candidate, 1 where it is none.
+    /// By tensor: 0 where a weight is a candidate, 1 where it is not.
     pub stays: Vec<Vec<u8>>,
 }
 

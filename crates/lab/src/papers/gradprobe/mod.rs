@@ -103,13 +103,13 @@ pub trait Subject<B: Compute> {
 /// Cost of probing.
 #[derive(Debug, Clone, Default)]
 pub struct Tally {
-    /// Forward and backward passes.
+    /// Number of forward and backward passes.
     pub passes: u64,
-    /// Those that were repeated because their gradients overflowed.
+    /// Number of passes that were repeated because their gradients overflowed.
     pub repeated: u64,
-    /// Seconds of each of them.
+    /// Duration of each pass, in seconds.
     pub pass_seconds: Vec<f64>,
-    /// Most bytes of kept gradients.
+    /// Maximum size of kept gradients, in bytes.
     pub gradient_bytes: usize,
     /// Most bytes of kept weights.
     pub weight_bytes: usize,
@@ -213,8 +213,8 @@ impl<'a, B: Compute> Prober<'a, B> {
         }
     }
 
-    /// One round at `sparsity`; gives the candidates by tensor, and, if all tensors were shrunk at once, what else was
-    /// known when it was decided.
+    /// Runs one round at `sparsity`; returns the number of candidates by tensor, and, if all tensors were shrunk at once,
+    /// the data on which the decision was based.
     pub(crate) fn round(
         &mut self,
         sparsity: f64,

@@ -210,7 +210,7 @@ fn tolerance(way: &Way) -> f64 {
     with_contender!(way, contender => contender.tolerance())
 }
 
-/// Those that can be fused; a list of its own, because every one is compiled once more for every backend.
+/// Contenders that can be fused. They are a separate list, because each is compiled once more for every backend.
 enum Fusable<'a> {
     Autograd(&'a Autograd),
     Matmul(&'a Matmul),

@@ -2,7 +2,7 @@
 //!
 //! The first rank is the job's process. It starts the others, this program too, with the pipes of a ring as standard input
 //! and output, and tells them what to do next. A rank whose neighbor is gone ends, so that all do if one is killed; the
-//! first one then says which it was.
+//! first rank then reports which one it was.
 
 use std::{
     fs::File,
@@ -212,7 +212,7 @@ impl BackendTask for Other {
     }
 }
 
-/// Runs this process as the rank that its environment says, until the first rank has no more to do. A rank that loses a
+/// Runs this process as the rank that its environment names, until the first rank has no more work. A rank that loses a
 /// neighbor ends without a message: the first one knows who was first.
 pub fn main() -> ExitCode {
     let job = std::env::var(VARIABLE).ok().and_then(|text| serde_json::from_str::<Job>(&text).ok());

@@ -211,7 +211,7 @@ mod tests {
     #[test]
     fn a_rank_that_is_gone_ends_all_others() {
         let ended = ring(3, |ring| {
-            // The second rank leaves at once; nobody waits for it without end.
+            // The second rank leaves at once; no other rank may wait for it forever.
             let own = vec![0.0; 100_000];
             Ok(ring.rank == 1 || ring.all_gather(&own).is_err())
         });

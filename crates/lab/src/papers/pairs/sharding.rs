@@ -151,8 +151,8 @@ impl<B: Compute> Training<B> {
     fn step(&mut self, meter: &mut Meter, device: &B::Device) -> Result<(), LabError> {
         self.steps += 1;
         let Self { width, layers, x, y, steps } = self;
-        // What each layer gets; its graph is made again when the backward pass comes to it, so that no more than one
-        // layer's weights are whole at a time.
+        // The inputs of the layers. The backward pass rebuilds the graph of each layer from its input, so that the weights
+        // of at most one layer are whole at a time.
         let mut inputs = vec![x.clone()];
         meter.part::<B, _>(Part::Forward, device, || {
             for shards in &layers[..layers.len() - 1] {

@@ -425,7 +425,7 @@ fn passes_and_choices_are_counted() {
 
 #[test]
 fn tensors_are_visited_in_the_order_asked_for() {
-    // What is pruned of one tensor depends on what was pruned before, so orders differ; the last is the same network's.
+    // The pruned weights of a tensor depend on the tensors pruned before, so orders differ; the last is the same network's.
     let by = |order| {
         let settings = Probing { order, mode: ProbeMode::LayerWise, tolerance: 0.5, ..settings() };
         prune(&settings, &mut tiny(20, 3, 100, &settings)).gone
