@@ -28,7 +28,7 @@ pub(super) trait Word: Copy + Default + Send + Sync {
     fn apply(mask: &[Self], numbers: &mut [f32]);
 }
 
-/// No mask: only a threshold is asked for. It takes no memory.
+/// The mask of a search that only needs a threshold. This mask takes no memory.
 impl Word for () {
     const WEIGHTS: usize = 1;
 

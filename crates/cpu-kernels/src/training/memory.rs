@@ -219,7 +219,7 @@ mod tests {
     fn a_pool_keeps_a_fixed_size_or_what_was_in_use_at_once() {
         let mut pool = Pool::EMPTY;
         let lines = |count| vec![Line::zeroed(); count];
-        // As if there were many more.
+        // Simulates a pool in use with far more lines.
         pool.used = 3 * MAX_IDLE;
         assert!(pool.take(1000).is_none());
         assert_eq!((pool.used, pool.most_used), (3 * MAX_IDLE + 1000, 3 * MAX_IDLE + 1000));

@@ -1,8 +1,8 @@
-//! Names in the form that another program takes: different names stay different, and most stay as they are.
+//! Names in the form that another program accepts: different names stay different, and most stay as they are.
 //!
-//! A character that the other program does not take becomes `_x0040_`, with its number, as in Office Open XML; a name that
-//! already contains such a text is written so, too. Names that differ in upper and lower case only are told apart for file systems
-//! that do not distinguish them, and a long name ends with its digest.
+//! A character that the other program does not accept becomes `_x0040_`, with its number, as in Office Open XML; a name that
+//! already contains such a text is written so, too. Names that differ only in case get different forms, for file systems
+//! that do not distinguish case, and a long name ends with its digest.
 
 use std::{
     borrow::Cow,

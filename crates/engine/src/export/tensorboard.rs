@@ -120,7 +120,7 @@ fn events(record: &Record) -> Vec<u8> {
     frame(&mut file, version.content());
     let curves = &record.outcome.curves;
     let last = curves.values().filter_map(|curve| curve.at.last().copied()).max().unwrap_or(0);
-    // When a value was taken is not recorded; iterations take about as long as each other.
+    // The time of a value is not recorded, so it is interpolated: all iterations take about the same time.
     let at = |step: u64| if last > 0 { started + seconds * step as f64 / last as f64 } else { started };
     for (name, curve) in curves {
         let name = &apart(name, CURVES, [METRICS, CURVES]);

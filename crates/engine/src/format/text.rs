@@ -22,8 +22,8 @@ pub fn clean(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// As [`clean`], for a text of many lines: those stay, and so do tabs. A carriage return, with which programs write over a
-/// line, begins a new one.
+/// Cleans a text of several lines like [`clean`], but keeps line breaks and tabs. A carriage return, with which programs
+/// overwrite a line, becomes a line break.
 pub fn clean_lines(text: &str) -> String {
     let text = text.replace("\r\n", "\n").replace('\r', "\n");
     let mut cleaned = String::with_capacity(text.len());

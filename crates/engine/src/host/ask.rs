@@ -45,7 +45,7 @@ pub(crate) enum Children {
     Left,
 }
 
-/// The end of a program, with what it wrote.
+/// The exit status of a program, with its output.
 #[derive(Debug)]
 pub(crate) struct Answer {
     /// Its exit status; `None` if it had not ended in time and was killed.
@@ -93,7 +93,7 @@ pub(crate) fn ask(command: &mut Command, most: usize, until: Instant) -> Option<
 /// with its children; its output up to then is returned.
 ///
 /// # Errors
-/// It cannot be started.
+/// The program cannot be started.
 pub(crate) fn converse(command: &mut Command, input: Option<Vec<u8>>, limits: Limits) -> io::Result<Answer> {
     let stdin = if input.is_some() { Stdio::piped() } else { Stdio::null() };
     let mut child = command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0).spawn()?;

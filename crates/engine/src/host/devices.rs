@@ -29,7 +29,7 @@ pub enum DeviceError {
     /// The backend cannot be used here.
     #[error("`--backend {}` cannot be used: {}; {}", .0.backend, .0.reason, .0.advice)]
     Rejected(Rejected),
-    /// The drivers could not be asked.
+    /// The drivers could not be queried.
     #[error("cannot determine the devices of this machine: {0}; choose `--backend cpu`")]
     Probe(#[source] io::Error),
 }

@@ -30,7 +30,7 @@ impl InUse {
         Ok(Self(Mutex::new(file)))
     }
 
-    /// Does something while no other server is there.
+    /// Runs `work` while no other server uses the folder.
     fn alone<T>(&self, work: impl FnOnce() -> Result<T, Fault>) -> Result<T, Fault> {
         let file = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let done = match file.try_lock() {
@@ -97,7 +97,7 @@ fn entries(folder: &Path) -> io::Result<Vec<PathBuf>> {
     }
 }
 
-/// Removes a file or a folder, and answers its length in bytes.
+/// Removes a file or a folder, and returns its length in bytes.
 fn remove(path: &Path) -> io::Result<u64> {
     let metadata = fs::symlink_metadata(path)?;
     if !metadata.is_dir() {

@@ -224,7 +224,7 @@ impl Depot {
     }
 }
 
-/// True if an entry of a tree is there as it was sent.
+/// Returns true if an entry of a tree exists as it was sent.
 fn is_whole(place: &Path, entry: &Entry, digests: &mut Digests) -> bool {
     let inner = Path::new(&entry.path);
     let is_folder = |path: &Path| fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir());

@@ -28,7 +28,8 @@ pub(super) fn follow(followed: Followed, child: Option<Child>, voice: Arc<Voice>
         if let Some(mut child) = child {
             let _ = child.wait();
         }
-        // Free when the process is gone, whoever has started it. If the file is gone, so is the job.
+        // The lock is free once the job's process has ended, whichever server started it. If the lock file is missing, the
+        // job is gone as well.
         if let Ok(file) = std::fs::File::open(lock) {
             let _ = file.lock_shared();
         }

@@ -25,7 +25,7 @@ use crate::{
     store::Store,
 };
 
-/// The file that is locked as long as the job's process lives, which has it as its standard input.
+/// The file that is locked while the job's process lives, because the process has it as its standard input.
 const LOCK: &str = "lock";
 /// The file with [`Note`].
 const NOTE: &str = "started.json";
@@ -105,7 +105,7 @@ impl Jobs {
         Ok(found)
     }
 
-    /// Starts a job, unless it runs, or has ended since this start was first asked for.
+    /// Starts a job, unless it runs, or has ended since this start was first requested.
     pub(super) fn start(&self, job: StartJob) -> Result<(Key, Started, Option<Child>), Fault> {
         let StartJob { key, tag, mut spec, project, env, gpus } = job;
         if spec.key != key {
@@ -245,7 +245,7 @@ impl Jobs {
                 let _ = kill_process(pid, Signal::KILL);
             }
         };
-        // Without the thread it is asked again.
+        // If the thread cannot be started, the client requests the stop again.
         let _ = thread::Builder::new().name("stop".into()).spawn(stop);
     }
 

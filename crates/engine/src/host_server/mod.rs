@@ -115,7 +115,7 @@ impl Write for Parts<'_> {
     }
 }
 
-/// Answers one connection on standard input and output, until it ends.
+/// Serves one connection on standard input and output, until the connection ends.
 ///
 /// # Errors
 /// The folder cannot be used, or the other side does not speak the protocol.

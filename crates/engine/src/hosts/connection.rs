@@ -198,7 +198,7 @@ impl Connection {
         self.request(&Ask::Jobs, io::empty())?.value()
     }
 
-    /// The compute devices of the host, for which its drivers are asked.
+    /// Returns the compute devices that the drivers of the host report.
     pub fn devices(&self) -> Result<sweep_job::Probe, HostError> {
         self.request(&Ask::Devices, io::empty())?.value()
     }
@@ -216,7 +216,7 @@ impl Connection {
         self.request(&Ask::Examine, io::empty())?.value()
     }
 
-    /// Writes a record to an archive, and answers its length in bytes. Its length and its digest were checked.
+    /// Writes a record to the archive `into`, and returns the archive's length in bytes. Length and digest are checked.
     pub fn fetch(&self, key: Key, into: &Path) -> Result<u64, HostError> {
         let here = |error: io::Error| HostError::Here(format!("the record {} cannot be kept: {error}", key.short()));
         let waiting = self.request(&Ask::Fetch { key }, io::empty())?;

@@ -21,7 +21,7 @@ pub enum HostError {
         /// The reason.
         reason: String,
     },
-    /// Nobody answers at its address.
+    /// No server answers at the host's address.
     #[error("{host} cannot be reached: {reason}; it is tried again")]
     Unreachable {
         /// The host.
@@ -117,7 +117,7 @@ pub enum HostError {
         /// The defect.
         reason: String,
     },
-    /// The host could not do what was asked.
+    /// The host could not fulfill the request.
     #[error("{host}: {reason}")]
     There {
         /// The host.
@@ -179,7 +179,7 @@ impl HostError {
         }
     }
 
-    /// True if there is no connection; the same can be asked again once there is one.
+    /// Returns true if there is no connection; the request can be repeated once there is one.
     pub fn is_away(&self) -> bool {
         matches!(self, Self::Away { .. } | Self::Lost { .. } | Self::Unreachable { .. })
     }

@@ -32,7 +32,7 @@ pub(crate) use self::{
 };
 use crate::{plan::SerializedJob, record::Key};
 
-/// A host as `ssh` knows it.
+/// A host as it is named for `ssh`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
     /// The destination: `box1` or `user@box1`.
@@ -147,7 +147,7 @@ pub enum Started {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stop {
-    /// SIGINT to its engine, which lets the job end as Ctrl-C does.
+    /// SIGINT to the job's engine, which ends the job like Ctrl-C.
     Interrupt,
     /// SIGTERM to its engine, and SIGKILL to what is left after a while.
     End {

@@ -132,7 +132,7 @@ impl Shared {
         HostError::Lost { host: host.to_owned(), reason }
     }
 
-    /// Starts the server on the host and asks it what it has.
+    /// Starts the server on the host and requests its probe.
     fn connect(&self, program: &mut Option<Program>) -> Result<(Ssh, Probe), HostError> {
         let host = self.target.host.as_str();
         let program = match program {

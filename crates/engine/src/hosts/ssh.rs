@@ -279,7 +279,7 @@ impl Ssh {
 pub(super) enum Refused {
     /// `ssh` has ended, after this text.
     Ended(String),
-    /// Something else answers.
+    /// Another program answers, with this text.
     Noise(String),
     /// It is another system.
     Architecture { there: String, here: String },

@@ -95,7 +95,7 @@ pub(crate) enum Ask {
     Devices,
 }
 
-/// An answer, or something that was not asked for.
+/// An answer to a request, or an unsolicited message.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Say {

@@ -59,9 +59,9 @@ pub struct Script {
 pub enum Start {
     /// By its file.
     File,
-    /// As a module: `python -m package.module`.
+    /// A module: `python -m package.module`.
     Module(String),
-    /// As a program of this name that the project installs.
+    /// A program of this name that the project installs.
     Console(String),
 }
 

@@ -1,4 +1,4 @@
-//! Bounds of a run, and the account of what it has used.
+//! Bounds of a run, and the account of the resources that the run has used.
 
 use std::{io, path::Path};
 

@@ -235,7 +235,7 @@ impl Session {
         Ok(number)
     }
 
-    /// Asks the run that is going on to end; answers its number.
+    /// Requests the end of the current run; returns the run's number.
     pub fn stop(&self) -> Option<usize> {
         let mut runs = self.runs();
         let place = runs.iter_mut().position(|run| !run.account().ended)?;

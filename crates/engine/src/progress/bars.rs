@@ -36,9 +36,9 @@ pub struct Bars {
     skipped: usize,
     color: bool,
     pace: Pace,
-    /// As long as there are bars.
+    /// Present while bars are shown.
     quiet: Option<Quiet>,
-    /// As long as there are bars.
+    /// Present while bars are shown.
     shown: Option<Shown>,
     added: Added,
     repeats: Repeats,
@@ -80,7 +80,7 @@ const MAX_NAME_WIDTH: usize = 48;
 const OTHER_ROWS: usize = 4;
 
 impl Bars {
-    /// Bars, in color or not; with what knows how long the rest takes.
+    /// Returns bars, in color or not; `pace` estimates the remaining time.
     pub fn new(color: bool, pace: estimate::Pace) -> Self {
         let multi = MultiProgress::with_draw_target(ProgressDrawTarget::stderr_with_hz(10));
         Self {

@@ -180,8 +180,8 @@ impl Side {
         side
     }
 
-    /// Gives the record of this side the name of that of the other side, if both are single records: whoever names two records
-    /// wants to compare them, whatever their jobs are called.
+    /// Gives the record of this side the name of the other side's record, if both sides are single records: two records that
+    /// the user names are compared even if their jobs have different names.
     pub fn pair_with(&mut self, other: &Self) {
         if let (true, true, Some(label)) = (self.is_record, other.is_record, other.jobs.keys().next())
             && let Some((_, job)) = self.jobs.pop_first()

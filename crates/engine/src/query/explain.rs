@@ -46,9 +46,9 @@ pub enum Cause {
     Changed {
         /// A parameter's name, `backend`, `task revision`, or `key format`.
         what: String,
-        /// As it was.
+        /// The earlier value.
         old: String,
-        /// As it is.
+        /// The current value.
         new: String,
         /// Its place in the recipe, if it has one.
         place: Option<Span>,
@@ -57,9 +57,9 @@ pub enum Cause {
     Code {
         /// The file's path, or the package's name.
         what: String,
-        /// As it was.
+        /// The earlier value.
         old: String,
-        /// As it is.
+        /// The current value.
         new: String,
         /// File that imported it, if it is known.
         by: Option<String>,
@@ -202,7 +202,7 @@ impl<'a> Explainer<'a> {
                     as_input = true;
                 }
             }
-            // The same result of another job: what is different about that job is told as a change of the need.
+            // The same result of another job: the differences of that job are reported as a change of the need.
             if as_input || old == new || shown(old) == shown(new) {
                 continue;
             }

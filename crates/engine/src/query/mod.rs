@@ -21,7 +21,7 @@ use crate::{
     store::{Entry, Measured, Store, StoreError},
 };
 
-/// All records that a question is asked of.
+/// All records that a query examines.
 #[derive(Debug)]
 pub struct Records {
     entries: Vec<(Entry, Measured)>,

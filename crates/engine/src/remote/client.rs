@@ -45,7 +45,7 @@ const PART: usize = 8 << 20;
 const PARTS: usize = 4;
 /// Maximum number of records that are fetched at once.
 const AT_ONCE: usize = 16;
-/// Of more records than this it is asked first which there are, instead of asking for each.
+/// For more records than this, the remote is first asked for a listing instead of for each record.
 const MAX_SINGLE_REQUESTS: usize = 500;
 /// Longest time without data.
 const SILENCE: Duration = Duration::from_secs(20);
@@ -92,12 +92,12 @@ enum Taken {
     Missing,
     /// Its object came too slowly.
     Slow(String),
-    /// Its object is not what it should be.
+    /// The fetched object is invalid or not trusted.
     Refused(String),
 }
 
 impl Remote {
-    /// The remote at this address. Nothing is asked of it yet.
+    /// Opens the remote at `address`, without sending a request yet.
     pub fn open(address: &str, options: &Options) -> Result<Self, RemoteError> {
         let bad = |why: &str| RemoteError::Address(redacted(address), why.to_owned());
         let (scheme, rest) = address.split_once("://").ok_or_else(|| bad("it has no scheme"))?;
@@ -307,7 +307,7 @@ impl Remote {
         self.key.as_ref().map(|_| store.origin(key).is_none())
     }
 
-    /// Brings a record there. It is there whole or not at all: an object comes to be with its last byte.
+    /// Uploads a record. The upload is atomic: an object exists only after its last byte.
     pub fn push(&self, store: &Store, key: Key) -> Result<(), RemoteError> {
         let _pushing = info_span!(target: log::REMOTE, "push", remote = self.name, key = key.short()).entered();
         let here = |error: std::io::Error| RemoteError::Local(TransferError::Io(error));

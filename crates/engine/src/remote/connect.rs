@@ -20,7 +20,7 @@ pub(super) struct Connector {
     pub(super) silence: Duration,
 }
 
-/// The remote wants to be asked elsewhere.
+/// The remote redirects requests to another address.
 #[derive(Debug, thiserror::Error)]
 #[error("it redirects to another host, {0}, which is not followed")]
 struct Elsewhere(String);

@@ -71,7 +71,7 @@ pub enum RemoteError {
     /// It does not answer, or refuses.
     #[error("the remote {0} cannot be used: {1}")]
     Broken(String, String),
-    /// This program cannot speak to any.
+    /// This build supports no remotes.
     #[error("this build has no remotes: build with the feature `remote`")]
     Absent,
     /// The store here cannot be read or written.

@@ -27,7 +27,7 @@ pub struct Pusher {
 /// Results of a push.
 #[derive(Debug, Default)]
 pub struct Pushed {
-    /// Records that are there now.
+    /// Number of records that the remote has now.
     pub pushed: usize,
     /// Records that are not.
     pub left: usize,
@@ -58,7 +58,7 @@ impl Pusher {
         Ok(Self { keys, thread })
     }
 
-    /// Waits until all is there, or given up.
+    /// Waits until every record is uploaded or given up.
     pub fn finish(self) -> Pushed {
         drop(self.keys);
         self.thread.join().unwrap_or_default()

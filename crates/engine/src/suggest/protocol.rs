@@ -19,11 +19,11 @@ use crate::{
 
 /// The version of the protocol.
 pub const PROTOCOL: u32 = 1;
-/// The program that answers with Optuna's samplers.
+/// The program that implements the protocol with Optuna's samplers.
 const OPTUNA: &str = include_str!("../../../../python/sweep/optuna.py");
 /// Longest answer in bytes.
 const MAX_ANSWER_BYTES: usize = 16 << 20;
-/// Longest end of a complaint that is shown, in bytes.
+/// Maximum length of the shown end of stderr, in bytes.
 const MAX_STDERR_LENGTH: usize = 2000;
 /// Longest time for an answer.
 const TIMEOUT: Duration = Duration::from_mins(30);

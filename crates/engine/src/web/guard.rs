@@ -13,7 +13,7 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 
-/// The names that the server answers to.
+/// The host names to which the server answers.
 #[derive(Debug)]
 pub(crate) struct Names {
     loopback: bool,

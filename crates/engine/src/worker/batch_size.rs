@@ -129,7 +129,7 @@ fn train(bench: &BatchSize, job: &Job, batch: usize) -> Result<Tried, Failure> {
         .stderr(Stdio::piped())
         .spawn()
         .map_err(failed)?;
-    // It does nothing before it has its job, so the limit is there in time.
+    // The process does nothing before it gets its job, so the limit is set in time.
     if let (Some(most), Some(pid)) = (bench.sizes.memory, Pid::from_raw(child.id().cast_signed())) {
         let most = Some(most as u64);
         let limit = Rlimit { current: most, maximum: most };
@@ -211,7 +211,7 @@ fn training(bench: &BatchSize, job: &Job, batch: usize) -> Job {
     let size = Value::Int(i64::try_from(batch).unwrap_or(i64::MAX));
     if let Some(train) = Task::info("train") {
         params.retain(|name, _| train.param(name).is_some());
-        // The held-out loss is not what is asked for.
+        // The held-out loss is not needed.
         let given =
             [("batch_size", size), ("iters", iters.clone()), ("log_every", iters), ("eval_batches", Value::Int(1))];
         params.extend(given.map(|(name, value)| (name.to_owned(), value)));

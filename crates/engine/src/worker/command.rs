@@ -173,7 +173,7 @@ fn attempt(
     if let Some(tracking) = tracking {
         tracking.end(place.written(), channel)?;
     }
-    // As long as its files are there.
+    // Evaluated before the files of the sources are removed.
     let silence = gathered.silence();
     let outputs = clean_up(command, place, folder)?;
 
@@ -198,7 +198,7 @@ fn attempt(
 /// Checks the outputs of a program, and removes all other files but the logs from which metrics can be taken again.
 fn clean_up(command: &Command, place: &Place, folder: &Folder) -> Result<Vec<String>, Failure> {
     let written = place.finish().map_err(disk("the program's folder cannot be read"))?;
-    // In a folder of its own, a program has its inputs beside what it writes.
+    // In its own folder, a program has its inputs next to its outputs.
     let inputs = command.inputs.iter().filter(|_| !place.is_project());
     let inputs: Vec<&str> = inputs.filter_map(|input| input_name(&input.0)).collect();
     let mut found: Vec<String> = Vec::new();

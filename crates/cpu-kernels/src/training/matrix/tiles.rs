@@ -124,7 +124,7 @@ impl<'a> Right<'a> {
             }
             kept => kept.as_ref(),
         };
-        // As equal parts as there can be, so that threads end at the same time.
+        // Parts differ by at most one panel, so that all threads end at about the same time.
         let share = |panels: usize, part: usize, parts: usize| panels * part / parts..panels * (part + 1) / parts;
         (0..down * across).into_par_iter().for_each(|task| {
             let panels = [share(rows, task / across, down), share(columns, task % across, across)];

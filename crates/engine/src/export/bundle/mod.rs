@@ -304,7 +304,7 @@ impl<W: Write> Writer<'_, W> {
         self.add_with_mode(name, content, 0o644)
     }
 
-    /// Adds a file, unless it is there already.
+    /// Adds a file, unless the archive already contains it.
     fn add_with_mode(&mut self, name: &str, content: &[u8], mode: u32) -> io::Result<()> {
         if self.files.contains_key(name) {
             return Ok(());

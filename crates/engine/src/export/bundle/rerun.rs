@@ -106,7 +106,7 @@ impl Rerun {
     }
 }
 
-/// A command that jobs run, and what its environment has beside the caller's.
+/// A command that jobs run, and the variables that are added to the caller's environment.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Command {
     /// The names of the jobs.

@@ -59,8 +59,8 @@ impl Contract {
         self.folder.join("state.json")
     }
 
-    /// The sources of curves and metrics, the part of them that hears standard output, and the keeper of the attempt's
-    /// checkpoints. Paths of files that the program writes start from `written`.
+    /// Returns the sources of curves and metrics, the part of them that reads standard output, and the keeper of the
+    /// attempt's checkpoints. Paths of files that the program writes start from `written`.
     pub(super) fn sources(&mut self, command: &Command, job: &Job, written: &Path) -> (Vec<Source>, Patterns, Keeper) {
         let mut series = self.earlier.take(report::REPORT);
         let keeper = Keeper::begin(&job.scratch, series.checkpoints());

@@ -1,7 +1,7 @@
 //! Files of a finished program from which its metrics can be taken again later: those that `reads` and `metrics` name,
 //! and small logs that they do not name yet.
 //!
-//! They are in the folder [`KEPT`] among the job's files. What is there is no artifact: no other job gets it.
+//! They are in the folder [`KEPT`] among the job's files. Files in it are no artifacts: no other job gets them.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -201,7 +201,7 @@ impl Launcher {
         (rank < self.ranks).then_some((rank, rest))
     }
 
-    /// A failure of which the launcher tells in a line of its own.
+    /// Returns the failure that the launcher reports in `line`, if any.
     pub(super) fn failed(&self, line: &str) -> Option<Failed> {
         match self.with {
             With::Srun => failed_task(line),

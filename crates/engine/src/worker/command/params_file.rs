@@ -8,7 +8,7 @@ use rustix::{fs::inotify, io::Errno};
 
 use crate::store::CONTRACT;
 
-/// A watch of the file. The kernel reports whoever opens it on this machine, by any name and from any process.
+/// A watch of the file. The kernel reports every process on this machine that opens the file, by any of its names.
 pub(super) struct ParamsFile(OwnedFd);
 
 impl ParamsFile {

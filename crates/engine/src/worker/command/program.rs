@@ -171,8 +171,9 @@ enum Writer {
     All(Launcher),
 }
 
-/// Runs a program to its end, as one process, as several ranks, or by a launcher that starts them; `on_word` also hears `None`, when the program has written
-/// something, and `on_line` every line of the first rank, without codes for terminals, and if it is cut. An error means that it could not be started.
+/// Runs a program to its end, as one process, as several ranks, or by a launcher that starts them; `on_word` is also called
+/// with `None` when the program has written other output, and `on_line` with every line of the first rank, without codes for
+/// terminals, and whether the line was cut. An error means that the program could not be started.
 pub(super) fn run(
     programs: Vec<Command>,
     launcher: Option<&Launcher>,
@@ -215,7 +216,7 @@ pub(super) fn run(
     })?;
     let mut ended: Option<End> = None;
     while open > 0 || ended.is_none() {
-        // Another process may hold an output open, and write to it for as long as it likes.
+        // Another process may hold an output open, and write to it without end.
         let until = ended.as_ref().map(|end| end.at + TIMEOUT);
         let patience = until.map_or(Duration::MAX, |until| until.saturating_duration_since(Instant::now()));
         match receiver.recv_timeout(patience) {
@@ -240,7 +241,7 @@ pub(super) fn run(
     Ok(Ended { status, rank: several.then_some(rank), seconds, complaint })
 }
 
-/// Follows the outputs of a process; answers how many they are. Only the first rank's words count.
+/// Follows the outputs of a process, and returns their number. Only the first rank's lines are interpreted.
 fn follow_outputs(
     mut child: Child,
     writer: &Writer,
@@ -295,7 +296,7 @@ fn follow_worker(program: &mut Command) {
     let worker = getpid();
     let follow = move || {
         set_parent_process_death_signal(Some(Signal::KILL))?;
-        // It may have ended before the kernel was told.
+        // The worker may have ended before the signal was requested.
         if getppid() == Some(worker) { Ok(()) } else { Err(io::ErrorKind::BrokenPipe.into()) }
     };
     // SAFETY: the closure makes two system calls and touches nothing that another thread may hold; an `io::Error` from a

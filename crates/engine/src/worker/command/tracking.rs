@@ -117,7 +117,7 @@ impl<'a> Tracking<'a> {
         let results = fs::canonicalize(results_of(job))?;
         let staging = fs::canonicalize(job.dir.parent().unwrap_or(&job.dir))?;
         let audit = Audit::begin(&staging)?;
-        // Results in the project's folder itself are not told from the project.
+        // If the results folder contains the project, results cannot be distinguished from the project.
         let is_apart = |folder: &PathBuf| !project.starts_with(folder);
         let own: Vec<PathBuf> = [staging, fs::canonicalize(&job.scratch)?].into_iter().filter(is_apart).collect();
         let store = Some(results).filter(is_apart);

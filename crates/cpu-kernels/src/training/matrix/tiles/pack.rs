@@ -22,7 +22,7 @@ pub(super) const BLOCK: usize = 16;
 /// Groups of panels for each thread that packs.
 const GROUPS: usize = 2;
 
-/// Numbers of a row that are asked for before they are packed.
+/// Distance, in numbers of a row, between the prefetched place and the packed one.
 const AHEAD: usize = 256;
 
 /// Order of the pairs of a panel.
@@ -64,7 +64,8 @@ impl Packed {
         let pairs = pairs(matrix.columns);
         let panels = matrix.rows.div_ceil(panel);
         let mut numbers = Buffer::new(panels * panel * pairs);
-        // As few groups as keep all threads at work: a group reads longer parts of rows.
+        // The groups are as large as possible while all threads have work, because a larger group reads longer parts of
+        // rows.
         let group = match threads {
             Threads::All => panels.div_ceil(GROUPS * rayon::current_num_threads()),
             Threads::This => panels,

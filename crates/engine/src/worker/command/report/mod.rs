@@ -49,7 +49,7 @@ pub(super) trait Follower: Send {
     fn silence(&self, series: &Series) -> Vec<String>;
 }
 
-/// A follower with what it has read.
+/// A follower with the series that it has read.
 pub(super) struct Source {
     /// Its name in the state that outlives an attempt, unique among the sources of a job.
     pub(super) name: String,
@@ -130,7 +130,7 @@ impl Following {
         Ok(Self { stop, spoke, thread: threads::start(run)? })
     }
 
-    /// True once the program has written to its report file: it speaks the contract.
+    /// Returns a flag that is set once the program has written to its report file, and thus follows the contract.
     pub(super) fn spoke(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.spoke)
     }

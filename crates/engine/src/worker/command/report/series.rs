@@ -33,7 +33,7 @@ struct Final {
 /// A checkpoint that the program has declared to be complete.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(in super::super) struct Checkpoint {
-    /// As the program has written it.
+    /// The path as the program has written it.
     pub(in super::super) path: String,
     /// The newest step when it was declared.
     pub(in super::super) step: Option<u64>,

@@ -21,8 +21,8 @@ struct Kept<'a> {
 }
 
 impl State {
-    /// The state that an earlier attempt has left, with what it wrote to the file `report` after that; nothing if there
-    /// was none or it cannot be read.
+    /// Loads the state that an earlier attempt has left, and adds the lines that the attempt wrote to `report` after that;
+    /// returns an empty state if the file at `path` is missing or unreadable.
     pub(in super::super) fn load(path: &Path, report: &Path) -> Self {
         let kept = std::fs::read(path).ok().and_then(|text| serde_json::from_slice(&text).ok());
         let mut state: Self = kept.unwrap_or_default();

@@ -188,7 +188,7 @@ fn parse(text: &[u8]) -> Seen {
     seen
 }
 
-/// The name of a module. One that is no word cannot be told from others in a list.
+/// The name of a module. A name that is not a word could not be separated from others in a list.
 fn word(module: &[u8]) -> Option<String> {
     let is_word = !module.iter().any(|byte| byte.is_ascii_whitespace() || b"./".contains(byte));
     str::from_utf8(module).ok().filter(|_| is_word).map(str::to_owned)

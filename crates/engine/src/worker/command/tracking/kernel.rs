@@ -105,7 +105,7 @@ pub(super) fn facts(
         };
         facts.entry(path.clone()).or_insert(text);
     }
-    // A folder is there if anything in it is.
+    // A folder exists if any path in it exists.
     let inside: BTreeSet<&Path> = seen.files.keys().chain(listed.keys()).flat_map(|path| path.ancestors()).collect();
     facts.retain(|path, text| !(text == fact::FOLDER && inside.contains(path.as_path())));
     (facts, listed)
