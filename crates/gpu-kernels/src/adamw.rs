@@ -49,7 +49,7 @@ struct Form {
 /// State of the largest second mean.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Largest {
-    /// It is not asked for.
+    /// The optimizer does not use it.
     Unused,
     /// This is the first one.
     New,

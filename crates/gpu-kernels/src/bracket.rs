@@ -15,8 +15,8 @@ use crate::{
     radix,
 };
 
-/// Candidates that a cube keeps before it knows where they go. Of the 4096 weights that it mostly has, more are candidates only
-/// where a layer is unlike the others; each of them is given a place of its own.
+/// Number of candidates that a cube stages before it reserves places for them. A cube usually has 4096 weights; more of them
+/// are candidates only where a layer is unlike the others, and each further one reserves its own place.
 const STAGED: usize = 1024;
 
 // Counts of a comparing cube.

@@ -35,7 +35,7 @@ pub struct Device {
     pub name: String,
     /// The driver and its version; empty without a driver.
     pub driver: String,
-    /// True for a software implementation of a GPU (llvmpipe), which `auto` does not choose.
+    /// True for a software implementation of a GPU (such as llvmpipe), which `auto` does not choose.
     pub software: bool,
     /// Its memory in bytes; for the CPU, that of the machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]

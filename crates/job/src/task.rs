@@ -110,7 +110,7 @@ pub trait TaskSpec: Sized {
     /// If true, lists of tasks leave it out.
     const HIDDEN: bool = false;
 
-    /// The task, if every parameter is there and has passed [`Param::check`].
+    /// Returns the task, if every parameter is present and has passed [`Param::check`].
     fn build(values: &Values) -> Option<Self>;
 
     /// The files and folders that a job with these parameters leaves.
@@ -256,7 +256,7 @@ impl TaskInfo {
         self.revision + (self.raised)(values) + u32::from(has_later && self.param("precision").is_some())
     }
 
-    /// The typed task, if every parameter is there and has passed [`Param::check`].
+    /// Returns the typed task, if every parameter is present and has passed [`Param::check`].
     pub fn build(&self, values: &Values) -> Option<Task> {
         (self.build)(values)
     }

@@ -69,12 +69,12 @@ impl Values {
         self.own.get_mut(place).map(|(_, value)| value)
     }
 
-    /// True if the parameter is there.
+    /// Returns true if the parameter is present.
     pub fn contains_key(&self, name: &str) -> bool {
         self.get(name).is_some()
     }
 
-    /// Sets a parameter; answers its earlier value.
+    /// Sets a parameter, and returns its earlier value.
     pub fn insert(&mut self, name: impl Into<Name>, value: Value) -> Option<Value> {
         let name = name.into();
         match place(&self.own, &name) {
@@ -87,7 +87,7 @@ impl Values {
         }
     }
 
-    /// Removes a parameter; answers its value.
+    /// Removes a parameter, and returns its value.
     pub fn remove(&mut self, name: &str) -> Option<Value> {
         self.copy_defaults();
         place(&self.own, name).ok().map(|place| self.own.remove(place).1)

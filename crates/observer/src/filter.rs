@@ -11,7 +11,7 @@ pub(crate) enum Call {
     OpenHow,
     /// Starts a program.
     Exec { folder: Option<usize>, path: usize, flags: Option<usize> },
-    /// Asks for properties of a file. `follows` is false if a link itself is asked for.
+    /// Queries properties of a file. `follows` is false if the query is about a link itself.
     Stat { folder: Option<usize>, path: usize, flags: Option<usize>, follows: bool, about: About },
     /// Lists a folder that is open.
     List,
@@ -89,7 +89,7 @@ const X32: u32 = 0x4000_0000;
 
 /// Returned for calls that need no report.
 const ALLOW: u32 = libc::SECCOMP_RET_ALLOW;
-/// Returned for calls that the observer is told of.
+/// Returned for calls that are reported to the observer.
 const REPORT: u32 = libc::SECCOMP_RET_USER_NOTIF;
 
 /// The calls that have the same number of arguments everywhere.

@@ -147,7 +147,7 @@ fn errno() -> c_int {
     io::Error::last_os_error().raw_os_error().unwrap_or(0)
 }
 
-/// Room for a control message with one descriptor, aligned as the kernel wants it.
+/// Room for a control message with one descriptor, with the alignment that the kernel requires.
 #[repr(C, align(8))]
 struct Control([u8; 64]);
 
@@ -214,9 +214,9 @@ pub(crate) fn wake_up_here(listener: &OwnedFd) {
 
 /// The next report; `None` if its process has been ended meanwhile.
 pub(crate) fn report(listener: &OwnedFd) -> Option<libc::seccomp_notif> {
-    // SAFETY: all zeros is a value of this structure of numbers, and the kernel wants it so.
+    // SAFETY: all zeros is a value of this structure of numbers, and the kernel requires zeros.
     let mut report: libc::seccomp_notif = unsafe { mem::zeroed() };
-    // SAFETY: the kernel writes a report into the structure, whose size is the one that it knows or less.
+    // SAFETY: the kernel writes a report into the structure, and at most as many bytes as the structure has.
     let done = unsafe { libc::ioctl(listener.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_RECV, &raw mut report) };
     (done == 0).then_some(report)
 }

@@ -1,4 +1,5 @@
-//! Facts about a process whose call is reported: the paths that it means, and what is there for it.
+//! Facts about a process whose call is reported: the paths that the call names, and the files that the process finds at
+//! them.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -39,7 +40,7 @@ const MAX_WORDS: usize = 16;
 /// Bytes of the first line of a script in which the kernel looks for its interpreter.
 const FIRST_LINE: u64 = 256;
 
-/// True if the words of a command of Git are those of one that tells.
+/// Returns true if the words of a Git command are those of a command that only reports the state of the project.
 pub(crate) fn tells(process: u32, words: u64) -> bool {
     let mut is_value = false;
     for index in 1..MAX_WORDS {

@@ -1,4 +1,4 @@
-//! The loop that hears of system calls, notes them, and lets them go on.
+//! The loop that receives system calls, notes them, and lets them continue.
 
 use std::{
     collections::HashSet,
@@ -43,7 +43,7 @@ pub struct Supervisor {
     line: OwnedFd,
     collector: Collector,
     walker: Walker,
-    /// Paths at which there is nothing to note, as long as nothing is made there.
+    /// Paths at which there is nothing to note until something is created there.
     passed: HashSet<Passed>,
     /// Processes that look at the project's state only to tell it: `git status` and the like.
     tellers: HashSet<u32>,
@@ -224,7 +224,7 @@ impl Supervisor {
         Some(())
     }
 
-    /// True if a process, or the one that a thread belongs to, only tells the state of the project.
+    /// Returns true if a process, or the process of a thread, only reports the state of the project.
     fn is_teller(&self, process: u32) -> bool {
         if self.tellers.is_empty() || self.tellers.contains(&process) {
             return !self.tellers.is_empty();
@@ -283,7 +283,7 @@ impl Supervisor {
         }
         let is_read = interest == Interest::All;
         match &state {
-            // Its size can be asked for, and it can be executed, without another path.
+            // With this descriptor, the file's size can be queried, and the file can be executed, without another path.
             State::File(metadata) if access.only_path && is_read => self.collector.read(&real, metadata, false),
             State::File(metadata) if access.reads && !access.truncates && is_read => {
                 self.collector.read(&real, metadata, true);

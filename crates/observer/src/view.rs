@@ -46,7 +46,7 @@ impl View {
         let (upper, work) = (place.join("upper"), place.join("work"));
         let mut builder = DirBuilder::new();
         builder.recursive(true).mode(0o755);
-        // The working folder is where relative paths of the program lead, so what it writes is looked for there.
+        // Relative paths of the program start from the working folder, so its outputs are expected there.
         builder.create(upper.join(working.strip_prefix(folder).unwrap_or(Path::new(""))))?;
         builder.create(&work)?;
         lay(layer, &upper)?;

@@ -16,7 +16,7 @@ const PROCESSES: &str = "/proc";
 /// The end of a way.
 #[derive(Debug)]
 pub(crate) struct Place {
-    /// The path without links: of what is there, or of the first name that does not exist.
+    /// The path without links: the path of the existing file, or of the first name that does not exist.
     pub(crate) path: PathBuf,
     pub(crate) state: State,
     /// The links on the way, with their targets.
@@ -34,7 +34,7 @@ impl Place {
 #[derive(Debug)]
 pub(crate) enum State {
     Absent,
-    /// Neither it nor this path below it, which the program wants, exists.
+    /// Neither the path nor the given path below it, which the program names, exists.
     Incomplete(PathBuf),
     File(Metadata),
     Folder,

@@ -8,7 +8,7 @@ use super::{
     memory::Buffer,
 };
 
-/// Maximum number of logits in memory at the same time: 16 MiB.
+/// Number of logits that are computed at the same time, given enough rows: 16 MiB.
 const LOGITS: usize = 4 << 20;
 /// Rows at least over which the gradient of the table is summed before it is added: it is read and written once for them.
 const MIN_ROWS: usize = 128;

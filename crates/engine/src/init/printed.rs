@@ -124,7 +124,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns the names of the numbers in `output`, each with the match of its pattern in the last line that has it.
+    /// Returns the names of the numbers in `output`; panics if the pattern of a number is invalid.
     fn names(output: &str) -> Vec<String> {
         let found = printed(output, &BTreeSet::from(["lr"]));
         for one in &found {

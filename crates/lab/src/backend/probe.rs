@@ -165,7 +165,7 @@ mod cuda {
             self.call::<unsafe extern "C" fn(c_int) -> c_int>("cuDevicePrimaryCtxRelease_v2", |release| {
                 unsafe_call!(release(device))
             })?;
-            // SAFETY: the driver has ended the name with a zero within the buffer's length, which it was told.
+            // SAFETY: the driver has ended the name with a zero within the buffer's length, which was passed to it.
             let name = unsafe { CStr::from_ptr(name.as_ptr()) }.to_string_lossy().into_owned();
             Ok(Device {
                 backend: Backend::Cuda,

@@ -75,7 +75,7 @@ impl<B: Ops> HeadGate<B> {
         let pooled = self.pool.forward(hidden).reshape([pass.batch, length, dim]);
         let pooled = match (cache, &pass.rows.mean) {
             (_, _) if self.spec.pool == GatePool::Token => pooled,
-            // A cache knows no later token, so a mean over all of them is one over those so far.
+            // A cache contains no later token, so a mean over all its tokens is a mean over the tokens so far.
             (Some(cache), _) => {
                 if mutants::active(Mutant::ForgetfulGate) {
                     cache.pooled = None;
@@ -171,7 +171,7 @@ pub struct LatentReciprocity<B: Backend> {
     pub alpha_mlp: Param<Tensor<B, 1>>,
     /// Strength of what the next block's keys get, `[1]`.
     pub alpha_attn: Param<Tensor<B, 1>>,
-    /// From hidden numbers to keys, `[hidden, latent]`; the other way its transpose, unless `enrich` is there.
+    /// The map from hidden numbers to keys, `[hidden, latent]`; its transpose maps back, unless `enrich` is present.
     pub back: Unbiased<B>,
     /// From keys to hidden numbers, `[latent, hidden]`.
     pub enrich: Option<Unbiased<B>>,

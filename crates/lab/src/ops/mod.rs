@@ -296,8 +296,8 @@ fn in_use() -> bool {
 
 /// Makes this thread one of those that kernels run on, if the pool has not begun and there are more.
 ///
-/// Otherwise it would wait, asleep, while the pool's threads do what it asks for: two switches of context for each of
-/// the hundreds of loops of a step. For the thread that trains, before its first operation.
+/// Otherwise this thread would sleep while the pool's threads do its work: two switches of context for each of the hundreds
+/// of loops of a step. For the thread that trains, before its first operation.
 pub fn compute_on_this_thread() {
     // Alone in the pool this thread would leave others that compute waiting for it.
     if std::thread::available_parallelism().is_ok_and(|threads| threads.get() > 1) {

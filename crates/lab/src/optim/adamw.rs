@@ -126,7 +126,7 @@ impl<B: Ops> AdamW<B> {
         self.step_with::<AB, M>(network, gradients, lr, StepContext::default())
     }
 
-    /// As [`step`](Self::step), with what surrounds it in the same pass over the parameters.
+    /// Makes a step like [`step`](Self::step), and does the work before and after it in the same pass over the parameters.
     pub fn step_with<AB, M>(
         &mut self,
         network: M,

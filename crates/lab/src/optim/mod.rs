@@ -4,7 +4,7 @@
 //!
 //! Defects of the reference (ratio-ablation, section 8) are not reproduced: SPAM counts an iteration once, corrects the bias
 //! of the second moment before it clips by it, and does not clip in the first iterations after the start and after a reset; a
-//! reset also clears AMSGrad's maximum. `spam_reference: true` computes as the reference does.
+//! reset also clears AMSGrad's maximum. `spam_reference: true` reproduces the reference.
 
 mod adamw;
 pub mod gradient;
@@ -51,7 +51,7 @@ pub fn clip_global_norm<B: Ops>(gradients: Gradients<B>, max_norm: f64) -> Gradi
     }
 }
 
-/// As [`clip_global_norm`], where the global norm, `[1]`, is known already.
+/// Clips `gradients` like [`clip_global_norm`], with the known global norm `norm`, `[1]`.
 pub fn clip_norm<B: Ops>(gradients: Gradients<B>, norm: Tensor<B, 1>, max_norm: f64) -> Gradients<B> {
     let Some(factor) = clip_factor(norm, max_norm) else { return gradients };
     gradients.into_iter().map(|gradient| gradient.map(|gradient| B::scale(gradient, factor.clone()))).collect()

@@ -97,7 +97,7 @@ impl<B: Backend> Spam<B> {
         self.reset_all
     }
 
-    /// Clips every element of `gradients` to `sqrt(theta v)`, `v` being what its square is expected to be.
+    /// Clips every element of `gradients` to `sqrt(theta v)`, where `v` is the expected value of its square.
     pub(super) fn clip_elements(
         &self,
         gradients: Gradients<B>,
@@ -120,7 +120,7 @@ impl<B: Backend> Spam<B> {
     }
 
     /// Remembers `norm`, the global norm of an iteration's gradients, `[1]`, and finds out whether it is a spike: at least
-    /// ten norms are there, and it is more than `spike_z` standard deviations above the mean of those before it. A norm
+    /// ten norms are known, and `norm` is more than `spike_z` standard deviations above the mean of those before it. A norm
     /// that is not finite is not remembered and is no spike.
     pub(super) fn observe(&mut self, norm: Tensor<B, 1>) {
         if self.reference {

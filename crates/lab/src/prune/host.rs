@@ -30,7 +30,7 @@ pub struct HostSelect {
 }
 
 impl HostSelect {
-    /// As `settings` ask.
+    /// Creates the selection that `settings` describe.
     pub fn new(settings: &Prune) -> Self {
         let floor = if settings.prune.has_negative_scores() { PRUNED } else { 0.0 };
         let Prune { threshold: method, prune_update: update, sample_fraction, .. } = *settings;
@@ -81,7 +81,7 @@ impl HostSelect {
     }
 }
 
-/// Finds the `k`-th smallest of the scores in some tensors, with a seed for what it draws.
+/// Finds the `k`-th smallest of the scores in some tensors, with a seed for its random numbers.
 type Find<'a, B> = &'a dyn Fn(&[Tensor<B, 1>], usize, u64) -> Result<f32, Unfit>;
 
 impl HostSelect {

@@ -28,7 +28,7 @@ impl<B: Backend> Masks<B> {
 /// Masks in memory of the host, one for each layer.
 #[derive(Debug, Clone, PartialEq)]
 pub enum HostMasks {
-    /// Only thresholds are asked for.
+    /// No masks, because only thresholds are requested.
     None(Vec<Vec<()>>),
     /// A byte for each weight.
     Bytes(Vec<Vec<u8>>),

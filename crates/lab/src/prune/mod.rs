@@ -100,7 +100,7 @@ impl<B: Selects> Pruner<B> {
         }
     }
 
-    /// This pruner with `seed` for what it draws.
+    /// Returns this pruner with `seed` for its random numbers.
     pub fn with_seed(self, seed: u64) -> Self {
         Self { seed, ..self }
     }

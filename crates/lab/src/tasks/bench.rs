@@ -209,8 +209,8 @@ fn all_of<B: Compute>(scores: &[Tensor<B, 1>]) -> Result<Vec<f32>, LabError> {
     Ok(all)
 }
 
-/// Adds how near `threshold` is to the `k`-th smallest of `scores`, which it reorders, and what it prunes. Gives the exact
-/// threshold.
+/// Adds the error of `threshold` relative to the `k`-th smallest of `scores`, and the sparsity that it causes. Reorders
+/// `scores`; returns the exact threshold.
 fn compare(outcome: &mut Outcome, scores: &mut [f32], threshold: f32, k: usize) -> f32 {
     outcome.set(&WorkloadMetrics::SPARSITY, pruned_by(scores, threshold));
     let exact = kth_smallest(scores, k);

@@ -7,11 +7,11 @@ use sweep_job::tasks::{Coupling, CouplingStart};
 
 use crate::{LabError, device::read::host};
 
-/// Losses whose variance tells whether they are steady.
+/// Number of losses whose variance decides whether the loss is steady.
 const WINDOW: usize = 100;
-/// The first iteration at which that is asked.
+/// The first iteration at which the variance is checked.
 const FIRST_LOOK: usize = 250;
-/// Iterations between two such questions.
+/// Number of iterations between two such checks.
 const BETWEEN_LOOKS: usize = 50;
 
 /// The coupling of a training in progress.

@@ -89,7 +89,7 @@ fn batch_loss<B: Compute, N: Network<B>>(network: &N, batch: &Batch, device: &B:
     network.loss(inputs, targets, 0.0)
 }
 
-/// A mean that grows on the device and is read when asked for.
+/// A mean that is accumulated on the device and read on request.
 struct Mean<B: BurnBackend> {
     sum: Option<Tensor<B, 1>>,
     count: usize,

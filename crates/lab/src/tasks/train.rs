@@ -231,7 +231,7 @@ struct Trainer<'a, B: Compute> {
     curves: Curves,
 }
 
-/// A trained network, what was measured, and where the time went if that was asked for.
+/// A trained network, its outcome, and the trace of the time, if requested.
 type Trained<B> = (Gpt<Autodiff<B>>, Outcome, Option<Trace>);
 
 impl<B: Compute> Trainer<'_, B> {
@@ -432,7 +432,7 @@ impl<B: Compute> Trainer<'_, B> {
         breakdown.time::<B, _>(Part::Masking, device, || pruner.apply::<Autodiff<B>, _>(network, optimizer))
     }
 
-    /// Begins to measure where the time goes, if asked.
+    /// Begins to measure the time of the parts, if requested.
     fn measure_parts(&mut self) {
         self.breakdown.restart();
         if self.breakdown.is_on() {

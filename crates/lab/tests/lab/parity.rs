@@ -133,7 +133,7 @@ fn assert_ceiling(backend: Backend) {
     }
 }
 
-/// Operations are fused only where it is asked for.
+/// Operations are fused only where fusion is requested.
 fn assert_fuses_where_asked(backend: Backend) {
     let counts = |fusion: &str| {
         let asked = json!({"eval_batches": 1, "iters": 3, "dropout": 0, "fusion": fusion});

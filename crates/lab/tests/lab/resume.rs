@@ -11,7 +11,7 @@ use crate::common::{folders, merged, task};
 use serde_json::{Value, json};
 use sweep_job::{Backend, Outcome, Progress, Report};
 
-/// Ends the process, as far as a test can, when the training is so far; keeps what it is told.
+/// Ends the process, as far as a test can, when the training reaches a step; keeps the messages of the report.
 #[derive(Default)]
 struct Interrupting {
     at: Option<u64>,
@@ -260,7 +260,7 @@ fn a_result_tells_of_the_attempts_that_did_not_reach_it() {
         fs::read_to_string(&path).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(signs.iter().map(|sign| &sign["done"]).collect::<Vec<_>>(), [0, 10, 15]);
     let peak = signs[2]["peak"].as_f64();
-    // As if that attempt had been a larger process than this one.
+    // Simulates an attempt with a larger process than this one.
     let text = fs::read_to_string(&path).unwrap();
     let larger = peak.map(|peak| text.replace(&json!(peak).to_string(), "7e12"));
     fs::write(&path, larger.unwrap_or(text)).unwrap();

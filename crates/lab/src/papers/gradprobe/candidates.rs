@@ -37,7 +37,7 @@ impl Candidates {
 pub struct Chooser {
     threshold: ProbeThreshold,
     scope: ThresholdScope,
-    /// By tensor: the norms of what its weights multiply. None in all means that sizes are the scores.
+    /// The norms of the inputs of each tensor's weights. If the whole is `None`, the scores are the weights' magnitudes.
     norms: Option<Vec<Option<Vec<f32>>>>,
     seed: u64,
     /// Number of times that candidates were chosen.

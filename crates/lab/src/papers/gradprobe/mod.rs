@@ -141,7 +141,7 @@ pub struct Prober<'a, B: Compute> {
     pub tally: Tally,
     /// By tensor: 1 where a weight stays, 0 where it was pruned, `[numbers]`; none where nothing was.
     pub kept: Vec<Option<Tensor<B, 1>>>,
-    /// Is told after each pass how many are done, and how many there will be in the rounds begun.
+    /// Called after each pass with the number of passes done, and the number of passes in the rounds begun.
     progress: &'a mut dyn FnMut([u64; 2]),
     /// Passes in the rounds begun.
     expected: u64,
@@ -156,8 +156,8 @@ impl<B: Compute> std::fmt::Debug for Prober<'_, B> {
 }
 
 impl<'a, B: Compute> Prober<'a, B> {
-    /// A prober of `subject`. `progress` is told after each pass how many are done, and how many there are in the rounds
-    /// that have begun.
+    /// Creates a prober of `subject`. `progress` is called after each pass with the number of passes done, and the number of
+    /// passes in the rounds begun.
     ///
     /// Fails if `only` names no tensor.
     pub fn new(

@@ -138,7 +138,7 @@ impl Meter {
     }
 }
 
-/// Runs one way, and compares what it gives.
+/// Runs one way, and compares its results with the reference's.
 pub(crate) fn run(
     pair: &Pair,
     backend: Backend,
@@ -306,7 +306,7 @@ fn measured<B: Compute, C: Contender>(
     report: &mut dyn Report,
 ) -> Result<Measured, LabError> {
     let Protocol { warmups, calls, seed, trace } = *protocol;
-    // Threads, queues and the like are there before anything is counted.
+    // Creates threads, queues and the like before anything is counted.
     drop(host(Tensor::<B, 1>::ones([1], device))?);
     let mut call = contender.ready::<B>(seed, device)?;
     sync::<B>(device)?;
@@ -372,7 +372,7 @@ fn counted<B: Compute, C: Contender>(contender: &C, seed: u64, device: &B::Devic
     Ok(heap)
 }
 
-/// Adds the times of calls; answers their median.
+/// Adds the times of calls, and returns their median.
 fn describe(outcome: &mut Outcome, seconds: &mut [f64]) -> f64 {
     let count = seconds.len() as f64;
     let mean = seconds.iter().sum::<f64>() / count;

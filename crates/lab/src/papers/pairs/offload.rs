@@ -1,7 +1,7 @@
-//! A training whose parameters and moments are not on the device: one layer at a time is.
+//! A training whose parameters and moments are not kept on the device: only one layer at a time is there.
 //!
 //! They are in the memory of the host. Where the device is the host, they are in a file without a name in the system's
-//! folder for temporary files, so that its memory has room for what it computes with.
+//! folder for temporary files, so that its memory has room for the computation.
 
 use std::{
     fs::File,

@@ -1,4 +1,4 @@
-//! Collective operations of ranks that stand in a ring: each sends to the rank on its right what it got from its left.
+//! Collective operations of ranks in a ring: each rank sends to its right neighbor the data that it got from its left one.
 //!
 //! All ranks call the same operations in the same order. A number crosses a pipe in little-endian bytes, in pieces that
 //! an empty pipe takes whole: a rank writes a piece, then reads one, so that no two ranks wait for each other.

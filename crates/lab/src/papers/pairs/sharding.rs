@@ -104,8 +104,8 @@ fn ranks(pair: &Sharding) -> usize {
     }
 }
 
-/// The gradients of a layer's weights `[in, out]` and of what it gets, `x`. `back` is the gradient of what it gives, after
-/// `ReLU`; the last layer has none, but targets.
+/// Returns the gradients of a layer's weights `[in, out]` and of its input `x`. `back` is the gradient of its output, after
+/// `ReLU`; the last layer has targets instead.
 pub(super) fn backward<B: Compute>(
     x: Tensor<B, 2>,
     weights: Tensor<B, 2>,

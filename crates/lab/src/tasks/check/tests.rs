@@ -427,7 +427,7 @@ fn with_a_width_that_is_ignored() {
 
 #[test]
 fn with_another_number_of_heads() {
-    // As many numbers, in other shapes.
+    // The same number of weights, in other shapes.
     let claimed = expected_of(&step(Ablation::Step8));
     let built = GptDims { n_head: 2, ..claimed.dims };
     let (failed, message) = failures(random(built), &claimed);

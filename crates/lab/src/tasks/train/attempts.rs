@@ -94,7 +94,7 @@ impl Attempts {
         self.file = self.file.take().filter(|mut file| file.write_all(&line).is_ok());
     }
 
-    /// As [`sign`](Self::sign), unless there was one just before.
+    /// Writes a sign like [`sign`](Self::sign), unless the last one is recent.
     pub(super) fn sign_now_and_then(&mut self, done: usize, time: Duration) {
         if self.signed.elapsed() >= BETWEEN {
             self.sign(done, time);

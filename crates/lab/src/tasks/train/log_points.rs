@@ -1,4 +1,4 @@
-//! Log points of a training: what is read of the device, and the curves that grow by it.
+//! Log points of a training: the numbers that are read from the device, and the curves that they extend.
 
 use sweep_job::{Progress, Unit, tasks::Train};
 
