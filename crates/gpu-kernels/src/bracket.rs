@@ -47,8 +47,8 @@ impl Default for Reach {
     }
 }
 
-/// The `k`-th smallest score, and the masks: one pass and one reading, unless the bracket has missed. What is drawn depends
-/// on `seed`; what is found does not.
+/// Finds the `k`-th smallest score, and the masks, in one pass and one reading, unless the bracket has missed. The sample
+/// depends on `seed`; the result does not.
 pub fn bracket<R: Runtime>(
     client: &ComputeClient<R>,
     goal: &Goal<'_>,
@@ -134,7 +134,7 @@ pub fn bracket<R: Runtime>(
 
 /// Size of the sample, and the positions of the bracket's ends in it.
 struct Drawn {
-    /// Scores.
+    /// Number of scores in the sample.
     size: usize,
     /// Ranks of the lower and of the upper end in the sample; 0 for a missing end.
     places: [u32; 2],

@@ -19,12 +19,12 @@ pub type Name = compact_str::CompactString;
 pub struct Values {
     /// Sorted by name.
     own: Vec<(Name, Value)>,
-    /// Sorted by name. One that is also in `own` does not count.
+    /// Sorted by name. A default that is also in `own` does not count.
     defaults: &'static [(Name, Value)],
 }
 
 impl Values {
-    /// None.
+    /// Creates an empty set of values.
     pub const fn new() -> Self {
         Self { own: Vec::new(), defaults: &[] }
     }

@@ -111,8 +111,8 @@ pub(crate) fn descriptor(process: u32, number: u64) -> Option<PathBuf> {
     folder.is_absolute().then_some(folder)
 }
 
-/// The state of a path. What the program has changed is looked at as its process sees it: in a view of its own it may have
-/// made folders and links that are nowhere else.
+/// Returns the state of `path`. Paths that the program has changed are examined as its process sees them: in its own view,
+/// it may have created folders and links that exist nowhere else.
 pub(crate) fn look(process: u32, path: &Path, layer: &Layer, is_own: bool) -> State {
     let here = walk::look(&layer.at(path));
     if !is_own {

@@ -23,7 +23,7 @@ pub(super) const CLUSTER: usize = 4;
 /// Scores that are drawn by one task, from a stream of its own.
 const DRAWN_TOGETHER: usize = 4096;
 
-/// The `k`-th smallest score, and the masks. What is drawn, and so how long it takes, depends on `seed`; what is found
+/// Finds the `k`-th smallest score, and writes the masks. The sample, and so the duration, depends on `seed`; the result
 /// does not.
 pub fn bracket<M: Mask>(goal: &Goal<'_>, seed: u64, masks: &mut [&mut [M]]) -> Result<Found, NotANumber> {
     search_bracket(goal, seed, masks, MIN_SAMPLED, DEVIATIONS)

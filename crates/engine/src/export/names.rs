@@ -111,7 +111,7 @@ fn is_lower(char: char) -> bool {
     char.to_lowercase().eq([char])
 }
 
-/// A form that is short enough. One that looks like a shortened one is shortened, too.
+/// Returns a form that is short enough. A form that looks like a shortened one is shortened, too.
 fn shortened(name: &str, form: String) -> String {
     let is_end = |end: &[u8]| end[0] == b'_' && end[1..].iter().all(u8::is_ascii_hexdigit);
     let looks_shortened =

@@ -33,7 +33,7 @@ const OPENINGS: usize = 10;
 /// Reason why exclusive jobs are not protected from other sweeps.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum SharingError {
-    /// There is to be none.
+    /// The lock is disabled.
     #[error("`{VARIABLE}` is empty, which is so inside of a job")]
     Off,
     /// A file cannot be used.

@@ -1,5 +1,5 @@
 //! Description of the machine and its load, for the conditions of a job: operating system, processor, governors, processor time.
-//! In a container, `/proc` shows most of these for the host. What a system does not show is `None`.
+//! In a container, `/proc` shows most of these for the host. Facts that a system does not expose are `None`.
 
 use std::{collections::BTreeSet, fs, time::Instant};
 

@@ -247,7 +247,7 @@ impl Connection {
         self.request(&Ask::Output { key }, io::empty())?.whole()
     }
 
-    /// Stops jobs. Those that have ended need nothing.
+    /// Stops jobs. Jobs that have ended are left alone.
     pub fn cancel(&self, keys: &[Key], how: Stop) -> Result<(), HostError> {
         self.request(&Ask::Cancel { keys: keys.to_vec(), how }, io::empty())?.whole().map(drop)
     }

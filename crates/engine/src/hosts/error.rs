@@ -106,7 +106,7 @@ pub enum HostError {
     InUse {
         /// The host.
         host: String,
-        /// By what.
+        /// The reason why the host is in use.
         reason: String,
     },
     /// The answer does not come from this program.

@@ -84,7 +84,7 @@ impl Link {
         Ok(link)
     }
 
-    /// Gives signs of life, because the server ends without them. What is being written is one, too.
+    /// Sends signs of life, because the server ends without them. A frame that is being written counts as one, too.
     fn ping(&self) {
         while !self.over.load(Ordering::SeqCst) {
             if let Ok(mut input) = self.input.try_lock()

@@ -115,7 +115,7 @@ impl Program {
         Ok(Self { file: Arc::new(file), bytes, digest: hasher.finalize().to_hex().to_string() })
     }
 
-    /// Writes it.
+    /// Writes the program to `to`.
     fn send(&self, to: &mut impl Write) -> io::Result<()> {
         use std::os::unix::fs::FileExt as _;
         let mut buffer = vec![0; 1 << 16];
@@ -238,7 +238,7 @@ impl Ssh {
         if line == SERVE { Ok(()) } else { Err(Refused::Noise(line)) }
     }
 
-    /// The next line.
+    /// Reads the next line.
     fn line(&mut self) -> Result<String, Refused> {
         let mut line = Vec::new();
         let read = self.output.by_ref().take(MAX_NOISE).read_until(b'\n', &mut line);

@@ -238,7 +238,7 @@ fn texts(words: &str) -> Vec<String> {
         .collect()
 }
 
-/// A literal: a number, a truth value or a text. What is computed is null.
+/// Parses a literal: a number, a truth value or a text. Computed values become null.
 pub(super) fn scalar(word: &str) -> Json {
     let word = word.trim().trim_end_matches(',');
     if let Some(text) = quoted(word) {

@@ -57,7 +57,7 @@ pub struct Script {
 /// How a script is started.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Start {
-    /// By its file.
+    /// A file with a script.
     File,
     /// A module: `python -m package.module`.
     Module(String),

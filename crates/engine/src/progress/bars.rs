@@ -247,7 +247,7 @@ impl Bars {
     }
 }
 
-/// The terminal's width.
+/// Returns the terminal's width in columns.
 fn columns() -> usize {
     tcgetwinsize(std::io::stderr()).map_or(80, |size| usize::from(size.ws_col))
 }

@@ -68,9 +68,9 @@ pub enum Column {
     Seconds,
     /// Backend.
     Backend,
-    /// On what.
+    /// The device of the job.
     Device,
-    /// On which machine.
+    /// The machine of the job.
     Host,
     /// The program's version.
     Version,
@@ -394,7 +394,7 @@ impl Column {
         }
     }
 
-    /// Its name without what it is.
+    /// Returns the name without its prefix.
     fn short(&self) -> &str {
         match self {
             Self::Axis(name) | Self::Param(name) | Self::Metric(name) => name,

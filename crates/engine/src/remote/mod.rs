@@ -2,12 +2,11 @@
 //!
 //! Each record is one object: an archive, as `sweep cache export` makes it, after a line with its digest and its
 //! length. The object's name is the record's key. Objects are trusted no more than any archive: the digest, the key and
-//! the digests of all files are computed again, and an object with any other content is rejected. None of that proves
+//! the digests of all files are computed again, and an object with any other content is rejected. These checks do not prove
 //! who measured: a record from a remote is marked as such, and signatures (`sign.rs`) identify its author.
 //!
-//! A remote that is unreachable or denies access causes one warning; the run continues without it. A slow one delays
-//! the jobs whose records it has, and no others (`puller.rs`). Credentials come from the environment and go nowhere
-//! else.
+//! A remote that is unreachable or denies access causes one warning; the run continues without it. A slow remote delays only
+//! the jobs whose records it has (`puller.rs`). Credentials come from the environment and go nowhere else.
 
 #[cfg(not(feature = "remote"))]
 mod absent;

@@ -71,7 +71,7 @@ pub enum AskError {
     Failed {
         /// The sampler.
         sampler: String,
-        /// Its end.
+        /// The exit status or signal of the sampler.
         how: String,
         /// The end of its standard error.
         says: Option<String>,
@@ -208,7 +208,7 @@ impl Provider {
         }
     }
 
-    /// The answer, if every configuration is one of the space. Those that were tried before are left out.
+    /// Returns the answer, if every configuration is in the space. Configurations that were tried before are left out.
     fn checked(&self, read: Read, question: &Question<'_>) -> Result<Answer, AskError> {
         let Read { protocol, name, version, points } = read;
         if protocol != PROTOCOL {

@@ -40,7 +40,7 @@ pub(super) fn fresh(space: &Space, draws: &mut Draws, is_new: impl Fn(&Point) ->
     (0..count).map(|index| nth(space, index)).find(is_new)
 }
 
-/// A random configuration.
+/// Draws a random configuration.
 fn draw(space: &Space, draws: &mut Draws) -> Point {
     let axes = space.axes.iter().map(|axis| &axis.domain);
     axes.map(|domain| match domain.line() {

@@ -10,9 +10,9 @@ use std::{
 /// The open event streams.
 #[derive(Debug)]
 pub(crate) struct Streams {
-    /// Most of all clients.
+    /// Maximum number of streams of all clients together.
     most: usize,
-    /// Most of one.
+    /// Maximum number of streams of one client.
     of_one: usize,
     open: Mutex<HashMap<IpAddr, usize>>,
 }

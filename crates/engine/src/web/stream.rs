@@ -57,7 +57,7 @@ pub(super) struct Hub(Mutex<Shows>);
 #[derive(Debug, Default)]
 struct Shows {
     live: HashMap<String, Arc<watch::Sender<State>>>,
-    /// The latest first.
+    /// States of ended sources, the latest first.
     ended: VecDeque<(String, State)>,
 }
 

@@ -194,7 +194,7 @@ impl View {
         Columns::new(self.results.values().map(|(task, metrics)| (*task, metrics)))
     }
 
-    /// The jobs' lines.
+    /// Returns the lines of the jobs.
     fn lines(&self, snapshot: &Snapshot, columns: &Columns) -> Vec<String> {
         let now = host::clock::now();
         let lines = snapshot.manifest.jobs.iter().zip(&snapshot.jobs).enumerate().map(|(index, (job, doing))| {

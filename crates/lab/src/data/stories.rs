@@ -139,7 +139,7 @@ impl Hero {
     }
 }
 
-/// Tells one story.
+/// State of the story that is being generated.
 struct Teller<'a> {
     stream: &'a mut ChaCha8Rng,
     told: &'a mut Vec<u16>,

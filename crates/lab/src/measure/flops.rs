@@ -55,7 +55,7 @@ fn block(dims: &GptDims, last: bool) -> usize {
         sum += trained(projections) + trained_on_one_side(seen * width);
     }
     if let (Some(_), AttentionKind::Latent { dim }) = (recip, attention) {
-        // None flows through the keys either. What goes back to keys is for the next block.
+        // No gradient flows through the keys either. The product that leads back to keys is for the next block.
         sum += trained_on_one_side(hidden * dim) + if last { 0 } else { trained(hidden * dim) };
     }
     sum

@@ -17,7 +17,7 @@ use sweep_job::{Backend, MetricInfo, Outcome, tasks::SampledMetrics};
 
 use super::rss;
 
-/// Between two looks.
+/// Interval between two samples.
 const INTERVAL: Duration = Duration::from_millis(100);
 
 /// The values that were measured, and the reasons why others were not, by the name of the metric.
@@ -211,7 +211,7 @@ impl Gpu {
         }
     }
 
-    /// Its current values.
+    /// Returns the current values of the GPU.
     fn look(&self) -> Vec<(&'static MetricInfo, f64)> {
         match self {
             #[cfg(feature = "cuda")]

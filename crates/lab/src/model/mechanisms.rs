@@ -256,8 +256,8 @@ pub(crate) fn head_mean<B: Backend>(weights: Tensor<B, 2>, batch: usize, heads: 
     weights.reshape([batch, heads, length * seen]).mean_dim(1).reshape([batch, length, seen])
 }
 
-/// The root of the mean square over the visible numbers of each row of `weights` `[any * length, seen]`,
-/// `[any * length, 1]`. Those that are masked are 0, and do not count.
+/// Returns the root of the mean square over the visible numbers of each row of `weights` `[any * length, seen]`, as `[any *
+/// length, 1]`. Masked numbers are 0, and do not count.
 fn root_mean_square<B: Backend>(weights: Tensor<B, 2>, rows: &Rows<B>) -> Tensor<B, 2> {
     let [all, seen] = weights.dims();
     let squares = (weights.clone() * weights).sum_dim(1);

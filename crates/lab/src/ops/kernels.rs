@@ -98,7 +98,7 @@ pub trait Kernels<B: BurnBackend>: Debug + Sync {
         others: Option<FloatTensor<B>>,
     ) -> FloatTensor<B>;
 
-    /// The loss `[1]`.
+    /// Returns the loss, `[1]`.
     fn tied_cross_entropy(
         &self,
         hidden: &FloatTensor<B>,

@@ -100,7 +100,7 @@ pub struct Parameter<'a, B: BurnBackend> {
     pub weights: Tensor<B, 1>,
     /// `[numbers]`.
     pub gradient: Tensor<B, 1>,
-    /// None before the first step: then the means begin at 0.
+    /// `None` before the first step: then the means begin at 0.
     pub state: Option<AdamWState<B>>,
     /// The part of a weight that decays: learning rate times weight decay.
     pub decay: f64,

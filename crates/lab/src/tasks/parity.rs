@@ -364,7 +364,7 @@ mod tests {
 
     #[test]
     fn a_run_compares_kernels_with_plain_operations() {
-        /// Hears nothing.
+        /// A report that drops all messages.
         struct Deaf;
 
         impl Report for Deaf {

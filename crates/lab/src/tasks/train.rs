@@ -217,7 +217,7 @@ struct Trainer<'a, B: Compute> {
     block_size: usize,
     batches: Batches,
     held_out: Vec<Batch>,
-    /// In half precision.
+    /// The factor of the loss in half precision.
     loss_scale: Option<LossScale>,
     optimizer: AdamW<B>,
     pruner: Pruner<B>,
@@ -306,8 +306,8 @@ impl<B: Compute> Trainer<'_, B> {
         Ok((network, outcome, self.breakdown.into_trace()))
     }
 
-    /// Does what only the end of this training requires, and gives its loss on held-out tokens. None of it is in the state: a
-    /// longer training continues as if it were alone.
+    /// Does the work that only the end of this training requires, and returns its loss on held-out tokens. The state does
+    /// not include this work: a longer training continues as if it were alone.
     fn conclude(
         &mut self,
         network: &Gpt<Autodiff<B>>,

@@ -44,7 +44,6 @@ impl Contract {
         Ok(Self { folder, earlier: state })
     }
 
-    /// The report file.
     fn report(&self) -> PathBuf {
         self.folder.join(REPORT)
     }

@@ -43,7 +43,8 @@ struct Candidate {
     is_named: bool,
 }
 
-/// Moves the files to the folder [`KEPT`]. Those below `outputs` are kept anyway. `true` if there are any.
+/// Moves the files to the folder [`KEPT`], except those below `outputs`, which are kept anyway. Returns true if files were
+/// moved.
 pub(super) fn keep(command: &Command, folder: &Path, outputs: &[&str]) -> io::Result<bool> {
     let kept = folder.join(KEPT);
     if outputs.iter().any(|output| Path::new(output).starts_with(KEPT)) {

@@ -214,8 +214,8 @@ impl Launcher {
         }
     }
 
-    /// Ends processes of this job that the launcher has left on other nodes. What Slurm does not end now ends with the
-    /// allocation.
+    /// Ends processes of this job that the launcher has left on other nodes. Processes that Slurm does not end now end with
+    /// the allocation.
     pub(super) fn clear(&self) {
         let Some(allocation) = allocation().filter(|_| self.with == With::Srun) else { return };
         let ask = |program: &str, arguments: &[&str]| {

@@ -60,8 +60,8 @@ impl Keeper {
         keeper
     }
 
-    /// The last reported step in the state of another job with which the program begins. What that job has reported after it
-    /// does not belong to this one.
+    /// Returns the last reported step in the state of another job with which the program begins. Later reports of that job
+    /// do not belong to this one.
     pub(super) fn began_after(&self) -> Option<u64> {
         self.began_after
     }

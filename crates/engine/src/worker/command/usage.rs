@@ -43,7 +43,8 @@ impl Usage {
         Ok(Self { stop, thread, before })
     }
 
-    /// Ends after a program that took `seconds`, and adds the measurements. Those that could not be taken are absent.
+    /// Ends the sampling of a program that took `seconds`, and adds the measurements to `outcome`. Failed measurements are
+    /// absent.
     pub(super) fn finish(self, seconds: f64, outcome: &mut Outcome) {
         drop(self.stop);
         let Ok(peak @ 1..) = self.thread.join() else { return };

@@ -86,7 +86,7 @@ trait Contender {
     }
 }
 
-/// Does it once.
+/// Makes one call of a way.
 type Call<'a, B> = Box<dyn FnMut(&mut Meter) -> Result<Left<B>, LabError> + 'a>;
 
 /// Result of a call.

@@ -140,7 +140,6 @@ fn read(file: &mut File, first: usize, count: usize) -> io::Result<Vec<f32>> {
     Ok(numbers)
 }
 
-/// A training.
 struct Training<B: Compute> {
     store: Store,
     width: usize,

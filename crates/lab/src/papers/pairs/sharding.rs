@@ -96,7 +96,7 @@ pub(super) fn batch<B: Backend>(sharding: &Sharding, seed: u64, device: &B::Devi
     ["x", "y"].map(|name| tensor::<B, 2>(seed, name, 0, [sharding.batch_size, sharding.width], 1.0, device))
 }
 
-/// Ranks that share.
+/// Returns the number of ranks that share the state.
 fn ranks(pair: &Sharding) -> usize {
     match pair.variant {
         ShardingVariant::Sharded | ShardingVariant::Processes => pair.shards,

@@ -48,7 +48,7 @@ pub(super) fn pairs(numbers: usize) -> usize {
     numbers.div_ceil(2 * BLOCK) * BLOCK
 }
 
-/// A factor in panels of rows or columns. What lies outside of the matrix is 0.
+/// A factor in panels of rows or columns. Numbers outside the matrix are 0.
 pub(super) struct Packed {
     numbers: Buffer,
     /// Pairs along the inner dimension, in whole blocks.

@@ -111,7 +111,7 @@ impl Heard {
 }
 
 impl Matches {
-    /// True if the matches of this output count. Those of standard error do not, once standard output has one.
+    /// Returns true if the matches of `output` count. Matches on stderr do not count once stdout has a match.
     fn counts(&mut self, output: Output, sink: &mut Series) -> bool {
         let shown = self.heard.shown();
         match self.of {

@@ -37,7 +37,7 @@ pub(in super::super) struct Appended {
 pub(in super::super) enum Line<'a> {
     /// The lines before it do not count any more.
     Anew,
-    /// Without its end.
+    /// A complete line, without its end.
     Whole(&'a [u8]),
     /// Longer than a mebibyte.
     TooLong,

@@ -79,7 +79,7 @@ pub(super) struct Following {
 /// Statements of all sources of a program. Earlier sources take precedence.
 pub(super) struct Gathered(Vec<Source>);
 
-/// The thread's part.
+/// State of the thread that follows the sources.
 struct Thread<R> {
     sources: Vec<Source>,
     state: PathBuf,
@@ -87,7 +87,7 @@ struct Thread<R> {
     until: Option<u64>,
     to: R,
     spoke: Arc<AtomicBool>,
-    /// Time of the last message and its changes; the same of the state.
+    /// Time of the last message and the number of changes it included; likewise for the saved state.
     told: (Instant, u64),
     saved: (Instant, u64),
     /// Time that the last write of the state took.

@@ -19,7 +19,7 @@ use crate::{
     store::{OBSERVER, READS, TRACKING},
 };
 
-/// The module.
+/// Source of the Python module `sitecustomize`.
 const MODULE: &str = include_str!("sitecustomize.py");
 /// The longest list of installed files that is searched for a module, in bytes.
 const MAX_LIST_LENGTH: u64 = 16 << 20;

@@ -56,7 +56,7 @@ impl Kernel {
     }
 }
 
-/// The files that were read. Those of which only the size or times are known count like others.
+/// Returns the files that were read. Files whose size or times alone were queried count like the others.
 pub(super) fn files(seen: &BTreeMap<PathBuf, File>, python: &audit::Seen) -> BTreeMap<PathBuf, Noted> {
     let noted = |(path, file): (&PathBuf, &File)| {
         // Read again with another content: no digest would be that of what was read.
