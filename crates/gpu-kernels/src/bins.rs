@@ -40,7 +40,7 @@ impl Bins {
         array(&self.0, SEARCHES * BINS)
     }
 
-    /// Makes `searches` know more bits: those from `shift` on.
+    /// Determines more bits of `searches`: those from `shift` on.
     pub(crate) fn pick<R: Runtime>(&self, workspace: &Workspace<'_, R>, searches: u32, shift: u32) {
         pick::launch::<R>(
             workspace.client,

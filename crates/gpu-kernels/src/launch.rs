@@ -207,8 +207,8 @@ fn write_scores(
     }
 }
 
-/// Starts a pass that reads what the scores of `layer` are computed from, and writes as much as a mask is, computing sums alone:
-/// what a pass can be compared with.
+/// Starts a pass that reads the inputs of the scores of `layer`, writes the size of a mask, and computes only sums: a
+/// baseline for other passes.
 pub fn stream<R: Runtime>(client: &ComputeClient<R>, layer: &Layer, formula: &Formula) {
     if layer.length == 0 {
         return;

@@ -31,7 +31,7 @@ pub struct Device {
     pub backend: Backend,
     /// Its index among the backend's devices.
     pub index: usize,
-    /// Its name, as the driver gives it.
+    /// The device's name, as the driver reports it.
     pub name: String,
     /// The driver and its version; empty without a driver.
     pub driver: String,
@@ -131,7 +131,7 @@ impl Probe {
     }
 }
 
-/// The reason that `auto` gives for a backend.
+/// Returns the reason for which `auto` chooses a backend.
 const fn preference(backend: Backend) -> &'static str {
     match backend {
         Backend::Cuda => "an NVIDIA GPU first",

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Metric;
 
-/// Names that metrics had before, each with the one that it has now. Recipes and records may have either.
+/// Earlier names of metrics, each with the current name. Recipes and records may have either.
 const RENAMED: &[(&str, &str)] = &[
     ("bandwidth.ceiling", "peak.bandwidth"),
     ("compute.ceiling", "peak.compute"),
@@ -25,7 +25,7 @@ pub fn current_name(name: &str) -> &str {
     RENAMED.iter().find(|(old, _)| *old == name).map_or(name, |(_, new)| new)
 }
 
-/// True if both are names of one metric, which may have been renamed.
+/// Returns true if both are names of the same metric, which may have been renamed.
 pub fn same_metric(one: &str, other: &str) -> bool {
     current_name(one) == current_name(other)
 }

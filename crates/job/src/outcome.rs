@@ -51,7 +51,7 @@ pub struct Curve {
 }
 
 impl Outcome {
-    /// Adds a declared metric. A value that is not finite is no measurement and is dropped.
+    /// Adds a declared metric. A value that is not finite is not a measurement, and is dropped.
     pub fn set(&mut self, metric: &MetricInfo, value: f64) {
         self.set_open(metric.name, value, metric.unit);
     }

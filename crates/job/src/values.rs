@@ -41,7 +41,7 @@ impl Values {
         self.iter().count()
     }
 
-    /// True if there are none.
+    /// Returns true if there are no values.
     pub fn is_empty(&self) -> bool {
         self.own.is_empty() && self.defaults.is_empty()
     }

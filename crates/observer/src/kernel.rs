@@ -24,7 +24,7 @@ pub(crate) enum Arrival {
     Closed,
 }
 
-/// The longest path that is read, in bytes.
+/// Maximum length of a path, in bytes.
 const MAX_PATH_LENGTH: usize = libc::PATH_MAX as usize;
 /// Pages of memory are at least this large.
 const PAGE: usize = 4096;

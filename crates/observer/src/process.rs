@@ -35,7 +35,7 @@ const TELLING: [&str; 16] = [
     "symbolic-ref",
     "update-index",
 ];
-/// Most words of a command that are looked at.
+/// Maximum number of words of a command that are examined.
 const MAX_WORDS: usize = 16;
 /// Bytes of the first line of a script in which the kernel looks for its interpreter.
 const FIRST_LINE: u64 = 256;

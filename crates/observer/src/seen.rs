@@ -16,11 +16,11 @@ use super::{Layer, filter::Blind, walk::State};
 pub const PASSED_OVER: [&str; 4] = [".git", ".hg", ".svn", "__pycache__"];
 /// Files whose presence marks the folder of an environment, whose packages count instead.
 const ENVIRONMENT: [&str; 2] = ["pyvenv.cfg", "conda-meta"];
-/// Most paths that are remembered.
+/// Maximum number of remembered paths.
 const MAX_PATHS: usize = 200_000;
-/// Most names that are remembered one by one below a folder that does not exist.
+/// Maximum number of names that are remembered individually below a folder that does not exist.
 const MAX_SOUGHT: usize = 100;
-/// Most programs and libraries outside of the project that are remembered.
+/// Maximum number of remembered programs and libraries outside of the project.
 const MAX_OUTSIDE: usize = 10_000;
 /// The largest file whose digest is taken before the program changes it, in bytes.
 const MAX_DIGESTED_BYTES: u64 = 256 << 20;
@@ -288,7 +288,7 @@ impl Collector {
     pub(crate) fn read(&mut self, path: &Path, metadata: &Metadata, is_opened: bool) {
         let stamp = Stamp::of(metadata);
         let before = self.before.get(path);
-        // A call that was to change it may have failed.
+        // A call that would have changed the file may have failed.
         let is_untouched = before == Some(&Before::File(stamp));
         if !is_untouched && self.is_own(path) {
             if is_opened && matches!(before, Some(Before::File(_))) {
@@ -354,7 +354,7 @@ impl Collector {
             return;
         }
         self.seen.listed.entry(folder.to_owned()).or_default().opens += 1;
-        // A process that lists this often is no interpreter at its start.
+        // A process that lists this number of folders is not an interpreter at its start.
         if let Some(folders) = self.starting.get_mut(&process).filter(|folders| folders.len() < MAX_PATHS) {
             folders.push(folder.to_owned());
         }

@@ -32,7 +32,7 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 const INTERVAL: i32 = 500;
 /// `openat2` resolves the path as if the folder were the root.
 const RESOLVE_IN_ROOT: u64 = 0x10;
-/// Most scripts that are interpreters of each other, as in the kernel.
+/// Maximum number of scripts that are interpreters of each other, as in the kernel.
 const MAX_INTERPRETERS: usize = 5;
 /// Bits of a program's mode that change its user or group.
 const PRIVILEGES: u32 = 0o6000;

@@ -8,7 +8,7 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
-/// Most links on one way, as in the kernel.
+/// Maximum number of links in a path, as in the kernel.
 const MAX_LINKS: usize = 40;
 /// The folder of processes, with links to what each has open.
 const PROCESSES: &str = "/proc";

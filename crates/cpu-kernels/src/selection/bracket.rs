@@ -16,9 +16,9 @@ const MIN_SAMPLED: usize = 1 << 16;
 /// The bracket reaches this many standard deviations of a sample's quantile to each side: it misses once in a thousand
 /// times.
 const DEVIATIONS: f64 = 3.3;
-/// Brackets tried before [`search`] takes over, which nothing can mislead.
+/// Number of brackets that are tried before [`search`] takes over, which works for any scores.
 const TRIES: u32 = 3;
-/// Scores that are drawn at once: neighbors, because memory gives whole lines.
+/// Number of neighboring scores that are drawn together, because memory is read in whole cache lines.
 pub(super) const CLUSTER: usize = 4;
 /// Scores that are drawn by one task, from a stream of its own.
 const DRAWN_TOGETHER: usize = 4096;
@@ -134,7 +134,7 @@ fn around(sample: &mut [u32], part: f64, deviations: f64) -> Bracket {
 /// Design effect of cluster sampling, since scores in a cluster may be alike: the variance of the clusters' counts
 /// below the quantile, relative to that of a sample of single scores. At least 1.
 fn effect(sample: &[u32], part: f64) -> f64 {
-    /// Enough to know the quantile by for this.
+    /// Number of scores that is sufficient to estimate the quantile for this purpose.
     const SOME: usize = 1024;
     let (clusters, _) = sample.as_chunks::<CLUSTER>();
     let mut some: Vec<u32> = clusters.iter().step_by(clusters.len().div_ceil(SOME)).map(|cluster| cluster[0]).collect();

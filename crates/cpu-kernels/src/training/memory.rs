@@ -79,7 +79,7 @@ static POOL: Mutex<Pool> = Mutex::new(Pool::EMPTY);
 /// Numbers for a tensor, or for a computation: uninitialized values, so the caller writes each of them.
 pub struct Buffer {
     lines: Vec<Line>,
-    /// Numbers, of which the last line may have more.
+    /// Number of valid elements; the last line may have room for more.
     length: usize,
 }
 

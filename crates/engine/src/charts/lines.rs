@@ -45,7 +45,8 @@ fn together(curves: &[&Curve]) -> BTreeMap<u64, Vec<f64>> {
         .collect();
     let all: BTreeSet<u64> = points.iter().flatten().map(|(x, _)| *x).collect();
     let longest = points.iter().map(Vec::len).max().unwrap_or(0);
-    // No more than the longest curve has, so that a chart of many curves is no larger than one of them.
+    // Keeps at most about the number of points of the longest curve, so that a chart of many curves is not larger than one
+    // curve.
     let every = all.len().div_ceil(longest.max(1)).max(1);
     let kept = all.iter().enumerate().filter(|(index, _)| index % every == 0 || index + 1 == all.len());
     let mut at = BTreeMap::new();

@@ -106,7 +106,7 @@ impl Sharing {
             self.withdraw();
             return Ok(true);
         }
-        // Two may have passed the gate at the same time; one of them is the next.
+        // Two engines may have passed the gate at the same time; one of them becomes the next.
         self.next = alone || self.next || take(&mut self.gate, gate, true)?;
         if !self.next {
             release(self.gate.as_ref());
@@ -149,7 +149,7 @@ fn take(slot: &mut Option<File>, path: &Path, alone: bool) -> Result<bool, Shari
             return Err(unusable("it is not a regular file".to_owned()));
         }
         let locked = if alone { file.try_lock() } else { file.try_lock_shared() };
-        // A clean-up of old files may have removed it: then others lock another file.
+        // A clean-up of old files may have removed the file: then other engines lock another file.
         let there = std::fs::symlink_metadata(path);
         let same = there.is_ok_and(|there| (there.dev(), there.ino()) == (own.dev(), own.ino()));
         match locked {

@@ -113,7 +113,7 @@ impl Depot {
         built
     }
 
-    /// Makes the files of a tree again that are damaged or gone: a program may have written to them, or a disk.
+    /// Restores the files of a tree that are damaged or missing: a program or a disk failure may have changed them.
     pub(super) fn mend(&self, digest: &str) -> Result<(), Fault> {
         if !is_digest(digest) {
             return Err(Fault::new(FaultKind::Other, "a folder has no digest"));

@@ -258,7 +258,7 @@ impl Jobs {
         let Some(_lock) = take(&folder.join(LOCK))? else {
             return Err(Fault::new(FaultKind::InUse, format!("the job {} runs", key.short())));
         };
-        // Without its note it is no job any more, whatever else can be removed.
+        // Without its note, a folder is no job any more, even if other files cannot be removed.
         remove_if_there(&folder.join(NOTE))?;
         Ok(fs::remove_dir_all(&folder)?)
     }

@@ -116,7 +116,7 @@ impl Link {
         self.watch.was_silent().then_some(SILENCE)
     }
 
-    /// Hands an answer to the one who waits for it.
+    /// Passes an answer to the caller that waits for it.
     pub(super) fn answer(&self, id: u64, answer: Answer) {
         let is_last = !matches!(answer, Answer::Part(_));
         let waiting = {
@@ -124,7 +124,7 @@ impl Link {
             if is_last { pending.remove(&id) } else { pending.get(&id).cloned() }
         };
         if let Some(waiting) = waiting {
-            // Nobody waits for it any more.
+            // A send error means that no caller waits for the answer any more.
             let _ = waiting.send(answer);
         }
     }

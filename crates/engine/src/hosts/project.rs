@@ -102,7 +102,7 @@ impl Project {
             if let Content::File { blob, .. } = &content {
                 sources.entry(blob.clone()).or_insert_with(|| folder.join(&path));
             }
-            // A name that is no text is left out; no recipe can name it.
+            // A file whose name is not UTF-8 is left out; no recipe can name it.
             if let Some(path) = path.to_str() {
                 entries.push(Entry { path: path.to_owned(), content });
             }

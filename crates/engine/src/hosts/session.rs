@@ -38,7 +38,7 @@ pub(super) struct Shared {
     pub(super) follows: Mutex<HashMap<Key, u64>>,
     /// Trees and records that the host is known to have.
     pub(super) known: Mutex<HashSet<String>>,
-    /// Held by the one who sends files.
+    /// Held by the thread that sends files.
     pub(super) preparing: Mutex<()>,
 }
 

@@ -264,7 +264,7 @@ pub fn filled(template: &str, name: &str, file: &Path) -> String {
 
 /// The name of a script's recipe: the file name without its extension, as far as it is valid in a name.
 pub fn name(script: &Path) -> Result<String, InitError> {
-    // The last part of `package.module`, which is no extension.
+    // The last part of `package.module` is not an extension.
     let last = script.extension().filter(|_| !script.is_file() && target(script).is_some());
     let stem =
         last.or_else(|| script.file_stem()).ok_or_else(|| InitError::Unnamed(script.to_owned()))?.to_string_lossy();

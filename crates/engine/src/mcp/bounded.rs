@@ -113,7 +113,7 @@ fn names(results: &Path) -> impl Iterator<Item = String> {
 /// Asks a run to end: its jobs have a short time to save their states.
 fn stop(child: &Child) {
     if let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
-        // It may have ended by itself.
+        // An error is ignored: the process may have ended by itself.
         let _ = kill_process(pid, Signal::TERM);
     }
 }

@@ -8,7 +8,7 @@ use super::tool::{Fault, FaultKind};
 /// Default number of items of a page.
 const USUAL: usize = 20;
 
-/// Most items of a page.
+/// Maximum number of items of a page.
 const MAX_ITEMS: usize = 200;
 
 /// The beginning of a cursor.

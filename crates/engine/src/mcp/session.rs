@@ -91,7 +91,7 @@ impl Session {
         let sessions = results.join("mcp");
         fs::create_dir_all(&sessions)?;
         let name = format!("{}-{}", clock::now().strftime("%Y%m%dT%H%M%SZ"), std::process::id());
-        // The clock may have been set back since a process of the same number was here.
+        // The name may be taken: the clock may have been set back since an earlier process with the same id.
         let names = std::iter::once(name.clone()).chain((2..1000).map(|number| format!("{name}-{number}")));
         let free = |name: &String| fs::create_dir(sessions.join(name)).is_ok();
         let taken = || io::Error::other(format!("no folder can be made in `{}`", sessions.display()));

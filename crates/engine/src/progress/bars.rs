@@ -184,7 +184,7 @@ impl Bars {
     }
 
     fn start(&mut self, plan: &Plan, job: usize) {
-        // It may have waited for another sweep, with a bar that shows it.
+        // The job may have waited for another sweep, with a bar that shows the wait.
         self.forget(job);
         let rows = tcgetwinsize(std::io::stderr()).map_or(24, |size| usize::from(size.ws_row));
         let bar =
@@ -200,7 +200,7 @@ impl Bars {
         self.jobs.insert(job, JobBar { bar, open: None, values: Vec::new() });
     }
 
-    /// Says how far a job is, with as much as there is room for, the more important first.
+    /// Shows the progress of `job`; parts that do not fit are left out, the least important first.
     fn advance(&mut self, job: usize, progress: &Progress) {
         let width = self.width;
         let Some(JobBar { bar, open, values }) = self.jobs.get_mut(&job) else { return };

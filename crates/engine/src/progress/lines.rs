@@ -17,7 +17,7 @@ use crate::{
 const JOB_INTERVAL: Duration = Duration::from_secs(15);
 /// Interval between lines about the progress of the whole run.
 const COUNT_INTERVAL: Duration = Duration::from_mins(1);
-/// Most jobs that have a line each.
+/// Maximum number of jobs that have a line each.
 const MAX_JOBS: usize = 50;
 /// Shortest interval between lines about the whole run if jobs have none.
 const MIN_COUNT_INTERVAL: Duration = Duration::from_secs(5);

@@ -41,7 +41,7 @@ pub struct Options {
     pub key: Option<PathBuf>,
     /// Whose records are taken.
     pub trust: Trusting,
-    /// The longest that one record may take on its way.
+    /// Maximum time for the transfer of one record.
     pub timeout: Duration,
 }
 

@@ -57,8 +57,8 @@ pub enum Domain {
     },
 }
 
-/// A numeric domain as a piece of a line: a normal distribution on it is meaningful. Values with a step have half a step
-/// of room on both sides, so that all of them have equally much.
+/// A numeric domain as a piece of a line: a normal distribution on it is meaningful. Values with a step have half a step of
+/// room on both sides, so that all values have the same room.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Line {
     pub(super) low: f64,

@@ -37,7 +37,7 @@ const ALIVE: Bytes = Bytes::from_static(b":\n\n");
 /// Milliseconds after which a page without a stream of its own asks again.
 const AGAIN: &[u8] = b"retry: 5000\n\n";
 
-/// Nothing more will come, so there is no need to ask again.
+/// Tells the client that no more events will come, so that it does not reconnect.
 const END: Bytes = Bytes::from_static(b"event: end\ndata:\n\n");
 
 /// A source of updates: texts that are one line of JSON.
@@ -66,9 +66,9 @@ struct Shows {
 struct State {
     /// Number of changes; 0 before the first look.
     version: u64,
-    /// For pages that know of the version before.
+    /// Data for pages that have the previous version.
     news: Bytes,
-    /// For all others.
+    /// Data for all other pages.
     whole: Bytes,
     over: bool,
     /// True if it exists, once that is known.

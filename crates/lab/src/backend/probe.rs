@@ -10,7 +10,7 @@ use sweep_job::{Backend, Device, Probe, Rejected};
 
 use crate::LabError;
 
-/// Devices of this machine for `backend`, best first, or the reason why there are none.
+/// Returns the devices of this machine for `backend`, best first, or the reason why no device was found.
 pub fn probe(backend: Backend) -> Probe {
     let devices = match backend {
         Backend::Cuda => cuda(),
@@ -36,7 +36,7 @@ fn cpu() -> Device {
     }
 }
 
-/// The machine's memory in bytes, as Linux gives it.
+/// Returns the machine's memory in bytes, as Linux reports it.
 fn main_memory() -> Option<u64> {
     let text = fs_err::read_to_string("/proc/meminfo").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
@@ -59,7 +59,7 @@ pub(crate) fn not_built(backend: Backend) -> Rejected {
     }
 }
 
-/// The processor's name, as Linux gives it; elsewhere its architecture.
+/// Returns the processor's name, as Linux reports it; elsewhere its architecture.
 fn cpu_name() -> String {
     let named = fs_err::read_to_string("/proc/cpuinfo").ok().and_then(|text| {
         let line = text.lines().find(|line| line.starts_with("model name"))?;
@@ -73,7 +73,7 @@ pub(crate) fn cuda() -> Result<Vec<Device>, Rejected> {
     Err(not_built(Backend::Cuda))
 }
 
-/// The NVIDIA GPUs that the driver shows, or why there are none.
+/// Returns the NVIDIA GPUs that the driver reports, or the reason why none was found.
 #[cfg(feature = "cuda")]
 pub(crate) fn cuda() -> Result<Vec<Device>, Rejected> {
     let rejected = |reason: &str, advice: &str| Rejected {
@@ -268,7 +268,7 @@ impl Adapter {
     }
 }
 
-/// The graphics adapters, best first, or why there are none.
+/// Returns the graphics adapters, best first, or the reason why none was found.
 #[cfg(feature = "wgpu")]
 pub(crate) fn wgpu() -> Result<Vec<Adapter>, Rejected> {
     const TIMEOUT: Duration = Duration::from_secs(10);

@@ -8,7 +8,7 @@ pub enum StateError {
     /// The file cannot be read.
     #[error("cannot read the training's state: {0}")]
     Read(#[source] io::Error),
-    /// The file is no state.
+    /// The file is not a state.
     #[error("{}: {message}", path.display())]
     File {
         /// The file.

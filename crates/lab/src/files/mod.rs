@@ -27,7 +27,7 @@ pub struct Folders {
     pub scratch: PathBuf,
 }
 
-/// The content of `path`, mapped; an empty file gives `None`, because nothing can be mapped.
+/// Maps the content of `path`; returns `None` for an empty file, which cannot be mapped.
 #[expect(unsafe_code, reason = "a mapped file is memory that another process could change")]
 pub(crate) fn map(path: &Path) -> io::Result<Option<Mmap>> {
     let file = fs_err::File::open(path)?;

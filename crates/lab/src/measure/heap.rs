@@ -106,7 +106,7 @@ pub fn so_far() -> Option<Heap> {
     })
 }
 
-/// Ends counting, and gives what was counted.
+/// Ends the count, and returns its result.
 pub fn end() -> Option<Heap> {
     let heap = so_far();
     COUNTS.store(false, Relaxed);

@@ -222,7 +222,7 @@ impl Breakdown {
         self.trace
     }
 
-    /// Forgets how much time has been spent.
+    /// Resets the times.
     pub(crate) fn restart(&mut self) {
         self.spent = [Duration::ZERO; Part::ALL.len()];
     }

@@ -84,7 +84,7 @@ impl Sampler {
         self.paused.store(false, Ordering::Relaxed);
     }
 
-    /// Ends, and gives what was seen.
+    /// Ends the sampling, and returns the measurements.
     pub fn finish(mut self) -> Sampled {
         drop(self.stop.take());
         self.thread.take().and_then(|thread| thread.join().ok()).unwrap_or_default()

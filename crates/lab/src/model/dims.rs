@@ -40,7 +40,7 @@ pub enum Role {
     PositionTable,
     /// The weight of a linear layer.
     Linear,
-    /// A matrix for each head, of MLA. The reference prunes weights of linear layers only, and these are none of them.
+    /// A matrix for each head, of MLA. The reference prunes only weights of linear layers, to which these do not belong.
     HeadMaps,
     /// A bias, a gain of a LayerNorm, or a mechanism's strength.
     Vector,

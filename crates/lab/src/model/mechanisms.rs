@@ -178,7 +178,7 @@ pub struct LatentReciprocity<B: Backend> {
 }
 
 impl<B: Ops> LatentReciprocity<B> {
-    /// `keys` `[batch, 1, length, latent]` with what the MLP before gives back, `[batch * length, latent]`.
+    /// Adds the feedback of the previous MLP, `back` `[batch * length, latent]`, to `keys` `[batch, 1, length, latent]`.
     pub(crate) fn add_to_keys(&self, keys: Tensor<B, 4>, back: Tensor<B, 2>, coupling: f64) -> Tensor<B, 4> {
         let dims = keys.dims();
         keys + back.reshape(dims) * strength(&self.alpha_attn, coupling)

@@ -94,7 +94,7 @@ impl<B: Ops> AdamW<B> {
         self.spam.as_ref().map_or(Ok(None), Spam::reading)
     }
 
-    /// Applies SPAM to the gradients of an iteration. Also gives the gradients' global norm if it was needed.
+    /// Applies SPAM to the gradients of an iteration. Also returns the gradients' global norm if SPAM needed it.
     pub fn guard(&mut self, gradients: Gradients<B>) -> (Gradients<B>, Option<Tensor<B, 1>>) {
         let Some(spam) = &mut self.spam else { return (gradients, None) };
         let gradients = spam.clip_elements(gradients, &self.states, self.beta_2);
@@ -155,7 +155,7 @@ impl<B: Ops> AdamW<B> {
         model::map_values::<AB, M>(network, &mut |index, weights| {
             let keep = around.masks.get(index).and_then(Option::as_ref);
             let Some(gradient) = gradients.get_mut(index).and_then(Option::take) else {
-                // It may have been pruned since its last gradient.
+                // The parameter may have been pruned since its last gradient.
                 return match keep {
                     Some(keep) => B::masked(weights, keep),
                     None => weights,
@@ -207,8 +207,8 @@ impl<B: Ops> AdamW<B> {
         }
     }
 
-    /// Takes what [`store`](Self::store) has put into `snapshot` out of it and continues from there. On an error this
-    /// optimizer may have taken a part.
+    /// Takes the state that [`store`](Self::store) has put into `snapshot`, and continues from it. After an error, this
+    /// optimizer may have taken a part of the state.
     pub fn restore(&mut self, snapshot: &mut Snapshot<B>, parameters: &[ParamInfo]) -> Result<(), StateError> {
         self.steps = snapshot.take_count("adam.steps")?;
         for (info, state) in parameters.iter().zip(&mut self.states) {

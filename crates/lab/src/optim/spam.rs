@@ -163,7 +163,7 @@ impl<B: Backend> Spam<B> {
         Some(DAMPING.map(|part| spike.clone() * -part + 1.0))
     }
 
-    /// Counts an iteration; gives whether the moments are to be forgotten before its step.
+    /// Counts an iteration; returns whether the moments must be reset before its step.
     pub(super) fn advance(&mut self) -> bool {
         self.count += 1;
         let reset = self.interval > 0 && self.count.is_multiple_of(self.interval);

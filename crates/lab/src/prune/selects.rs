@@ -1,4 +1,4 @@
-//! The boundary behind which a backend may have kernels of its own.
+//! The interface behind which a backend may have its own kernels.
 
 use burn::tensor::Tensor;
 use sweep_job::tasks::{MaskFormat, Prune, ThresholdSearch};

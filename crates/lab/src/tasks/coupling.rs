@@ -68,7 +68,7 @@ impl<'a, B: Backend> Schedule<'a, B> {
         self.started
     }
 
-    /// The last losses as one tensor; `None` if there are none.
+    /// Returns the last losses as one tensor; `None` before the first loss.
     pub(super) fn losses(&self) -> Option<Tensor<B, 1>> {
         (!self.losses.is_empty()).then(|| Tensor::cat(self.losses.iter().cloned().collect(), 0))
     }

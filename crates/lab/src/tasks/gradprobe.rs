@@ -138,7 +138,7 @@ struct Pruning<'a> {
 }
 
 impl Pruning<'_> {
-    /// Prunes `subject`; gives by tensor what stays.
+    /// Prunes `subject`; returns the weights that stay, by tensor.
     fn run<B: Compute>(
         &mut self,
         subject: &mut dyn Subject<B>,

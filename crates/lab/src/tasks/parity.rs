@@ -235,7 +235,7 @@ fn first_difference<'a>(
     allowed: f64,
 ) -> (Option<(&'a str, f64)>, f64) {
     let errors = reference.iter().zip(found).map(|((name, reference), (_, found))| {
-        // Where nothing depends on a parameter, one of the two may know no gradient and the other find it to be 0.
+        // If nothing depends on a parameter, one of the two may have no gradient of it, and the other a gradient of 0.
         let zeros = vec![0.0; reference.len().max(found.len())];
         let whole = |numbers: &'a [f32]| if numbers.is_empty() { None } else { Some(numbers) };
         (name.as_str(), error(whole(reference).unwrap_or(&zeros), if found.is_empty() { &zeros } else { found }))

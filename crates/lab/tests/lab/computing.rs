@@ -66,7 +66,7 @@ fn segments_and_balanced_give_the_gradients_of_the_plain_backward_pass() {
                         let error = relative_error(found, expected);
                         assert!(error < 1e-4, "{ablation} {checkpointing}: parameter {index} is off by {error}");
                     }
-                    // Where nothing depends on a parameter, one way may know no gradient and another find it to be 0.
+                    // If nothing depends on a parameter, one way may have no gradient of it, and another a gradient of 0.
                     (None, Some(zeros)) | (Some(zeros), None) => {
                         assert!(zeros.iter().all(|number| *number == 0.0), "{ablation} {checkpointing}: {index}");
                     }

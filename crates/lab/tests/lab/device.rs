@@ -13,7 +13,7 @@ use sweep_lab::{
     prune::{Choice, Goal, Group, Inputs, Layers, Moments, Selects},
 };
 
-/// Devices of `backend`; prints the reason if there are none.
+/// Returns the devices of `backend`; prints the reason if none was found.
 fn found(backend: Backend) -> Option<Probe> {
     let probe = sweep_lab::probe(backend);
     for rejected in &probe.rejected {

@@ -39,7 +39,7 @@ impl Pruned {
         self
     }
 
-    /// Chooses masks; gives the part that is pruned.
+    /// Chooses masks, and returns the part that is pruned.
     fn choose(mut self, sparsity: f64) -> (Self, f64) {
         let part = self.pruner.choose::<Train, _>(&self.network, &self.optimizer, sparsity).unwrap();
         self.network = self.pruner.apply::<Train, _>(self.network, &mut self.optimizer);

@@ -92,7 +92,7 @@ impl Stored<'_> {
         let found = self.found(was, now, &known, &mut notes);
         take(now, &sources, found, &mut outcome, &mut notes);
         for (name, reason, place) in absent {
-            // A source that takes precedence may have it; a value of another one would be a wrong one.
+            // A source that takes precedence may have the metric; the value of another source would be wrong.
             if !sources[..place].iter().any(|source| source.reported.has(&name)) {
                 outcome.metrics.remove(&name);
                 outcome.metrics.remove(&format!("{name}.step"));

@@ -178,7 +178,7 @@ fn find(folder: &Path, inner: &str, inputs: &[&str], pattern: &Pattern, found: &
     let options = MatchOptions { require_literal_separator: true, ..MatchOptions::new() };
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
-        // A name that is no text matches no pattern.
+        // A name that is not UTF-8 matches no pattern.
         let Ok(name) = entry.file_name().into_string() else { continue };
         if inner.is_empty() && inputs.contains(&name.as_str()) {
             continue;
@@ -201,7 +201,7 @@ const OWN_FILE: u32 = 0o200;
 
 /// Removes what is in a folder and neither kept nor on the way to what is.
 fn tidy(folder: &Path, kept: &[PathBuf]) -> io::Result<()> {
-    // A program may have made it read-only, and then nothing could be removed from it.
+    // A program may have made the folder read-only, and then nothing could be removed from it.
     let mode = fs::symlink_metadata(folder)?.permissions().mode();
     if mode & OWN != OWN {
         fs::set_permissions(folder, Permissions::from_mode(mode | OWN))?;

@@ -27,7 +27,7 @@ const MAX_FILE_BYTES: u64 = 1 << 20;
 /// Bytes of all files that nothing names, and of all that something names.
 const MAX_BYTES: u64 = 4 << 20;
 const MAX_NAMED_BYTES: u64 = 32 << 20;
-/// Most files, most entries of folders that are looked at, and levels of folders.
+/// Maximum numbers of files, of examined entries, and of levels of folders.
 const MAX_FILES: usize = 64;
 const MAX_ENTRIES: usize = 5000;
 const MAX_LEVELS: usize = 8;

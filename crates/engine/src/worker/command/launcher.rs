@@ -44,7 +44,7 @@ exec "$@""#;
 
 /// Time for Slurm to answer.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// Most of an answer that is read, in bytes.
+/// Maximum length of an answer, in bytes.
 const MAX_ANSWER_BYTES: usize = 1 << 20;
 
 /// A start of processes by another program.

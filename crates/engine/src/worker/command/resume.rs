@@ -35,7 +35,7 @@ impl Keeper {
     pub(super) fn begin(scratch: &Path, earlier: &[Checkpoint]) -> Self {
         let scratch = Scratch::new(scratch);
         let mut attempts = scratch.attempts();
-        // The worker may have been killed before it had read of the last one.
+        // The worker may have been killed before it read the report of the last checkpoint.
         for checkpoint in earlier {
             if let Some(path) = scratch.inside(&checkpoint.path)
                 && !attempts.knows(&path, checkpoint.step)

@@ -28,7 +28,7 @@ use crate::{
     record::{fact, path_text, text_path},
 };
 
-/// Most files that a manifest has; of more, only those with code.
+/// Maximum number of files in a manifest; beyond it, only files with code are listed.
 const MAX_FILES: usize = 20_000;
 /// Maximum number of other paths that a manifest has.
 const MAX_FACTS: usize = 20_000;
@@ -46,7 +46,7 @@ pub(super) struct Tracking<'a> {
     /// Inputs without links, in which the program's writes are observed.
     inputs: Vec<PathBuf>,
     audit: Audit,
-    /// The kernel's observation, or the reason for which there is none.
+    /// The kernel's observation, or the reason why it is not available.
     kernel: Result<Kernel, String>,
     begun: SystemTime,
 }
@@ -155,7 +155,7 @@ impl<'a> Tracking<'a> {
         self.kernel.as_ref().ok().map(Kernel::hook)
     }
 
-    /// A reason for which the program may have failed under observation.
+    /// Returns a reason why the program may have failed under observation.
     pub(super) fn hint(self) -> Option<String> {
         unprivileged(&self.kernel.ok()?.end().ok()?)
     }
@@ -262,7 +262,7 @@ impl<'a> Tracking<'a> {
     fn observed(&self, found: Found, report: &mut dyn Report) -> Result<Observed, Failure> {
         let texts = |paths: BTreeSet<PathBuf>| paths.iter().map(|path| path_text(path)).collect();
         let Found { tool, files, facts, listed, modules, written, made, rewritten, outside } = found;
-        // Patterns that are none are mistakes of the recipe, and have been reported.
+        // Invalid patterns are mistakes of the recipe, and have been reported.
         let ignore = Ignore::only(&self.command.ignore).unwrap_or_default();
         let counts = |path: &Path| !ignore.covers(&self.project, path);
         let mut is_cut = false;

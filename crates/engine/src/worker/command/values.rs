@@ -10,7 +10,7 @@ use sweep_job::{
 use super::words;
 use crate::format::{clean, shortened};
 
-/// Most notices about values that are no numbers.
+/// Maximum number of notices about values that are not numbers.
 const MAX_NOTICES: usize = 20;
 /// Longest part of such a value that is quoted, in characters.
 const QUOTED: usize = 80;

@@ -128,7 +128,7 @@ impl Points {
         self.labels.len()
     }
 
-    /// True if there are none.
+    /// Returns true if there are no points.
     pub fn is_empty(&self) -> bool {
         self.labels.is_empty()
     }

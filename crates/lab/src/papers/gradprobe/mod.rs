@@ -91,7 +91,7 @@ pub trait Subject<B: Compute> {
     /// Quality of the network: perplexity or accuracy.
     fn quality(&self, on: Judge) -> Result<f64, LabError>;
 
-    /// By how much `now` is worse than `dense`; negative if it is better.
+    /// Returns by how much `now` is worse than `dense`; negative if `now` is better.
     fn harm(&self, dense: f64, now: f64) -> f64;
 
     /// The most that tensors have taken on the device, in bytes, as far as that is known.
@@ -111,7 +111,7 @@ pub struct Tally {
     pub pass_seconds: Vec<f64>,
     /// Maximum size of kept gradients, in bytes.
     pub gradient_bytes: usize,
-    /// Most bytes of kept weights.
+    /// Maximum size of kept weights, in bytes.
     pub weight_bytes: usize,
     /// Seconds spent on each tensor visited, in the order of the visits.
     pub tensor_seconds: Vec<f64>,
@@ -202,7 +202,7 @@ impl<'a, B: Compute> Prober<'a, B> {
         pruned.collect()
     }
 
-    /// Prunes as the settings say; gives the last round that counts.
+    /// Prunes according to the settings; returns the last round that counts.
     pub fn prune(&mut self) -> Result<Round, LabError> {
         match self.settings.mode {
             ProbeMode::Iterative => self.rounds(),
@@ -271,7 +271,7 @@ impl<'a, B: Compute> Prober<'a, B> {
         }
     }
 
-    /// Goes from tensor to tensor, or from some to the next ones; gives the candidates by tensor.
+    /// Visits the tensors one by one, or in groups; returns the candidates by tensor.
     fn by_turns(&mut self, sparsity: f64, tolerance: f64) -> Result<Vec<usize>, LabError> {
         let again = self.settings.mode != ProbeMode::Streaming;
         let among = self.among.clone();
@@ -334,7 +334,7 @@ impl<'a, B: Compute> Prober<'a, B> {
         order
     }
 
-    /// 1 where a weight is no candidate, else 0, `[numbers]`.
+    /// Returns 1 where a weight is not a candidate, else 0, `[numbers]`.
     fn stays(&self, tensor: usize, candidates: &Candidates) -> Tensor<B, 1> {
         let stays: Vec<f32> = candidates.stays[tensor].iter().map(|stays| f32::from(*stays)).collect();
         let length = stays.len();

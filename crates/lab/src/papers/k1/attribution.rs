@@ -174,7 +174,7 @@ impl<B: Ops> Attribution<B> {
         Factors::Host(factors)
     }
 
-    /// Chooses by `norms` `[nodes]` on the device; gives a factor for each node, `[nodes]`.
+    /// Chooses nodes by `norms` `[nodes]` on the device; returns a factor for each node, `[nodes]`.
     fn on_device(&self, norms: &Tensor<B, 1>) -> Tensor<B, 1> {
         let nodes = self.dims.nodes();
         let branching = self.dims.branching;

@@ -74,7 +74,8 @@ trait Contender {
         ROUNDING
     }
 
-    /// Makes the inputs, and gives what is called. They depend on `seed` alone, so all ways have the same.
+    /// Creates the inputs, and returns the function that is measured. The inputs depend on `seed` alone, so all ways have
+    /// the same inputs.
     fn ready<'a, B: Compute>(&'a self, seed: u64, device: &'a B::Device) -> Result<Call<'a, B>, LabError>;
 
     /// Adds what follows from the first output and the median time of a call.

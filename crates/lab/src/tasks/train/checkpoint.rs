@@ -216,8 +216,8 @@ impl<B: Compute> Trainer<'_, B> {
         snapshot
     }
 
-    /// Takes up the checkpoint after `done` iterations from `folder`, if it is what was written and possible. On an error
-    /// this trainer may have taken up a part of it.
+    /// Restores the checkpoint after `done` iterations from `folder`, if the checkpoint is intact and fits this training.
+    /// After an error, this trainer may have restored a part of it.
     pub(super) fn restore(
         &mut self,
         network: Gpt<Autodiff<B>>,

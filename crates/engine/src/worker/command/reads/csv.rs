@@ -141,7 +141,7 @@ impl Table {
                     *is_number = true;
                     sink.point(step, name, number.value, number.unit);
                 }
-                // An empty cell is no value, and neither is a text.
+                // Empty cells and texts are not values.
                 None if !cell.trim().is_empty() && (*is_number || looks_like_number(cell.trim())) => {
                     sink.once(&format!("text of {name}"), || {
                         let cell = shortened(cell, QUOTED);

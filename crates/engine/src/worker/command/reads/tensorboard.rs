@@ -10,9 +10,9 @@ use std::{
 use super::super::report::{Follower, Series};
 use crate::export::tensorboard::event_file::{FOOTER, HEADER, content_length, is_whole, scalars};
 
-/// A longer record is no scalar, and is skipped.
+/// Maximum length of a record, in bytes: a longer record is not a scalar, and is skipped.
 const MAX_RECORD_LENGTH: u64 = 4 << 20;
-/// Most event files of a folder, and levels of subfolders.
+/// Maximum numbers of event files of a folder, and of levels of subfolders.
 const MAX_FILES: usize = 1000;
 const MAX_LEVELS: usize = 8;
 /// Bytes that one look reads of a file at most, so that other followers have their turn.

@@ -7,7 +7,7 @@
 use serde::{Deserialize, Serialize};
 use sweep_job::{Curve, Unit, tasks::Collect};
 
-/// Most points of a curve.
+/// Maximum number of points of a curve.
 pub(super) const MAX_POINTS: usize = 4000;
 
 /// A value at a step.

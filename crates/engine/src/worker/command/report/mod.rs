@@ -37,7 +37,7 @@ pub(super) use self::{
 
 /// Reads what a program leaves while it runs.
 pub(super) trait Follower: Send {
-    /// Reads what is new. A source that is not there yet is no error.
+    /// Reads the new data. A source that does not exist yet is not an error.
     fn poll(&mut self, sink: &mut Series) -> io::Result<()>;
 
     /// Reads the rest, after the program's end.

@@ -12,11 +12,11 @@ use sweep_job::{Aggregates, Curve, Metric, ReportedSource, Unit, tasks::Collect}
 use super::curve::{MAX_POINTS, Points};
 use crate::format::clean;
 
-/// Most series of a source, and most names of final values.
+/// Maximum number of series of a source, and of names of final values.
 const MAX_NAMES: usize = 200;
 /// Longest name, in bytes.
 const MAX_NAME_LENGTH: usize = 200;
-/// Most notices of an attempt, and the longest, in characters.
+/// Maximum number of notices of an attempt, and maximum length of a notice, in characters.
 const MAX_NOTES: usize = 50;
 const MAX_NOTE_LENGTH: usize = 500;
 /// Checkpoints that are remembered, the newest.

@@ -21,9 +21,9 @@ use crate::{
 
 /// Source of the Python module `sitecustomize`.
 const MODULE: &str = include_str!("sitecustomize.py");
-/// The longest list of installed files that is searched for a module, in bytes.
+/// Maximum length of a list of installed files that is searched for a module, in bytes.
 const MAX_LIST_LENGTH: u64 = 16 << 20;
-/// The longest report that is read, in bytes; of a longer one, the beginning.
+/// Maximum length of a report, in bytes; of a longer report, only the beginning is read.
 const MAX_REPORT_LENGTH: usize = 256 << 20;
 
 /// The folder with the module, and the file that it writes.
@@ -92,8 +92,8 @@ impl Audit {
         self.folder.join(format!("{READS}.started"))
     }
 
-    /// Adds the variables that make Python import the module. `is_aid` if the kernel reports the files, and Python adds only
-    /// what the kernel does not know.
+    /// Adds the variables that make Python import the module. `is_aid` is true if the kernel reports the files, and Python
+    /// adds only the facts that the kernel does not know.
     pub(super) fn prepare(
         &self,
         program: &mut Command,
