@@ -37,9 +37,9 @@ pub(crate) const WORDS: usize = 3;
 
 /// The threshold is the bracket's lower end.
 pub(crate) const AT_THE_LOW_END: u32 = 0;
-/// It is one of the candidates.
+/// The threshold is one of the candidates.
 pub(crate) const IN_BETWEEN: u32 = 1;
-/// It is not in the bracket.
+/// The threshold is outside the bracket.
 pub(crate) const MISSED: u32 = 2;
 /// There is no room for all candidates.
 pub(crate) const OVERFLOWED: u32 = 3;

@@ -21,7 +21,7 @@ pub fn cross_entropy(hidden: &[f32], table: &[f32], targets: &[usize], d: usize,
     in_chunks(hidden, table, targets, d, products, None)
 }
 
-/// The same, and its gradients with respect to `hidden` and `table`.
+/// Returns the cross-entropy like [`cross_entropy`], and its gradients with respect to `hidden` and `table`.
 pub fn cross_entropy_with_gradients(
     hidden: &[f32],
     table: &[f32],

@@ -60,7 +60,7 @@ impl Pool {
         Some(lines)
     }
 
-    /// Keeps lines that are no longer in use, or gives them back if too many wait.
+    /// Keeps lines that are no longer in use, or returns them if too many are kept.
     fn put(&mut self, lines: Vec<Line>) -> Option<Vec<Line>> {
         let length = lines.len();
         self.used = self.used.saturating_sub(length);

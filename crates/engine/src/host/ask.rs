@@ -21,7 +21,7 @@ use super::threads::refused;
 const MAX_STDERR_LENGTH: usize = 1 << 16;
 /// Time in which the output of an ended program must arrive.
 const GRACE: Duration = Duration::from_secs(1);
-/// The first pause between two looks at a program, and the longest.
+/// The first and the longest pause between two checks of a program.
 const FIRST_PAUSE: Duration = Duration::from_micros(200);
 const MAX_PAUSE: Duration = Duration::from_millis(20);
 

@@ -65,11 +65,11 @@ pub fn probe() -> Result<Probe, DeviceError> {
 
 /// Reason for a missing answer of a probe.
 enum Silence {
-    /// It could not be started or read.
+    /// The probe could not be started or read.
     Broken(io::Error),
-    /// It took too long.
+    /// The probe exceeded the time limit.
     Patience,
-    /// It ended without one.
+    /// The probe ended without an answer.
     Ended(ExitStatus),
 }
 

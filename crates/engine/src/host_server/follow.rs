@@ -17,7 +17,7 @@ use super::{
 };
 use crate::hosts::wire::{MAX_BODY, Say};
 
-/// Shortest and longest pause between two looks at a journal.
+/// Shortest and longest pause between two reads of a journal.
 const POLL_INTERVALS: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(500));
 
 /// Follows a job in the background. `child` is its process, if this server has started it.

@@ -17,7 +17,7 @@ pub(super) enum Upload {
     Memory(Vec<u8>),
     /// In a file without a name at its final place, with the digest of what has arrived.
     File(tempfile::NamedTempFile, Box<blake3::Hasher>),
-    /// It cannot be kept; the rest is read and dropped, so that the connection stays usable.
+    /// The body cannot be kept; the rest is read and dropped, so that the connection stays usable.
     Broken(Fault),
 }
 

@@ -27,9 +27,9 @@ const LARGE: u64 = 8 << 20;
 /// Something that happened on a host.
 #[derive(Debug)]
 pub enum HostEvent {
-    /// It is connected.
+    /// The host is connected.
     Connected(Box<Probe>),
-    /// It is not connected any more, or cannot be; it is tried again.
+    /// The connection was lost, or could not be made; it is tried again.
     Lost(HostError),
     /// A line of the journal of a job, without its end. Paths in it are those of the host.
     Said {

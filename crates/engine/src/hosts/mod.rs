@@ -102,9 +102,9 @@ pub struct SpooledJob {
 pub enum SpoolState {
     /// Its process runs.
     Running,
-    /// It has ended, and there is a record.
+    /// The job has ended with a record.
     Recorded,
-    /// It has ended without a record.
+    /// The job has ended without a record.
     Ended,
 }
 
@@ -129,9 +129,9 @@ pub struct StartJob {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Started {
-    /// It was started.
+    /// The job was started.
     Now,
-    /// It runs already, from the start with this tag.
+    /// The job already runs, from the start with this tag.
     Running {
         /// The tag of the earlier start.
         tag: String,

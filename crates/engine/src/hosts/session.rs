@@ -106,7 +106,7 @@ impl Shared {
         *lock(&self.state) = State::Live(Arc::clone(&link));
         *was_connected = true;
         if self.closing.load(Ordering::SeqCst) {
-            // It was dropped meanwhile, and found nothing to end.
+            // The connection was dropped before the link was visible, so the link is closed here.
             link.kill();
         }
         let skew = probe.skew;

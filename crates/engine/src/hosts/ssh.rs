@@ -281,7 +281,7 @@ pub(super) enum Refused {
     Ended(String),
     /// Another program answers, with this text.
     Noise(String),
-    /// It is another system.
+    /// The host has another system or processor.
     Architecture { there: String, here: String },
 }
 

@@ -180,7 +180,7 @@ fn of_environment(text: &str) -> Found {
     if variables.is_empty() { Found::none("its text shows none") } else { found(Source::Environment, variables) }
 }
 
-/// Arguments by their places, from 1. A place of which nothing is known has a name of its own.
+/// Returns arguments by their places, from 1. An unknown place gets a generated name.
 pub(super) fn of_places(mut places: BTreeMap<usize, Parameter>) -> Found {
     let last = places.keys().next_back().copied().unwrap_or_default();
     if last == 0 || last > 50 {

@@ -1,5 +1,5 @@
-//! The supervisor of a run: a process of its own, in a session of its own, that starts `sweep run` or `sweep propose`,
-//! accounts for it and stops it at its bounds. It does not need the server that started it.
+//! The supervisor of a run: a separate process in its own session that starts `sweep run` or `sweep propose`, accounts for
+//! it and stops it at its bounds. It does not need the server that started it.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -25,7 +25,7 @@ use crate::{
     run::{Line, RunEvent, RunFolder, watch::Watch},
 };
 
-/// Interval between looks at the run.
+/// Interval between checks of the run.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Bytes of the run's standard error that the account keeps.

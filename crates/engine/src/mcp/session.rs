@@ -46,7 +46,7 @@ pub struct Permissions {
     pub executors: bool,
 }
 
-/// Work of a process of its own.
+/// Work that is done by a separate process.
 #[derive(Debug)]
 pub enum Work<'a> {
     /// A saved plan.
@@ -240,7 +240,7 @@ impl Session {
         let mut runs = self.runs();
         let place = runs.iter_mut().position(|run| !run.account().ended)?;
         let pid = i32::try_from(runs[place].supervisor.id()).ok().and_then(Pid::from_raw)?;
-        // It has not been waited for, so the number is still its own.
+        // The process has not been reaped, so its id is still valid.
         let _ = kill_process(pid, Signal::TERM);
         Some(place + 1)
     }

@@ -21,7 +21,7 @@ const COUNT_INTERVAL: Duration = Duration::from_mins(1);
 const MAX_JOBS: usize = 50;
 /// Shortest interval between lines about the whole run if jobs have none.
 const MIN_COUNT_INTERVAL: Duration = Duration::from_secs(5);
-/// The same interval as a part of the time of the run.
+/// The interval as a fraction of the time of the run.
 const COUNT_PART: u32 = 20;
 
 /// The word for a job that has a result.

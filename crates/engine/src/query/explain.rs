@@ -103,7 +103,7 @@ impl<'a> Explainer<'a> {
         Self { plan, by_key, by_label, by_task, manifests: RefCell::default() }
     }
 
-    /// The same with what the jobs of records were observed to read.
+    /// Adds the manifests of the files that the jobs of records were observed to read.
     #[must_use]
     pub fn with_manifests(self, manifests: Manifests) -> Self {
         Self { manifests: RefCell::new(manifests), ..self }

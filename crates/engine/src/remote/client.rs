@@ -75,7 +75,7 @@ pub struct Remote {
 
 /// Result of a request for an object.
 enum Fetched {
-    /// It is in this file, which has no name.
+    /// The object is in this unnamed file.
     Object(File),
     /// The remote has no such object.
     Missing,
@@ -86,7 +86,7 @@ enum Fetched {
 /// Result for a record.
 #[derive(Debug)]
 enum Taken {
-    /// It is here.
+    /// The record was added to the store.
     Added,
     /// There is no object.
     Missing,

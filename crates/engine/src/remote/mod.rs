@@ -67,7 +67,7 @@ pub enum RemoteError {
     /// A key cannot be used.
     #[error("the key cannot be used: {0}")]
     Key(String),
-    /// It does not answer, or refuses.
+    /// The remote does not answer, or refuses the request.
     #[error("the remote {0} cannot be used: {1}")]
     Broken(String, String),
     /// This build supports no remotes.

@@ -46,7 +46,7 @@ pub struct Question<'a> {
 
 /// A sampler that is part of the program.
 pub trait Sampler {
-    /// The version of its rule; raised when the same question would give another answer.
+    /// The version of the sampler's rule; raised when the same question would get another answer.
     const VERSION: u32;
 
     /// Returns the next configurations: different from each other and from all earlier ones, and fewer than requested only

@@ -34,7 +34,7 @@ const MAX_ENDED: usize = 8;
 /// A comment, which pages do not see.
 const ALIVE: Bytes = Bytes::from_static(b":\n\n");
 
-/// Milliseconds after which a page without a stream of its own asks again.
+/// Milliseconds after which a page without its own stream polls again.
 const AGAIN: &[u8] = b"retry: 5000\n\n";
 
 /// Tells the client that no more events will come, so that it does not reconnect.

@@ -279,7 +279,7 @@ impl View {
             let lists = lists.flat_map(|list| &snapshot.manifest.lists[*list]);
             for need in job.needs.iter().chain(lists) {
                 let (needed, _) = self.jobs[*need];
-                // A point may need another one of its own step's name in a second recipe, never itself.
+                // A point may need a point of a step with the same name in another recipe, but never itself.
                 if needed != step && !nodes[step].needs.contains(&needed) {
                     nodes[step].needs.push(needed);
                 }

@@ -22,9 +22,9 @@ const LAST_WORDS: usize = 200;
 
 /// Result of one batch size.
 enum Tried {
-    /// It was trained with.
+    /// A training with this batch size succeeded.
     Fits(Box<Outcome>),
-    /// It needs more memory than there is.
+    /// A training with this batch size needs more memory than is available.
     TooLarge(String),
 }
 
@@ -112,7 +112,7 @@ fn describe(points: &[Point], knee: usize, stopped: String) -> Outcome {
     outcome
 }
 
-/// Trains with one batch size, in a process of its own.
+/// Trains with one batch size, in a separate process.
 fn train(bench: &BatchSize, job: &Job, batch: usize) -> Result<Tried, Failure> {
     let failed = |error: io::Error| Failure {
         kind: FailureKind::Crash,

@@ -156,7 +156,7 @@ impl Tokens {
         self.len
     }
 
-    /// True if there are none.
+    /// Returns true if the run has no tokens.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }

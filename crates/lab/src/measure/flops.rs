@@ -22,7 +22,7 @@ const fn trained(size: usize) -> usize {
     3 * size
 }
 
-/// The same where one factor needs no gradient.
+/// Multiplications of a product of `size` multiplications, and of the gradient of only one factor.
 const fn trained_on_one_side(size: usize) -> usize {
     2 * size
 }

@@ -54,7 +54,7 @@ pub struct Sampler {
 }
 
 impl Sampler {
-    /// Begins to look at this process, and at the GPU that `backend` computes on.
+    /// Begins to sample this process, and the GPU on which `backend` computes.
     pub fn start(backend: Backend) -> Self {
         Self::with(move || Gpu::find(backend, Path::new("/sys/class/drm")))
     }
@@ -200,7 +200,7 @@ enum Gpu {
 }
 
 impl Gpu {
-    /// The GPU that `backend` computes on, or why there is nothing to look at.
+    /// Returns the GPU on which `backend` computes, or the reason why it cannot be sampled.
     fn find(backend: Backend, cards: &Path) -> Result<Self, String> {
         match backend {
             Backend::Cpu => Err("the CPU backend computes on no GPU".into()),

@@ -97,7 +97,8 @@ impl ParamInfo {
 }
 
 impl GptDims {
-    /// The dimensions that a recipe asks for; `vocab_size` is what the data needs, unless the recipe gives its own.
+    /// Returns the dimensions that a recipe requests; `vocab_size` is the size that the data needs, which the recipe may
+    /// override.
     ///
     /// Fails where the heads cannot share `d_model`.
     pub fn new(model: &Model, architecture: &Architecture, vocab_size: usize) -> Result<Self, LabError> {

@@ -15,7 +15,7 @@ use crate::ops::Ops;
 pub enum FeedForward<B: Backend> {
     /// Two linear layers with a GELU between them.
     Gelu(Mlp<B>),
-    /// The same without biases, in two parts.
+    /// The two linear layers without biases, in two parts.
     Reciprocal(ReciprocalMlp<B>),
 }
 

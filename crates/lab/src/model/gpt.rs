@@ -77,7 +77,7 @@ impl<B: Backend> Gpt<B> {
         Self::with_values(dims, device, |info| Ok(initial_values(&dims, info, seed)))
     }
 
-    /// A network with the values that `values_of` gives for each parameter, row by row.
+    /// Creates a network with the values that `values_of` returns for each parameter, row by row.
     pub fn with_values(
         dims: GptDims,
         device: &B::Device,

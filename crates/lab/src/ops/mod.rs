@@ -437,7 +437,7 @@ fn kernels_for<B: Ops>(dtypes: &[DType]) -> Option<&'static dyn Kernels<B>> {
     B::kernels().filter(|_| dtypes.iter().all(|dtype| *dtype == DType::F32))
 }
 
-/// The same, with the format of their products, if they know that of this thread.
+/// Returns the kernels of `B` with the format of their products, if they support this thread's format.
 fn products_for<B: Ops>(dtypes: &[DType]) -> Option<(&'static dyn Kernels<B>, Products)> {
     let products = match autocast::format() {
         None => Products::Single,

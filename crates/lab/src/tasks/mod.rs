@@ -58,7 +58,7 @@ fn not_for_the_lab<T: TaskSpec>(_: &T) -> LabError {
     LabError::NotALabTask(T::NAME)
 }
 
-/// The network that a recipe asks for: from a folder, or with random weights.
+/// Returns the network that a recipe requests: from a folder, or with random weights.
 ///
 /// `vocab_size` is what the data needs; the recipe may give its own.
 fn network<B: BurnBackend>(

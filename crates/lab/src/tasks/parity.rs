@@ -55,7 +55,7 @@ fn reference(parity: &Parity, left_out: &[usize]) -> Result<Observed, LabError> 
 /// Allowed differences.
 #[derive(Debug, Clone, Copy)]
 struct Allowed {
-    /// Logits and what blocks give, as a part of the largest number.
+    /// Logits and outputs of blocks, relative to the largest number.
     outputs: f64,
     /// Gradients, as a part of their parameter's largest number.
     gradients: f64,

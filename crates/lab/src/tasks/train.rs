@@ -171,8 +171,8 @@ fn note_missing_pruning(train: &Train, report: &mut dyn Report) {
     }
 }
 
-/// Peak rates of the device, if requested. It is measured when everything else has been, because it takes memory of its
-/// own; and a training is not lost because it fails.
+/// Peak rates of the device, if requested. The rates are measured last, because the measurement takes additional memory; and
+/// a training is not lost if the measurement fails.
 fn ceiling<B: Compute>(train: &Train, device: &B::Device, report: &mut dyn Report) -> Option<Ceiling> {
     if !train.training.ceiling {
         return None;

@@ -139,13 +139,13 @@ pub enum BundleError {
     /// A key could not be written.
     #[error("cannot compute a job's key: {0}")]
     Key(#[from] serde_json::Error),
-    /// It is an archive of something else, or made to do harm.
+    /// The archive is not a bundle, or is malicious.
     #[error("this is not a bundle: {0}")]
     Foreign(String),
-    /// It is larger than a bundle may be.
+    /// The archive exceeds the limits of a bundle.
     #[error("the bundle was rejected: {0}")]
     TooLarge(String),
-    /// It comes from a later version.
+    /// The bundle comes from a later version.
     #[error("the bundle has format {0}, this program knows up to {FORMAT}: use a newer one")]
     TooNew(u32),
     /// There is nothing to bundle.

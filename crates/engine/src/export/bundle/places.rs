@@ -144,7 +144,7 @@ impl Places {
         text
     }
 
-    /// The same in all texts of a JSON value.
+    /// Replaces this machine's paths in all texts of a JSON value.
     pub(super) fn without_paths_in(&self, value: &mut serde_json::Value) {
         match value {
             serde_json::Value::String(text) => *text = self.without_paths(text),

@@ -65,7 +65,7 @@ impl Opened {
     /// Plans the recipe, which may mean no more than a bundle of this size lists.
     pub fn plan(&self, draft: Draft) -> Result<Plan, SearchError> {
         let room = || Room::of(super::limits::meant(self.bytes));
-        // A store of its own: that of the bundle is made of what is valid.
+        // A separate, empty store: the store of the bundle is built only from valid records.
         let folder = tempfile::tempdir()?;
         let store = Store::new(folder.path());
         if draft.again().is_some() {
@@ -195,7 +195,7 @@ impl Opened {
         Ok(())
     }
 
-    /// Checks that the recipe gives these jobs.
+    /// Checks that the recipe results in the jobs of the bundle.
     fn jobs(&self, plan: &Plan, verified: &mut Verified) {
         let mut said: BTreeMap<&str, _> = self.contents.jobs.iter().map(|job| (job.label.as_str(), job.key)).collect();
         for (_, job) in plan.jobs() {

@@ -112,8 +112,8 @@ impl Stored<'_> {
         Again { outcome, notes }
     }
 
-    /// Does without a log of an earlier version in which standard output and standard error are mixed within lines: it does
-    /// not give the curves that were recorded.
+    /// Does without a log of an earlier version in which standard output and standard error are mixed within lines: such a
+    /// log does not reproduce the recorded curves.
     fn check_log(&mut self, was: &Command) {
         let patterns = was.sources().filter(|(kind, _)| *kind == STDOUT);
         let differs = |(kind, place)| {
@@ -162,7 +162,7 @@ impl Stored<'_> {
                     patterns.hear(Output::Out, &plain(line), false);
                     waiting += 1;
                     if waiting % 1000 == 0 {
-                        // It is read from memory, which cannot fail.
+                        // An error is ignored: the source is read from memory, which cannot fail.
                         let _ = source.follower.poll(&mut source.series);
                     }
                 })

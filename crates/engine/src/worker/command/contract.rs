@@ -99,8 +99,9 @@ fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     fs::OpenOptions::new().write(true).create_new(true).open(path)?.write_all(content)
 }
 
-/// Removes what an attempt without a result leaves and a later one does not need. Without a file of the program to go on
-/// from, that begins anew, and the curves are removed, too. Files that cannot be removed do no harm.
+/// Removes the files that an attempt without a result leaves and a later attempt does not need. If the program has left no
+/// file to resume from, a later attempt begins anew, so the curves are removed, too. Files that cannot be removed do no
+/// harm.
 pub(super) fn leave(scratch: &Path) {
     let folder = scratch.join(FOLDER);
     let mut entries = fs::read_dir(scratch).into_iter().flatten().filter_map(Result::ok);

@@ -14,7 +14,7 @@ use sweep_job::{Failure, FailureKind, Ignore, tasks::is_pattern};
 /// A job's folder.
 pub(super) struct Folder {
     path: PathBuf,
-    /// The same without links, to compare with where links lead.
+    /// The path without links, to compare it with the targets of links.
     real: PathBuf,
 }
 

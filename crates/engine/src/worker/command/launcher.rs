@@ -21,8 +21,8 @@ const UNDER_SRUN: &str = r"
 export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID NODE_RANK=$SLURM_NODEID
 export MASTER_ADDR=${SLURM_LAUNCH_NODE_IPADDR:-$MASTER_ADDR}
 ";
-/// The same for Open MPI, and for MPICH and its relatives. Their labels are in the middle of a line that is written in parts,
-/// where lines of others may be, too; so only the first process writes to standard output.
+/// Does the same for Open MPI, and for MPICH and its relatives. They insert labels within a line that is written in parts,
+/// and may mix lines of several processes; so only the first process writes to standard output.
 const UNDER_MPIRUN: &str = r"
 RANK=${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-$PMIX_RANK}}
 export RANK LOCAL_RANK=${OMPI_COMM_WORLD_LOCAL_RANK:-${MPI_LOCALRANKID:-$((RANK % LOCAL_WORLD_SIZE))}}

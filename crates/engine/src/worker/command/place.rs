@@ -142,7 +142,7 @@ impl Place {
         }
     }
 
-    /// True if the program writes to a folder of its own. False if it writes to the project itself.
+    /// Returns true if the program writes to its own folder, false if it writes to the project itself.
     pub(super) fn is_private(&self) -> bool {
         !self.in_project || self.view.is_some()
     }

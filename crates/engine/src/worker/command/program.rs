@@ -396,7 +396,7 @@ fn wait_for(mut open: HashMap<Pid, usize>) -> End {
                 None
             }
             Err(rustix::io::Errno::INTR) => None,
-            // It cannot have been waited for by anybody else; if it was, it did not end well.
+            // No other code waits for this process; if it was reaped elsewhere, it counts as failed.
             Err(_) => {
                 let status = ExitStatus::from_raw(Signal::KILL.as_raw());
                 return failed.unwrap_or(End { rank: 0, status, at: Instant::now() });

@@ -125,7 +125,7 @@ impl Keeper {
     fn save(&mut self) {
         self.attempts.set_time(self.begun.elapsed());
         self.saved = Instant::now();
-        // Where it cannot be written, the next attempt begins anew, which is no reason to fail.
+        // If the state cannot be written, the next attempt begins anew, which is no reason to fail.
         self.known |= self.scratch.save(&self.attempts).is_ok();
     }
 }

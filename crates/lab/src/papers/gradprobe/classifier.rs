@@ -123,7 +123,7 @@ impl Points {
         Self { inputs, labels, features }
     }
 
-    /// Number of images.
+    /// Number of points.
     pub fn len(&self) -> usize {
         self.labels.len()
     }

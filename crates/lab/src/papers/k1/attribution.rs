@@ -229,7 +229,7 @@ fn by_sorting(norms: &[f64], k: usize) -> Vec<usize> {
     nodes
 }
 
-/// The same by a heap of the `k` largest so far.
+/// Returns the `k` nodes with the largest norms, by a heap of the `k` largest so far.
 fn by_heap(norms: &[f64], k: usize) -> Vec<usize> {
     /// Ordered by norm, of equal ones the first node being the larger.
     #[derive(PartialEq)]

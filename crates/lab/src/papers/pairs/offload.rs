@@ -76,7 +76,7 @@ impl Store {
         }
     }
 
-    /// Numbers on the device.
+    /// Copies numbers to the device.
     fn up<B: Compute>(&mut self, index: usize, device: &B::Device) -> Result<Tensor<B, 1>, LabError> {
         let started = Instant::now();
         let numbers = self.take(index)?;
@@ -86,7 +86,7 @@ impl Store {
         Ok(tensor)
     }
 
-    /// The way back.
+    /// Copies numbers from the device back to the host's memory or file.
     fn down<B: Compute>(&mut self, index: usize, tensor: Tensor<B, 1>) -> Result<(), LabError> {
         let started = Instant::now();
         self.put(index, host(tensor)?)?;

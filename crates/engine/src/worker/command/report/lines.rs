@@ -33,7 +33,7 @@ pub(in super::super) struct Appended {
     buffer: Vec<u8>,
 }
 
-/// A line, or that one was too long, or that the file begins anew.
+/// A line, a notice that a line was too long, or a notice that the file begins anew.
 pub(in super::super) enum Line<'a> {
     /// The lines before it do not count any more.
     Anew,

@@ -25,7 +25,7 @@ pub(super) struct Kernel {
 }
 
 impl Kernel {
-    /// Begins the observation; the reason if it cannot be.
+    /// Begins the observation; the error is the reason why it cannot begin.
     pub(super) fn begin(options: Options) -> Result<Self, String> {
         observation::check()?;
         let begin = || -> io::Result<Self> {
@@ -35,7 +35,7 @@ impl Kernel {
         begin().map_err(|error| format!("the observer cannot be started: {error}"))
     }
 
-    /// The same, for programs that must not start without it.
+    /// Returns this observation for programs that must not start without it.
     pub(super) fn required(self) -> Self {
         Self { hook: self.hook.required(), ..self }
     }
