@@ -240,8 +240,8 @@ impl Product<'_> {
             }
         }
         if self.unit == Unit::Vector && self.into == Into::Memory {
-            // The fence makes stores that bypass the caches visible before this task ends. SAFETY: every processor of the
-            // architecture has the instruction.
+            // The fence makes stores that bypass the caches visible before this task ends.
+            // SAFETY: every processor of the architecture has the instruction.
             unsafe { _mm_sfence() };
         }
     }
