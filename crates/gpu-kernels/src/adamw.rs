@@ -57,7 +57,7 @@ enum Largest {
     Known,
 }
 
-/// Changes a parameter and its moments by one step, and sets what is pruned to 0.
+/// Changes a parameter and its moments by one step, and sets pruned numbers to 0.
 pub fn adamw_step<R: Runtime>(client: &ComputeClient<R>, tensors: &Tensors, factors: &AdamWFactors) {
     let Tensors { length, .. } = *tensors;
     if length == 0 {

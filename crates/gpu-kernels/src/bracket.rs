@@ -245,8 +245,8 @@ fn frame(state: &mut Array<Atomic<u32>>, open: u32) {
     first.store(0u32);
 }
 
-/// Compares all scores of a layer with the bracket: counts, notes what is in between, and writes a mask in which everything
-/// above the lower end stays.
+/// Compares all scores of a layer with the bracket: counts them, collects the scores in between, and writes a mask in which
+/// every weight with a score above the lower end stays.
 #[cube(launch)]
 fn compare(
     inputs: &Sequence<Array<f32>>,

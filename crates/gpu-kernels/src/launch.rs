@@ -26,7 +26,7 @@ pub(crate) const BELOW: usize = 4;
 pub(crate) const AT_LOW: usize = 5;
 /// Scores in between.
 pub(crate) const INSIDE: usize = 6;
-/// Of each of two searches: the leading bits of what is searched, as far as they are known.
+/// For each of two searches: the known leading bits of the searched rank.
 pub(crate) const PREFIX: usize = 8;
 /// Of each of two searches: which of the ranks with these leading bits it is.
 pub(crate) const PLACE: usize = 10;

@@ -19,7 +19,7 @@ pub(crate) enum Call {
     Write { folder: Option<usize>, path: usize, effect: Effect },
     /// Two paths: the first is the source, the second is created or replaced.
     Two { folders: Option<(usize, usize)>, paths: (usize, usize), moves: bool },
-    /// Hides what the program does from now on.
+    /// Hides the program's further actions from the observer.
     Blind(Blind),
 }
 

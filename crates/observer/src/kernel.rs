@@ -227,7 +227,7 @@ pub(crate) fn is_waiting(listener: &OwnedFd, id: u64) -> bool {
     unsafe { libc::ioctl(listener.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_ID_VALID, &raw const id) == 0 }
 }
 
-/// Lets the call of a report go on.
+/// Lets the call of a report continue.
 pub(crate) fn go_on(listener: &OwnedFd, id: u64) {
     // SAFETY: all zeros is a value of this structure of numbers.
     let mut response: libc::seccomp_notif_resp = unsafe { mem::zeroed() };

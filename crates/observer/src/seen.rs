@@ -150,7 +150,7 @@ enum Before {
     Other,
 }
 
-/// Collects what is observed.
+/// Collects the observations.
 #[derive(Debug)]
 pub(crate) struct Collector {
     options: Options,

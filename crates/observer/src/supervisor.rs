@@ -144,7 +144,7 @@ impl Supervisor {
         kernel::go_on(listener, report.id);
     }
 
-    /// Notes a call before it goes on; `None` if the memory of its process cannot be read.
+    /// Notes a call before it continues; returns `None` if the memory of its process cannot be read.
     fn note(&mut self, report: &seccomp_notif, listener: &OwnedFd) -> Option<()> {
         let arguments = &report.data.args;
         let path = |folder: Option<usize>, path: usize| {
@@ -395,7 +395,7 @@ impl Supervisor {
         }
     }
 
-    /// Forgets what is known of a path that is about to change, and of all others if some may lead through it.
+    /// Discards the remembered state of a path that is about to change, and of all other paths if some may lead through it.
     fn forget(&mut self, path: &Path, all: bool) {
         self.walker.forget(path);
         if all {

@@ -182,7 +182,7 @@ fn lay(layer: &Layer, upper: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// True if a copy of a layer's file is as it was made.
+/// Returns true if a copy of a layer's file is unchanged.
 fn is_copy(file: &Path, copy: &Path) -> bool {
     let (Ok(then), Ok(now)) = (fs::symlink_metadata(file), fs::symlink_metadata(copy)) else { return false };
     if then.is_symlink() {

@@ -40,7 +40,7 @@ pub(crate) enum State {
     Folder,
     /// A link that was not to be followed.
     Link(PathBuf),
-    /// A device, a pipe or a socket, or a path that cannot be looked at.
+    /// A device, a pipe or a socket, or a path whose state cannot be read.
     Other,
 }
 
@@ -87,8 +87,8 @@ impl Walker {
                         Step::Folder
                     }
                     State::Link(target) => {
-                        // The last name is looked at each time: it may be made anew. So are the links of processes, which lead
-                        // elsewhere with each folder that a process enters and each file that it opens.
+                        // The last name is examined each time, because it may be replaced. So are the links of processes,
+                        // which lead elsewhere with each folder that a process enters and each file that it opens.
                         if !is_last && !at.starts_with(PROCESSES) {
                             self.known.insert(at.clone(), Step::Link(target.clone()));
                         }

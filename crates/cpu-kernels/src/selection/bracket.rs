@@ -91,7 +91,7 @@ fn place(k: usize, tallies: &[Tally], inside: usize) -> Position {
     }
 }
 
-/// The `k`-th smallest of what is between the ends of `bracket`.
+/// Returns the rank of the `k`-th smallest score between the ends of `bracket`.
 fn among(tallies: &[Tally], bracket: Bracket, mut k: u64) -> u32 {
     let mut bins = Bins::new(rank(bracket.low), rank(bracket.high));
     loop {

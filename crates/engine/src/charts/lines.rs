@@ -34,8 +34,8 @@ pub(super) const LINE: Declaration = Declaration {
     ..Declaration::NOTHING
 };
 
-/// The values of several curves by iteration. Where only some have a value, that of another one is interpolated between its
-/// neighbors: the curves of programs can have different iterations, and what is left of long ones has.
+/// The values of several curves by iteration. Where only some curves have a value, the values of the others are interpolated
+/// between their neighbors: curves of programs can have different iterations, and thinned long curves do.
 fn together(curves: &[&Curve]) -> BTreeMap<u64, Vec<f64>> {
     let points: Vec<Vec<(u64, f64)>> = curves
         .iter()

@@ -128,7 +128,7 @@ fn ended(name: &str, form: &str) -> String {
     format!("{begin}_{}", &blake3::hash(name.as_bytes()).to_hex()[..END - 1])
 }
 
-/// Sentences about names that have another form, of which there may be many.
+/// Returns sentences about changed names, with a limit, because many names may have changed.
 pub(super) fn notices(names: &BTreeMap<String, String>, to: &str) -> Vec<String> {
     /// Maximum number of names that are listed.
     const MAX_NAMES: usize = 10;

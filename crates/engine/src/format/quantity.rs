@@ -40,7 +40,7 @@ impl Scale {
         if unit.is_fitted(name) { Self::of(value, unit) } else { Self::same(unit) }
     }
 
-    /// The scale of a unit as it is.
+    /// Returns the scale of `unit` itself, with factor 1.
     fn same(unit: Unit) -> Self {
         let suffix = if unit == Unit::Nats { "" } else { unit.symbol() };
         Self { factor: 1.0, suffix }

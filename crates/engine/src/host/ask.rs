@@ -41,7 +41,7 @@ pub(crate) struct Limits {
 pub(crate) enum Children {
     /// They are part of it: they are waited for, and killed at the limit.
     Awaited,
-    /// They go on: a command may start a service.
+    /// The children continue to run: a command may start a service.
     Left,
 }
 

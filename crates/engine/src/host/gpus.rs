@@ -85,7 +85,7 @@ fn memories_of(names: &[String], gpus: &[Gpu], by_bus: bool) -> Vec<u64> {
             let named = gpus.iter().find(|gpu| gpu.index == *name);
             return named.map_or(0, |gpu| if by_bus { gpu.bytes } else { least });
         }
-        // The beginning of an identifier is sufficient if no other one begins so.
+        // A prefix of an identifier is sufficient if it is unambiguous.
         let mut named = gpus.iter().filter(|gpu| gpu.id.starts_with(name.as_str()));
         named.next().filter(|_| named.next().is_none()).map_or(0, |gpu| gpu.bytes)
     };

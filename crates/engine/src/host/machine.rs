@@ -163,7 +163,7 @@ fn times(pid: u32) -> Option<[f64; 4]> {
     Some(<[u64; 4]>::try_from(ticks).ok()?.map(|ticks| ticks as f64 / rate))
 }
 
-/// A process, its parent, the parent of that, and so on, as far as they are alive.
+/// Returns a process and its ancestors, as far as they are alive.
 pub fn lineage(pid: u32) -> impl Iterator<Item = u32> {
     // A loop is not possible, but numbers may be reused meanwhile.
     std::iter::successors(Some(pid), |pid| parent(*pid)).take(100)

@@ -82,7 +82,7 @@ impl Sharing {
         let Some(folder) = self.folder.clone() else { return Err(SharingError::Off) };
         let entered = self.try_enter(alone, &folder.join(MACHINE), &folder.join(GATE));
         if entered.is_err() {
-            // Who cannot use one of the files must not keep others from the other one.
+            // An engine that cannot use one of the files must not block others at the other file.
             release(self.gate.as_ref());
             self.next = false;
         }

@@ -17,7 +17,7 @@ use crate::{
     plan::{Digests, Made},
 };
 
-/// Names of what is not whole begin so.
+/// Prefix of the names of incomplete files and folders.
 pub(super) const TEMPORARY: &str = ".tmp";
 /// The file with the digests of files that were read.
 const DIGESTS: &str = "digests.json";
@@ -55,7 +55,7 @@ impl Depot {
         is_digest(digest) && self.tree(digest).is_dir() && self.lists.join(digest).is_file()
     }
 
-    /// A file that is on its way.
+    /// Begins the upload of a file.
     pub(super) fn blob(&self, digest: &str) -> Upload {
         if !is_digest(digest) {
             return Upload::Broken(Fault::new(FaultKind::Other, "a file has no digest"));
@@ -63,7 +63,7 @@ impl Depot {
         self.archive()
     }
 
-    /// An archive that is on its way.
+    /// Begins the upload of an archive.
     pub(super) fn archive(&self) -> Upload {
         Upload::to_file(tempfile::Builder::new().prefix(TEMPORARY).tempfile_in(&self.blobs))
     }

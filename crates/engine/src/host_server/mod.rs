@@ -51,7 +51,7 @@ use crate::{
 
 /// Time without a byte from the submitting side after which the server ends.
 const SILENCE: Duration = Duration::from_mins(1);
-/// Requests whose bodies may be on their way at once.
+/// Maximum number of requests whose bodies are transferred at the same time.
 const MAX_UPLOADS: usize = 256;
 /// Room for a small result with its journal, in bytes.
 const RESULT: usize = 1 << 18;
@@ -170,7 +170,7 @@ pub fn serve(workdir: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Says that this side is alive, and ends this process if the other one is not.
+/// Sends signs of life, and ends this process if the other side sends none.
 fn give_signs_of_life(voice: &Arc<Voice>, heard: &Arc<AtomicU64>) -> io::Result<()> {
     let voice = Arc::clone(voice);
     thread::Builder::new().name("signs of life".into()).spawn(move || {

@@ -10,7 +10,7 @@ use crate::{
 /// Longest body that is kept in memory, in bytes.
 const MAX_BODY_BYTES: usize = 1 << 28;
 
-/// A body on its way.
+/// A body that is being uploaded.
 #[derive(Debug)]
 pub(super) enum Upload {
     /// In memory.

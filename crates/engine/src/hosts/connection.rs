@@ -78,8 +78,8 @@ pub struct Traffic {
     pub received: u64,
 }
 
-/// A host. Calls block until the host has answered, and fail at once while there is no connection. When it is dropped, the
-/// connection ends; jobs on the host go on.
+/// A host. Calls block until the host has answered, and fail at once while there is no connection. When the value is
+/// dropped, the connection ends; jobs on the host continue.
 pub struct Connection {
     shared: Arc<Shared>,
 }
@@ -252,7 +252,7 @@ impl Connection {
         self.request(&Ask::Cancel { keys: keys.to_vec(), how }, io::empty())?.whole().map(drop)
     }
 
-    /// Removes what is left of a job's run, but for its record, which other jobs may need; [`Connection::clean`] removes it.
+    /// Removes the remains of a job's run except its record, which other jobs may need; [`Connection::clean`] removes it.
     pub fn forget(&self, key: Key) -> Result<(), HostError> {
         self.request(&Ask::Forget { key }, io::empty())?.whole()?;
         lock(&self.shared.follows).remove(&key);

@@ -1,4 +1,4 @@
-//! One connection while it lives: requests with their answers, and signs of life.
+//! A live connection: requests with their answers, and signs of life.
 
 use std::{
     collections::HashMap,

@@ -149,7 +149,7 @@ pub enum Started {
 pub enum Stop {
     /// SIGINT to the job's engine, which ends the job like Ctrl-C.
     Interrupt,
-    /// SIGTERM to its engine, and SIGKILL to what is left after a while.
+    /// SIGTERM to the job's engine, and SIGKILL to the remaining processes after a delay.
     End {
         /// Time before SIGKILL.
         kill_after: Duration,

@@ -43,7 +43,7 @@ pub struct Project(Arc<Inner>);
 
 #[derive(Debug, Default)]
 struct Inner {
-    /// The project's folder; empty if there is none.
+    /// The project's folder; empty without a project.
     folder: PathBuf,
     tree: Tree,
     digest: String,
@@ -171,7 +171,7 @@ impl Project {
     }
 }
 
-/// The content of a file or link with its length; `None` for what is not sent.
+/// Returns the content of a file or link with its length; `None` for entries that are not sent.
 fn content(folder: &Path, path: &Path) -> Result<Option<(Content, u64)>, HostError> {
     let whole = folder.join(path);
     let unreadable = |error: io::Error| HostError::Project(format!("the project cannot be read: {error}"));

@@ -157,7 +157,7 @@ impl Shared {
         }
     }
 
-    /// Asks the server what the host has; `None` if it has ended instead.
+    /// Requests the host's probe from the server; returns `None` if the server has ended instead.
     fn hello(&self, ssh: &mut Ssh) -> Result<Option<Probe>, HostError> {
         let host = || self.target.host.clone();
         let asked = clock::now();

@@ -133,7 +133,7 @@ impl Program {
 }
 
 impl Watch {
-    /// Watches what arrives, and what is sent if that counts, too.
+    /// Watches received bytes, and, if `sent` is true, also sent bytes.
     pub(super) fn start(child: &Arc<Mutex<Child>>, counts: &Arc<Counts>, sent: bool, limit: Duration) -> Self {
         const POLL_INTERVAL: Duration = Duration::from_millis(250);
         let watch = Self { over: Arc::default(), silent: Arc::default() };

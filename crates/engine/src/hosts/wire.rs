@@ -83,7 +83,7 @@ pub(crate) enum Ask {
     Output { key: Key },
     /// Stops jobs.
     Cancel { keys: Vec<Key>, how: Stop },
-    /// Removes what is left of a job's run.
+    /// Removes the remains of a job's run.
     Forget { key: Key },
     /// Removes what nothing needs. The answer is [`super::Cleaned`].
     Clean,

@@ -172,7 +172,7 @@ pub enum InitError {
         line: u64,
         /// The message of Python.
         why: String,
-        /// A remedy, with a separator; empty if there is none.
+        /// A remedy, with a separator; empty without a remedy.
         help: String,
     },
     /// The script has several commands, of which a recipe runs one.
@@ -346,8 +346,8 @@ impl Found {
         !matches!(self.source, Source::None | Source::Broken)
     }
 
-    /// This answer of a run, unless it has none and `part`, what the syntax tree shows, has some. A script that cannot be run for
-    /// lack of a package may read more than the environment variables in its file.
+    /// Returns this result of a run, unless it has no parameters and `part`, the result from the syntax tree, has some. A
+    /// script that cannot be run for lack of a package may read more than the environment variables in its file.
     pub fn or_part(self, part: Self) -> Self {
         let is_guess = self.source == Source::Broken && part.source == Source::Environment;
         if self.has_any() || !part.has_any() || is_guess {

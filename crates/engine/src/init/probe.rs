@@ -143,7 +143,7 @@ pub struct Parameter {
     pub style: Style,
     /// True if it must be given.
     pub required: bool,
-    /// The default; null if there is none, or if it has no form on a command line.
+    /// The default; null without a default, or if it has no form on a command line.
     pub default: Json,
     /// The name of the type.
     #[serde(default)]

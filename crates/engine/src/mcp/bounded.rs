@@ -125,7 +125,7 @@ fn tail(path: &Path) -> String {
 }
 
 impl Meter {
-    /// Reads what the journals of a process's runs have added.
+    /// Reads the new lines of the journals of a process's runs.
     fn look(&mut self, results: &Path, pid: u32) {
         let mark = format!("-{pid}");
         let new =

@@ -107,7 +107,7 @@ fn limited(response: Response, client: Option<Client>) -> Response {
     })
 }
 
-/// Refuses what is not for this server.
+/// Refuses requests that are not for this server.
 async fn check(State(guard): State<Arc<Guard>>, request: Request, next: Next) -> Response {
     let headers = request.headers();
     let host = headers.get(header::HOST).and_then(|host| host.to_str().ok());

@@ -122,7 +122,7 @@ impl Project {
     }
 }
 
-/// True if a path does not leave the folder that it starts from, as it is written.
+/// Returns true if the text of a path does not lead out of its start folder.
 fn stays(path: &Path) -> bool {
     let mut depth = 0_usize;
     path.components().all(|component| match component {

@@ -116,7 +116,7 @@ impl Session {
         &self.folder
     }
 
-    /// Ends the waiting of calls. Runs go on.
+    /// Ends the waiting of calls. Runs continue.
     pub(super) fn close(&self) {
         self.closing.store(true, Ordering::Relaxed);
     }

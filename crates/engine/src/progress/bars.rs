@@ -322,7 +322,7 @@ impl Observer for Bars {
                 let name = self.padded(plan, *job);
                 self.added.push(plan, *job, name.trim_end().to_owned(), because);
             }
-            // Thousands may be in Slurm's hands, or on their way from a remote; those that run have a bar.
+            // Thousands of jobs may wait in Slurm or for a remote; only running jobs have a bar.
             RunEvent::Submitted { .. } | RunEvent::Waiting { arriving: true, .. } => {}
             RunEvent::Started { job, .. } => self.start(plan, *job),
             RunEvent::Decided { text, .. } => self.print(&format!("  {} {}", self.styled("=", dim), clean(text))),

@@ -20,7 +20,7 @@ use crate::{
     store::{Store, StoreError},
 };
 
-/// One of the two compared sides.
+/// A side of a comparison.
 #[derive(Debug, Default)]
 pub struct Side {
     /// Name given by the user.
@@ -124,7 +124,7 @@ impl MetricChange {
         self.significant == Some(false)
     }
 
-    /// The numbers, rounded to the second digit of what is uncertain, or else of what differs.
+    /// Returns the numbers, rounded to the second digit of the uncertainty, or else of the difference.
     pub fn shown(&self) -> Shown {
         let Self { metric, unit, means, difference, interval, p, n, .. } = self;
         let largest = means.iter().fold(0.0_f64, |largest, mean| largest.max(mean.abs()));

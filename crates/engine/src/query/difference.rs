@@ -2,7 +2,7 @@
 
 use sweep_job::Value;
 
-/// One difference.
+/// A difference between two jobs or records.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Difference {
     /// The flag, the key or the line: `--steps`, `env.LR`, `run, line 3`; or the parameter.

@@ -20,7 +20,7 @@ use crate::{
     store::Entry,
 };
 
-/// Compares the jobs of a plan with what the store has.
+/// Compares the jobs of a plan with the records in the store.
 #[derive(Debug)]
 pub struct Explainer<'a> {
     plan: &'a Plan,
@@ -33,7 +33,7 @@ pub struct Explainer<'a> {
 /// Difference between a job and the nearest record.
 #[derive(Debug)]
 pub struct Explanation<'a> {
-    /// The record of the same task that differs least; `None` if there is none of this task.
+    /// The record of the same task that differs least; `None` if the task has no records.
     pub nearest: Option<&'a Entry>,
     /// Differences, with the causes of needed jobs inside.
     pub causes: Vec<Cause>,
@@ -72,7 +72,7 @@ pub enum Cause {
         job: JobId,
         /// True if it has a record.
         cached: bool,
-        /// Differences from the previously needed one; empty if there is none to compare with.
+        /// Differences from the previously needed job; empty without such a job.
         causes: Vec<Cause>,
     },
     /// A job was needed that is not any more.
@@ -307,7 +307,7 @@ impl<'a> Explainer<'a> {
         causes
     }
 
-    /// An explanation in one line, down to what the author has changed.
+    /// Returns an explanation in one line, down to the author's change.
     pub fn line(&self, explanation: &Explanation<'_>) -> String {
         if explanation.nearest.is_none() {
             return "no similar job has run".to_owned();

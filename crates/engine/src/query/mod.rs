@@ -241,7 +241,7 @@ impl Records {
         }
     }
 
-    /// A measurement in the unit of its column; one of another kind is left as it is.
+    /// Returns a measurement in the unit of its column; a measurement of another kind is left unchanged.
     fn in_unit(&self, name: &str, metric: Metric) -> f64 {
         let value = match self.units.get(name) {
             Some((unit, true)) => metric.value_as(name, *unit),
@@ -324,7 +324,7 @@ impl Records {
         Heading { name: if enough { short.to_owned() } else { column.name() }, unit: self.unit(column), measured }
     }
 
-    /// The columns that tell these rows apart, and what they have measured.
+    /// Returns the columns in which these rows differ, and the columns of their measurements.
     fn fitting(&self, rows: &[&Row], brief: bool) -> Vec<&Column> {
         let differs = |column: &Column| {
             let mut values = rows.iter().map(|row| self.value(row, column));
@@ -413,7 +413,7 @@ impl Column {
     }
 }
 
-/// A value in an order: numbers, then texts, then everything else; what is not there comes last, whichever way.
+/// A sortable value: numbers, then texts, then everything else; missing values come last in both directions.
 #[derive(Debug, PartialEq)]
 struct Sorted {
     value: Value,

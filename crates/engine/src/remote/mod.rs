@@ -37,7 +37,7 @@ use crate::{record::Key, store::TransferError};
 /// Settings of a remote.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The file of the secret key that signs what is pushed; unsigned without one.
+    /// The file of the secret key that signs pushed records; with `None`, records are unsigned.
     pub key: Option<PathBuf>,
     /// Whose records are taken.
     pub trust: Trusting,

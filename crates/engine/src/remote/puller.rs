@@ -62,7 +62,7 @@ impl Puller {
         self.arriving.open() == 0
     }
 
-    /// Waits for what is under way, however slow it is.
+    /// Waits for all transfers in progress, however slow they are.
     pub fn wait_for_all(&self) {
         self.arriving.wait(Duration::MAX);
     }

@@ -88,7 +88,7 @@ pub enum AskError {
     },
 }
 
-/// The question as it is written.
+/// The serialized form of a question.
 #[derive(Debug, Serialize)]
 struct Written<'a> {
     protocol: u32,
@@ -114,7 +114,7 @@ struct WrittenTrial<'a> {
     rung: Option<usize>,
 }
 
-/// The answer as it is read. Further keys are ignored.
+/// The deserialized form of an answer. Further keys are ignored.
 #[derive(Debug, Deserialize)]
 struct Read {
     protocol: u32,

@@ -192,7 +192,7 @@ fn event(text: &str) -> Bytes {
     format!("data: {text}\n\n").into()
 }
 
-/// The state as it is, for a page that asks again.
+/// Returns the current state, for a page that polls.
 fn once(state: &State) -> Body {
     let end = if state.over { END } else { Bytes::new() };
     Body::from([AGAIN, &state.whole, &end].concat())

@@ -411,7 +411,7 @@ fn detail(site: &Site, run: &str, key: &str) -> Option<String> {
     serde_json::to_string(&detail.log(log_of(site, &folder, key).as_deref())).ok()
 }
 
-/// The log of a job, as far as it is written.
+/// Returns the part of a job's log that has been written so far.
 pub(super) async fn log(State(site): State<Arc<Site>>, UrlPath((run, key)): UrlPath<(String, String)>) -> Response {
     let found = read(move || {
         let (folder, key) = job_of(&site, &run, &key)?;

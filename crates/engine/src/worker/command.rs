@@ -217,7 +217,7 @@ fn clean_up(command: &Command, place: &Place, folder: &Folder) -> Result<Vec<Str
     Ok(found)
 }
 
-/// Adds what the program has reported, which counts more than its lines and its file.
+/// Adds the reports of the program, which take precedence over its lines and its file.
 fn reported(command: &Command, gathered: &Gathered, outcome: &mut Outcome, channel: &mut Channel) {
     let none = BTreeMap::new();
     let collect = command.metrics.as_ref().and_then(MetricsFrom::series).unwrap_or(&none);

@@ -9,7 +9,7 @@ use sweep_job::tasks::Activation;
 use super::layers::{Mlp, Unbiased};
 use crate::ops::Ops;
 
-/// One kind of MLP.
+/// An MLP, by its kind.
 #[derive(Module, Debug)]
 #[expect(clippy::large_enum_variant, reason = "a network has a handful of them, and a module is not boxed")]
 pub enum FeedForward<B: Backend> {

@@ -117,7 +117,7 @@ impl<B: Ops> AdamW<B> {
         }
     }
 
-    /// One step with learning rate `lr`, times SPAM's factor. A parameter without a gradient stays as it is.
+    /// Makes one step with learning rate `lr`, times SPAM's factor. A parameter without a gradient is unchanged.
     pub fn step<AB, M>(&mut self, network: M, gradients: Gradients<B>, lr: f64) -> M
     where
         AB: AutodiffBackend<InnerBackend = B>,

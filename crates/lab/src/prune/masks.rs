@@ -63,7 +63,7 @@ impl HostMasks {
         }
     }
 
-    /// Sets what they prune to 0 in `numbers`: by layer, several of the layer's size.
+    /// Sets pruned numbers to 0 in `numbers`: by layer, several slices of the layer's size.
     pub fn apply(&self, numbers: &mut [Vec<Vec<f32>>]) {
         for (layer, numbers) in numbers.iter_mut().enumerate() {
             let mut numbers = slices(numbers);

@@ -1,4 +1,4 @@
-//! A choice of masks: what is chosen from, what is chosen, and the trait of those that choose.
+//! A choice of masks: its inputs, its result, and the trait of selectors.
 
 use std::{
     fmt,

@@ -237,7 +237,7 @@ impl<B: Compute> Trainer<'_, B> {
         Ok(outcome)
     }
 
-    /// One optimizer step.
+    /// Makes one optimizer step.
     fn step(&mut self, network: TreeNetwork<Autodiff<B>>, iter: usize) -> Result<TreeNetwork<Autodiff<B>>, LabError> {
         let K1 { model, training, update, optimizer, computing, .. } = self.k1;
         if model.dropout > 0.0 {

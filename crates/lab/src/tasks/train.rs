@@ -375,7 +375,7 @@ impl<B: Compute> Trainer<'_, B> {
         }
     }
 
-    /// One optimizer step, and what pruning adds to it.
+    /// Makes one optimizer step, with the steps that pruning adds.
     fn step(&mut self, network: Gpt<Autodiff<B>>, iter: usize) -> Result<Gpt<Autodiff<B>>, LabError> {
         let Train { training, optimizer, prune, .. } = self.train;
         let gradients = self.accumulate(&network, iter)?;
@@ -426,7 +426,7 @@ impl<B: Compute> Trainer<'_, B> {
         })
     }
 
-    /// Sets what is pruned to 0.
+    /// Sets pruned weights to 0.
     fn mask(&mut self, network: Gpt<Autodiff<B>>) -> Result<Gpt<Autodiff<B>>, LabError> {
         let Self { optimizer, pruner, breakdown, device, .. } = self;
         breakdown.time::<B, _>(Part::Masking, device, || pruner.apply::<Autodiff<B>, _>(network, optimizer))

@@ -79,7 +79,7 @@ fn magnitude_prunes_what_a_hand_loop_prunes() {
         assert_eq!(part, expected.len() as f64 / 88.0);
     }
     assert!(run.network.weights()[2].iter().all(|w| *w != 0.0), "vectors are not pruned");
-    // Masks hold, but the moments go on.
+    // Masks hold, but the moments continue to change.
     let before = zeros(&run.matrices());
     let run = run.step().step();
     assert_eq!(zeros(&run.matrices()), before);

@@ -292,7 +292,7 @@ fn facts(record: &Record) -> Vec<(&'static str, String)> {
     facts
 }
 
-/// Writes an archive and remembers what is in it.
+/// Writes an archive and remembers its files.
 struct Writer<'a, W: Write> {
     archive: Builder<W>,
     files: BTreeMap<String, Sum>,
@@ -319,7 +319,7 @@ impl<W: Write> Writer<'_, W> {
         Ok(())
     }
 
-    /// Adds what jobs read, of at most `most` bytes together, and returns what is left out.
+    /// Adds the files that jobs read, up to a total of `most` bytes, and returns the files that are left out.
     fn needed(&mut self, needed: &AllNeeded, digests: &mut Digests, most: u64) -> io::Result<BTreeMap<PathBuf, u64>> {
         let mut left_out = BTreeMap::new();
         let mut all = 0;

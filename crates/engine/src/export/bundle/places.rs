@@ -26,7 +26,7 @@ pub(super) struct Places {
     root: PathBuf,
     /// Folders above it that a bundle has, because files are in them.
     pub(super) above: usize,
-    /// Paths of this machine, the longest first, and what is written in their place.
+    /// Paths of this machine, the longest first, with their replacements.
     hidden: Vec<(String, String)>,
 }
 
@@ -182,7 +182,7 @@ fn replaced(text: &str, path: &str, by: &str) -> String {
     changed + rest
 }
 
-/// True if a point goes on with a name: `/a/b.py` is no `/a/b` at the end of a sentence.
+/// Returns true if a period continues a name: `/a/b.py` is not `/a/b` at the end of a sentence.
 fn is_longer(after: &str) -> bool {
     after.strip_prefix('.').is_some_and(|after| after.starts_with(|char: char| char.is_alphanumeric()))
 }

@@ -36,7 +36,7 @@ impl Remote {
         }
     }
 
-    /// A text of a job; `None` if there is none.
+    /// Returns a text of a job; `None` if the remote does not have it.
     ///
     /// # Errors
     /// The remote does not answer, or the text is damaged or its signer is not trusted.

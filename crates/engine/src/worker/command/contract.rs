@@ -32,7 +32,7 @@ pub(super) struct Contract {
 }
 
 impl Contract {
-    /// Makes the files of an attempt, and reads what the one before has left.
+    /// Creates the files of an attempt, and reads the files that the previous attempt has left.
     pub(super) fn open(command: &Command, job: &Job) -> io::Result<Self> {
         let folder = job.scratch.join(FOLDER);
         fs::create_dir_all(&folder)?;

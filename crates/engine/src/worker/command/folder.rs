@@ -32,7 +32,7 @@ impl Folder {
         fs::os::unix::fs::symlink(input, self.path.join(name))
     }
 
-    /// Copies an input, without what is ignored in it and without the results folder. Links are followed, as they are for digests.
+    /// Copies an input, without ignored files and without the results folder. Links are followed, as for digests.
     pub(super) fn copy(&self, input: &Path, name: &str, ignore: &Ignore, results: &Path) -> io::Result<()> {
         let mut copy = Copy { ignore, results: fs::canonicalize(results)?, around: Vec::new() };
         copy.all(input, &self.path.join(name), Path::new(""))
@@ -199,7 +199,7 @@ const OWN: u32 = 0o700;
 /// Permission of a file that lets its owner change it.
 const OWN_FILE: u32 = 0o200;
 
-/// Removes what is in a folder and neither kept nor on the way to what is.
+/// Removes the entries of a folder that are neither kept nor contain kept entries.
 fn tidy(folder: &Path, kept: &[PathBuf]) -> io::Result<()> {
     // A program may have made the folder read-only, and then nothing could be removed from it.
     let mode = fs::symlink_metadata(folder)?.permissions().mode();

@@ -25,7 +25,7 @@ static REFUSED: OnceLock<Option<String>> = OnceLock::new();
 pub(super) struct Place {
     /// The folder that the program starts in.
     working: PathBuf,
-    /// The folder that has what the program writes to its working folder.
+    /// The folder that contains the files that the program writes to its working folder.
     written: PathBuf,
     /// The private view of the project.
     view: Option<View>,
@@ -123,7 +123,7 @@ impl Place {
         &self.working
     }
 
-    /// The folder in which what the program writes by relative paths is found.
+    /// Returns the folder with the files that the program writes by relative paths.
     pub(super) fn written(&self) -> &Path {
         &self.written
     }
@@ -147,7 +147,7 @@ impl Place {
         !self.in_project || self.view.is_some()
     }
 
-    /// The folder that has what the program has written, once it has ended.
+    /// Returns the folder with the files that the program has written, once the program has ended.
     pub(super) fn finish(&self) -> io::Result<Folder> {
         if let Some(view) = &self.view {
             view.take_away(&self.layer)?;
@@ -165,7 +165,7 @@ impl Place {
         }
     }
 
-    /// Removes what the program has written and what is not kept.
+    /// Removes the files that the program has written and that are not kept.
     pub(super) fn clear(&self) -> io::Result<()> {
         remove_if_there(&self.folder)
     }

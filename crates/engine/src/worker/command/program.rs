@@ -52,7 +52,7 @@ struct End {
     at: Instant,
 }
 
-/// One of a program's two outputs.
+/// A program's stdout or stderr.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Output {
     Out,
@@ -65,7 +65,7 @@ enum Event {
     Word(Word),
     /// The program wrote other output.
     Output,
-    /// One of the program's outputs is closed.
+    /// An output of the program was closed.
     Closed,
     /// All of its processes have ended, and so has everything that they started; the end that decides.
     Ended(End),
@@ -165,7 +165,7 @@ type Complaints = Arc<Mutex<Said>>;
 enum Writer {
     /// The only process.
     Alone,
-    /// One of several processes, by rank.
+    /// A process of several, by rank.
     Rank(usize),
     /// A launcher, which forwards the output of all processes with their labels.
     All(Launcher),
@@ -379,8 +379,8 @@ fn listen(
     threads::start(follow).map(drop)
 }
 
-/// Waits for the end of all these processes, and clears away whatever else ends meanwhile: this process gets the orphans.
-/// The first failure of one ends the others, which cannot go on. Answers this failure, else the last end.
+/// Waits for the end of all these processes, and reaps any other child that ends meanwhile: this process gets the orphans.
+/// The first failure ends the other processes, which cannot continue. Returns this failure, else the last end.
 fn wait_for(mut open: HashMap<Pid, usize>) -> End {
     let mut failed: Option<End> = None;
     loop {
@@ -418,7 +418,7 @@ fn wait_for(mut open: HashMap<Pid, usize>) -> End {
     }
 }
 
-/// Ends what the program has left running, and comes back when it is gone.
+/// Ends the processes that the program has left running, and returns once they are gone.
 fn end_rest() {
     let begun = Instant::now();
     while begun.elapsed() < TIMEOUT {

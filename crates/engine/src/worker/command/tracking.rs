@@ -160,7 +160,7 @@ impl<'a> Tracking<'a> {
         unprivileged(&self.kernel.ok()?.end().ok()?)
     }
 
-    /// Reports what the program has read. Must be called before the job's folder is cleared.
+    /// Reports the files that the program has read. Must be called before the job's folder is cleared.
     pub(super) fn end(mut self, folder: &Path, report: &mut dyn Report) -> Result<(), Failure> {
         let kernel = std::mem::replace(&mut self.kernel, Err(String::new()));
         let mut found = match kernel {
@@ -372,7 +372,7 @@ impl<'a> Tracking<'a> {
         files
     }
 
-    /// A path from the project's folder, or as it is.
+    /// Returns `path` relative to the project's folder, or unchanged if it is outside.
     fn place<'p>(&self, path: &'p Path) -> &'p Path {
         path.strip_prefix(&self.project).unwrap_or(path)
     }

@@ -64,7 +64,7 @@ const FIRST: usize = 4;
 /// Difference allowed where the same numbers are added in another order.
 const ROUNDING: f64 = 1e-5;
 
-/// One of several ways to do a thing.
+/// A way to do a computation, of which there are several.
 trait Contender {
     /// The way that is known to be right.
     fn reference(&self) -> Self;

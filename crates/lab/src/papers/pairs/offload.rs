@@ -24,7 +24,7 @@ const PIECE: usize = 1 << 14;
 /// State of a layer: weights, and both moments.
 const KEPT: usize = 3;
 
-/// The place of what is away.
+/// The place of the numbers that are not on the device.
 enum Away {
     Host(Vec<Vec<f32>>),
     File(File),

@@ -249,7 +249,7 @@ impl Group {
             lefts.push(Some(read));
             rights.push(Some(write));
         }
-        // Rank r reads what the one on its left writes.
+        // Each rank reads from the pipe of its left neighbor.
         lefts.rotate_right(1);
         let mut pipes = lefts.into_iter().zip(rights).map(|(left, right)| left.zip(right));
         let Some((left, right)) = pipes.next().flatten() else {

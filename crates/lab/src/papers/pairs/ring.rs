@@ -13,7 +13,7 @@ const PIECE: usize = 8192;
 /// Bytes of a number.
 const WIDTH: usize = size_of::<f32>();
 
-/// One rank's place.
+/// The place of a rank in the ring.
 pub(super) struct Ring {
     /// Its number, from 0.
     pub(super) rank: usize,
@@ -145,7 +145,7 @@ mod tests {
             reads.push(read);
             writes.push(write);
         }
-        // Rank r reads what the one on its left writes.
+        // Each rank reads from the pipe of its left neighbor.
         reads.rotate_right(1);
         let threads: Vec<_> = reads
             .into_iter()

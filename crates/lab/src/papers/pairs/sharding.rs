@@ -226,7 +226,7 @@ impl Contender for Sharding {
         let memory = match self.variant {
             ShardingVariant::Processes => ranks::memory::<B>(self, seed, device)?,
             ShardingVariant::OffloadedParameters => offload::memory::<B>(self, seed, device)?,
-            // One rank's state; the others' are in the same memory.
+            // Only the state of one rank is measured; the states of the others are in the same memory.
             ShardingVariant::Sharded => {
                 let own = || (0..self.n_layer).map(|layer| Shard::<B>::new(self, seed, layer, 0, device)).collect();
                 let (_, state) = allocated::<B, Vec<_>>(device, own)?;
@@ -281,7 +281,7 @@ pub(super) fn measured_memory<B: Compute, T>(
     let reserved = B::device_memory(device).map(|memory| memory.reserved);
     let (training, state) = allocated::<B, _>(device, make)?;
     let mut training = training?;
-    // Where the device is not the host, what is elsewhere is not in its memory.
+    // Where the device is not the host, numbers that are kept elsewhere do not occupy its memory.
     let state = state.map(|bytes| if reserved.is_none() { bytes - elsewhere(&training) } else { bytes });
     let (done, heap) = heap::counted(|| (0..MEASURED_STEPS).try_for_each(|_| step(&mut training)));
     done?;

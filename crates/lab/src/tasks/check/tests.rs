@@ -79,7 +79,7 @@ impl Report for Silent {
     fn note(&mut self, _text: &str) {}
 }
 
-/// Names of the assertions that fail, and what the task's error would say.
+/// Returns the names of the failing assertions, and the text of the task's error.
 fn failures<N>(network: N, expected: &Expected) -> (Vec<&'static str>, String)
 where
     N: Network<Train> + AutodiffModule<Train, InnerModule: Network<Flex>>,

@@ -79,7 +79,7 @@ impl Table {
             self.begun.clear();
             return sink.once("row", || "a row of the CSV file is too long: skipped".into());
         }
-        // An odd number of quotation marks: the row goes on in the next line.
+        // After an odd number of quotation marks, the row continues in the next line.
         if self.begun.iter().fold(false, |open, byte| open != (*byte == b'"')) {
             return;
         }

@@ -71,7 +71,7 @@ impl EventFiles {
         }
     }
 
-    /// Reads what is new; `true` if there may be more.
+    /// Reads the new data; returns true if there may be more.
     fn look(&mut self, sink: &mut Series) -> io::Result<bool> {
         let path = self.path.clone();
         match std::fs::metadata(&path) {
@@ -136,7 +136,7 @@ impl EventFile {
         std::fs::metadata(path).is_ok_and(|data| data.len() < self.offset)
     }
 
-    /// Reads the whole records that were added; `true` if there may be more.
+    /// Reads the complete records that were added; returns true if there may be more.
     fn read(&mut self, path: &Path, series: &mut BTreeMap<String, PathBuf>, sink: &mut Series) -> io::Result<bool> {
         let length = std::fs::metadata(path)?.len();
         if self.damaged || length < self.offset + (HEADER + FOOTER) as u64 {

@@ -6,7 +6,7 @@ use sweep_job::tasks::leading_number;
 /// Begins a text that stands for a number that is not finite: no program writes it.
 const MARK: char = '\0';
 
-/// The value of a text. The error is that of the text as it is.
+/// Returns the value of a text. The error is that of the unchanged text.
 pub(in super::super) fn parse(text: &[u8]) -> serde_json::Result<Value> {
     let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
     serde_json::from_slice(text).or_else(|error| serde_json::from_slice(&with_numbers(text)).map_err(|_| error))

@@ -48,7 +48,7 @@ impl Appended {
         Self { path, file: None, offset: 0, head: Vec::new(), begun: Vec::new(), too_long: false, buffer: Vec::new() }
     }
 
-    /// Passes on the lines that were added. `true` if there may be more already.
+    /// Passes the new lines to `on_line`. Returns true if there may be more already.
     pub(in super::super) fn read(&mut self, on_line: &mut dyn FnMut(Line<'_>)) -> io::Result<bool> {
         let Some((length, inode)) = self.state()? else { return Ok(false) };
         let is_other = self.file.as_ref().is_none_or(|(_, known)| *known != inode);

@@ -66,7 +66,7 @@ impl Seen {
 }
 
 impl Noted {
-    /// True if the file is as it was when the program read it.
+    /// Returns true if the file is unchanged since the program read it.
     pub(super) fn is_unchanged(&self, path: &Path) -> bool {
         !self.was_written_first && fs::metadata(path).is_ok_and(|metadata| FileStamp::of(&metadata) == self.read.stamp)
     }
