@@ -2,7 +2,7 @@
 
 use sweep_job::Value;
 
-/// A difference between two jobs or records.
+/// A difference between two values of a parameter.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Difference {
     /// The flag, the key or the line: `--steps`, `env.LR`, `run, line 3`; or the parameter.
