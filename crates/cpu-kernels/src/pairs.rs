@@ -14,13 +14,14 @@ pub fn in_order(a: &[f32], b: &[f32], c: &mut [f32]) {
     }
 }
 
-/// The same, by steps of `stride` around the end; all of it if `stride` and the length have no common divisor.
+/// Computes `c = (a + b) / 2` in steps of `stride`, wrapping at the end; it reaches all places if `stride` and the length
+/// are coprime.
 pub fn strided(a: &[f32], b: &[f32], c: &mut [f32], stride: usize) {
     let (count, stride) = (a.len(), stride % a.len());
     let mut place = 0;
     for _ in 0..count {
         c[place] = (a[place] + b[place]) * 0.5;
-        // A division would take as long as the memory does.
+        // A division would take as long as the access to memory.
         place += stride;
         if place >= count {
             place -= count;

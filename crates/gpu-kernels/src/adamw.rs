@@ -8,15 +8,15 @@ use sweep_job::tasks::AdamWFactors;
 
 use crate::launch::{UNITS, array, cubes, empty, word};
 
-/// The memory of a parameter: dense, in 32 bits, as many numbers each as `length` says. What changes must be used by nothing
-/// else.
+/// The memory of a parameter: dense buffers of `length` numbers of 32 bits each. Nothing else may use the buffers that
+/// change.
 #[derive(Debug, Clone)]
 pub struct Tensors {
     /// Number of weights, at most [`MAX_LAYER_WEIGHTS`](crate::MAX_LAYER_WEIGHTS).
     pub length: usize,
     /// The weights, which change.
     pub weights: Handle,
-    /// Their gradient.
+    /// The gradient of the weights.
     pub gradient: Handle,
     /// The means of the gradient and of its square, which change.
     pub moments: [Handle; 2],
@@ -34,8 +34,8 @@ pub struct Tensors {
     pub mask: Option<(Handle, bool)>,
 }
 
-/// Configuration that a kernel is compiled for. Places are those of its inputs, the gradient being the first; 0 says
-/// that there is none.
+/// Configuration that a kernel is compiled for. `factor`, `keeps` and `mask` are indices of its inputs, where the gradient
+/// is input 0; 0 means that the input is absent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Form {
     first: bool,
@@ -49,7 +49,7 @@ struct Form {
 /// State of the largest second mean.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Largest {
-    /// It is not asked for.
+    /// The optimizer does not use it.
     Unused,
     /// This is the first one.
     New,
@@ -57,7 +57,7 @@ enum Largest {
     Known,
 }
 
-/// Changes a parameter and its moments by one step, and sets what is pruned to 0.
+/// Changes a parameter and its moments by one step, and sets pruned numbers to 0.
 pub fn adamw_step<R: Runtime>(client: &ComputeClient<R>, tensors: &Tensors, factors: &AdamWFactors) {
     let Tensors { length, .. } = *tensors;
     if length == 0 {

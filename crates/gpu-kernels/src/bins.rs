@@ -40,7 +40,7 @@ impl Bins {
         array(&self.0, SEARCHES * BINS)
     }
 
-    /// Makes `searches` know more bits: those from `shift` on.
+    /// Determines more bits of `searches`: those from `shift` on.
     pub(crate) fn pick<R: Runtime>(&self, workspace: &Workspace<'_, R>, searches: u32, shift: u32) {
         pick::launch::<R>(
             workspace.client,
@@ -52,8 +52,8 @@ impl Bins {
         );
     }
 
-    /// Does all passes of `searches` among what `ranks` holds: as many ranks as it is long, or pairs of places and ranks, as
-    /// many as [`INSIDE`] says.
+    /// Runs all passes of `searches` over the content of `ranks`: `length` ranks, or, if `pairs` is true, pairs of places
+    /// and ranks, whose number is in [`INSIDE`].
     pub(crate) fn search<R: Runtime>(
         &self,
         workspace: &Workspace<'_, R>,

@@ -15,8 +15,8 @@ use crate::{
     radix,
 };
 
-/// Candidates that a cube keeps before it knows where they go. Of the 4096 weights that it mostly has, more are candidates only
-/// where a layer is unlike the others; each of them is given a place of its own.
+/// Number of candidates that a cube stages before it reserves places for them. A cube usually has 4096 weights; more of them
+/// are candidates only where a layer is unlike the others, and each further one reserves its own place.
 const STAGED: usize = 1024;
 
 // Counts of a comparing cube.
@@ -40,14 +40,15 @@ pub struct Reach {
 }
 
 impl Default for Reach {
-    /// It misses once in a thousand times; there is room for two to three times as many candidates as there should be.
+    /// Returns a reach that misses once in a thousand times, with room for two to three times the expected number of
+    /// candidates.
     fn default() -> Self {
         Self { few: 1 << 16, deviations: 3.3, room: 4.0 }
     }
 }
 
-/// The `k`-th smallest score, and the masks: one pass and one reading, unless the bracket has missed. What is drawn depends
-/// on `seed`; what is found does not.
+/// Finds the `k`-th smallest score, and the masks, in one pass and one reading, unless the bracket has missed. The sample
+/// depends on `seed`; the result does not.
 pub fn bracket<R: Runtime>(
     client: &ComputeClient<R>,
     goal: &Goal<'_>,
@@ -133,11 +134,11 @@ pub fn bracket<R: Runtime>(
 
 /// Size of the sample, and the positions of the bracket's ends in it.
 struct Drawn {
-    /// Scores.
+    /// Number of scores in the sample.
     size: usize,
-    /// Ranks of the lower and of the upper end; 0 if there is none.
+    /// Ranks of the lower and of the upper end in the sample; 0 for a missing end.
     places: [u32; 2],
-    /// Most candidates.
+    /// Maximum number of candidates.
     room: usize,
 }
 
@@ -166,7 +167,7 @@ impl Drawn {
     }
 }
 
-/// The ranks of `size` scores, one from each of as many intervals of equal length.
+/// Draws the ranks of `size` scores, one from each of `size` intervals of equal length.
 fn draw<R: Runtime>(workspace: &Workspace<'_, R>, goal: &Goal<'_>, layers: &[Ready], size: usize, seed: u64) -> Handle {
     let sample = empty(workspace.client, size);
     let weights = goal.weights();
@@ -244,8 +245,8 @@ fn frame(state: &mut Array<Atomic<u32>>, open: u32) {
     first.store(0u32);
 }
 
-/// Compares all scores of a layer with the bracket: counts, notes what is in between, and writes a mask in which everything
-/// above the lower end stays.
+/// Compares all scores of a layer with the bracket: counts them, collects the scores in between, and writes a mask in which
+/// every weight with a score above the lower end stays.
 #[cube(launch)]
 fn compare(
     inputs: &Sequence<Array<f32>>,

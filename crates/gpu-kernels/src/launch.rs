@@ -26,7 +26,7 @@ pub(crate) const BELOW: usize = 4;
 pub(crate) const AT_LOW: usize = 5;
 /// Scores in between.
 pub(crate) const INSIDE: usize = 6;
-/// Of each of two searches: the leading bits of what is searched, as far as they are known.
+/// For each of two searches: the known leading bits of the searched rank.
 pub(crate) const PREFIX: usize = 8;
 /// Of each of two searches: which of the ranks with these leading bits it is.
 pub(crate) const PLACE: usize = 10;
@@ -37,9 +37,9 @@ pub(crate) const WORDS: usize = 3;
 
 /// The threshold is the bracket's lower end.
 pub(crate) const AT_THE_LOW_END: u32 = 0;
-/// It is one of the candidates.
+/// The threshold is one of the candidates.
 pub(crate) const IN_BETWEEN: u32 = 1;
-/// It is not in the bracket.
+/// The threshold is outside the bracket.
 pub(crate) const MISSED: u32 = 2;
 /// There is no room for all candidates.
 pub(crate) const OVERFLOWED: u32 = 3;
@@ -169,7 +169,7 @@ impl State {
     }
 }
 
-/// The scores of a layer as the device computes them: as many numbers as weights.
+/// Returns the scores of a layer as the device computes them, one per weight.
 pub fn scores<R: Runtime>(client: &ComputeClient<R>, layer: &Layer, formula: &Formula) -> Handle {
     let ready = Ready::new(0, layer, formula);
     let scores = empty(client, layer.length);
@@ -207,8 +207,8 @@ fn write_scores(
     }
 }
 
-/// Starts a pass that reads what the scores of `layer` are computed from, and writes as much as a mask is, computing sums alone:
-/// what a pass can be compared with.
+/// Starts a pass that reads the inputs of the scores of `layer`, writes the size of a mask, and computes only sums: a
+/// baseline for other passes.
 pub fn stream<R: Runtime>(client: &ComputeClient<R>, layer: &Layer, formula: &Formula) {
     if layer.length == 0 {
         return;

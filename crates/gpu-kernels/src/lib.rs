@@ -43,7 +43,7 @@ pub const MAX_LAYER_WEIGHTS: usize = 1 << 31;
 /// Weights of all layers together that can be counted in 32 bits.
 pub const MAX_WEIGHTS: usize = u32::MAX as usize;
 
-/// A layer's numbers on the device: dense, in 32 bits, each as many as `length` says.
+/// A layer's numbers on the device: dense buffers of `length` numbers of 32 bits each.
 #[derive(Debug, Clone)]
 pub struct Layer {
     /// Number of weights.
@@ -98,8 +98,8 @@ pub struct Found {
     pub threshold: Option<f32>,
     /// Weights that are pruned, by layer: those whose score is at most the threshold.
     pub pruned: Vec<usize>,
-    /// By layer: 1 where a weight stays, else 0, as many numbers in 32 bits as weights. A layer without weights has a handle
-    /// that is never read.
+    /// Masks by layer, one number of 32 bits per weight: 1 where the weight stays, else 0. A layer without weights has a
+    /// handle that is never read.
     pub masks: Vec<Handle>,
     /// Passes over all layers.
     pub passes: usize,

@@ -31,11 +31,11 @@ pub struct Device {
     pub backend: Backend,
     /// Its index among the backend's devices.
     pub index: usize,
-    /// Its name, as the driver gives it.
+    /// The device's name, as the driver reports it.
     pub name: String,
-    /// The driver and its version; empty where there is none.
+    /// The driver and its version; empty without a driver.
     pub driver: String,
-    /// True for a software implementation of a GPU (llvmpipe), which `auto` does not choose.
+    /// True for a software implementation of a GPU (such as llvmpipe), which `auto` does not choose.
     pub software: bool,
     /// Its memory in bytes; for the CPU, that of the machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -86,7 +86,7 @@ impl std::fmt::Display for Backend {
 }
 
 impl Probe {
-    /// The device for `choice` on this machine with the reason, or the reason why there is none.
+    /// Returns the device for `choice` on this machine with the reason, or the reason why no device fits.
     pub fn choose(&self, choice: BackendChoice) -> Result<Device, Rejected> {
         match choice {
             BackendChoice::Auto => {
@@ -131,7 +131,7 @@ impl Probe {
     }
 }
 
-/// The reason that `auto` gives for a backend.
+/// Returns the reason for which `auto` chooses a backend.
 const fn preference(backend: Backend) -> &'static str {
     match backend {
         Backend::Cuda => "an NVIDIA GPU first",

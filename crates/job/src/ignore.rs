@@ -99,8 +99,8 @@ impl Ignore {
         })
     }
 
-    /// True if a file or folder at this path from the input folder is no content. What is below a folder that is ignored is not
-    /// asked for.
+    /// Returns true if the file or folder at `path`, relative to the input folder, is not part of the content. Callers do
+    /// not query paths below an ignored folder.
     pub fn is_ignored(&self, path: &str, is_folder: bool) -> bool {
         let name = path.rsplit('/').next().unwrap_or(path);
         let matches = |rule: &&Rule| {
@@ -149,7 +149,7 @@ fn translated(pattern: &str) -> Result<String, &'static str> {
                     begins_part = true;
                 }
                 (true, None) => regex.push_str(".*"),
-                // As git does, anywhere else it is one star.
+                // Elsewhere, `**` is treated as a single star, as in Git.
                 _ => regex.push_str("[^/]*"),
             },
             '*' => regex.push_str("[^/]*"),

@@ -10,7 +10,7 @@ pub trait Lab: Sync {
     /// Runs `task`, which is that of `job`, on the job's backend, and reports its progress.
     fn run(&self, task: &Task, job: &Job, report: &mut dyn Report) -> Result<Outcome, Failure>;
 
-    /// The devices of this machine for a backend, best first, or the reason why there are none.
+    /// Returns the devices of this machine for a backend, best first, or the reason why no device was found.
     fn probe(&self, backend: Backend) -> Probe;
 
     /// Runs another process of a job that has several; its arguments are in the environment.

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Metric;
 
-/// Names that metrics had before, each with the one that it has now. Recipes and records may have either.
+/// Earlier names of metrics, each with the current name. Recipes and records may have either.
 const RENAMED: &[(&str, &str)] = &[
     ("bandwidth.ceiling", "peak.bandwidth"),
     ("compute.ceiling", "peak.compute"),
@@ -25,7 +25,7 @@ pub fn current_name(name: &str) -> &str {
     RENAMED.iter().find(|(old, _)| *old == name).map_or(name, |(_, new)| new)
 }
 
-/// True if both are names of one metric, which may have been renamed.
+/// Returns true if both are names of the same metric, which may have been renamed.
 pub fn same_metric(one: &str, other: &str) -> bool {
     current_name(one) == current_name(other)
 }
@@ -41,7 +41,7 @@ impl Metrics {
         self.0.get(name).or_else(|| self.0.get(current_name(name)))
     }
 
-    /// The same metrics, each in the unit that its name says.
+    /// Returns the same metrics, each in the unit that its name implies.
     #[must_use]
     pub fn in_named_units(self) -> Self {
         self.into_iter().map(|(name, metric)| (name.clone(), metric.named(&name))).collect()

@@ -15,7 +15,7 @@ pub struct Observed {
     pub tool: Tool,
     /// Files, by their path from the project's folder, or absolute outside of it, in the form of a record.
     pub files: BTreeMap<String, ObservedFile>,
-    /// Properties of other paths that the program asked for, by path as that of a file.
+    /// Properties of other paths that the program queried, by path in the form of `files`.
     #[serde(default)]
     pub facts: BTreeMap<String, String>,
     /// Folders that the program listed, with the names in them, both in the form of a record.
@@ -26,7 +26,7 @@ pub struct Observed {
     /// Paths that the program created, changed, replaced or removed, absolute, in the form of a record.
     #[serde(default)]
     pub written: BTreeSet<String>,
-    /// Those of them that did not exist before.
+    /// The paths in `written` that did not exist before.
     #[serde(default)]
     pub made: BTreeSet<String>,
     /// Files that the program read after it had written them, in the form of `files`.

@@ -46,12 +46,12 @@ pub struct Curve {
     pub unit: Unit,
     /// Iterations done when each value was taken; ascending.
     pub at: Vec<u64>,
-    /// The values, as many as `at`.
+    /// The values, one for each element of `at`.
     pub values: Vec<f64>,
 }
 
 impl Outcome {
-    /// Adds a declared metric. A value that is not finite is no measurement and is dropped.
+    /// Adds a declared metric. A value that is not finite is not a measurement, and is dropped.
     pub fn set(&mut self, metric: &MetricInfo, value: f64) {
         self.set_open(metric.name, value, metric.unit);
     }
@@ -61,7 +61,7 @@ impl Outcome {
         self.metrics.get(metric.name).map(|found| found.value)
     }
 
-    /// Adds a metric that the task does not declare, in the unit that its name says.
+    /// Adds a metric that the task does not declare, in the unit that `name` implies.
     pub fn set_open(&mut self, name: &str, value: f64, unit: Unit) {
         if value.is_finite() {
             self.metrics.insert(name.to_owned(), Metric { value, unit }.named(name));
@@ -86,8 +86,8 @@ impl Outcome {
         absent.filter(|(_, why)| why.starts_with(DIVERGED)).map(move |(name, why)| (name, since(why)))
     }
 
-    /// The same outcome with every metric and every curve in the unit that its name says. Outcomes of earlier versions
-    /// have base units.
+    /// Returns the same outcome with every metric and every curve in the unit that its name implies. Outcomes of earlier
+    /// versions have base units.
     #[must_use]
     pub fn in_named_units(mut self) -> Self {
         self.metrics = mem::take(&mut self.metrics).in_named_units();
@@ -98,7 +98,7 @@ impl Outcome {
 }
 
 impl Metric {
-    /// The same measurement in the unit that its name says.
+    /// Returns the same measurement in the unit that `name` implies.
     #[must_use]
     pub fn named(self, name: &str) -> Self {
         let unit = self.unit.named(name);
@@ -110,8 +110,8 @@ impl Metric {
         self.unit.is_like(unit).then(|| self.unit.convert(self.value, unit))
     }
 
-    /// The same for a unit that a recipe declares: it is also that of a number without a unit, and of one whose unit only
-    /// the name says.
+    /// The same for a unit that a recipe declares: the unit also applies to a number without a unit, and to a number whose
+    /// unit is only implied by `name`.
     pub fn value_as(self, name: &str, declared: Unit) -> Option<f64> {
         let open = self.unit == Unit::One || Some(self.unit) == Unit::implied(name);
         self.value_in(declared).or(open.then_some(self.value))
@@ -119,7 +119,7 @@ impl Metric {
 }
 
 impl Curve {
-    /// The same curve in the unit that its name says.
+    /// Returns the same curve in the unit that `name` implies.
     #[must_use]
     pub fn named(self, name: &str) -> Self {
         let unit = self.unit.named(name);

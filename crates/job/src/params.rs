@@ -53,7 +53,7 @@ pub enum Kind {
     Folder,
     /// Text, a number, `true` or `false`, converted to text that can be passed to a program.
     Scalar,
-    /// The same, or `{ from: NAME }` for the value of an environment variable when the job runs.
+    /// A scalar, or `{ from: NAME }` for the value of an environment variable when the job runs.
     Variable,
     /// A relative path that stays in the job's folder.
     Inside,
@@ -394,7 +394,7 @@ impl Param {
         self.spelled(value, Spelling::Canonical)
     }
 
-    /// The same with numbers for a program in a spelling.
+    /// Converts a value like [`check`](Self::check), with numbers for a program in the given spelling.
     pub fn spelled(&self, value: &Value, spelling: Spelling) -> Result<Value, ParamError> {
         if self.nullable && matches!(value, Value::Null) {
             return Ok(Value::Null);

@@ -40,7 +40,8 @@ pub struct Job {
     /// Number of nodes over which the processes of a program are spread.
     #[serde(default = "one")]
     pub nodes: usize,
-    /// The file that output goes to, if the worker may stay for another job after this one; without it, the worker ends with the job.
+    /// The file for output, if the worker may stay for another job after this one; with `None`, the worker ends with the
+    /// job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log: Option<PathBuf>,
     /// Names of metrics and curves that recipes use: a task that cannot keep all keeps these.
@@ -58,7 +59,7 @@ fn one() -> usize {
 pub enum Message {
     /// Progress of the job.
     Progress(Progress),
-    /// A notice for the user that is no failure.
+    /// A notice for the user that is not a failure.
     Note(String),
     /// A heartbeat, sent while the job computes and sends no other message.
     Alive,
@@ -102,7 +103,7 @@ impl Progress {
     }
 }
 
-/// Most series that [`Progress::series`] has.
+/// Maximum number of series in [`Progress::series`].
 pub const LIVE_SERIES: usize = 8;
 
 /// The latest value of a series.

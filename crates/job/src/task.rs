@@ -110,7 +110,7 @@ pub trait TaskSpec: Sized {
     /// If true, lists of tasks leave it out.
     const HIDDEN: bool = false;
 
-    /// The task, if every parameter is there and has passed [`Param::check`].
+    /// Returns the task, if every parameter is present and has passed [`Param::check`].
     fn build(values: &Values) -> Option<Self>;
 
     /// The files and folders that a job with these parameters leaves.
@@ -134,7 +134,8 @@ pub trait TaskSpec: Sized {
         BTreeMap::new()
     }
 
-    /// The parameters of a job whose only purpose is the state of this one after `step` steps; `None` if there is none.
+    /// Returns the parameters of a job whose only purpose is to produce the state of this job after `step` steps; `None` if no
+    /// such job exists.
     fn prefix(_values: &Values, _step: u64) -> Option<Values> {
         None
     }
@@ -255,7 +256,7 @@ impl TaskInfo {
         self.revision + (self.raised)(values) + u32::from(has_later && self.param("precision").is_some())
     }
 
-    /// The typed task, if every parameter is there and has passed [`Param::check`].
+    /// Returns the typed task, if every parameter is present and has passed [`Param::check`].
     pub fn build(&self, values: &Values) -> Option<Task> {
         (self.build)(values)
     }
@@ -281,7 +282,8 @@ impl TaskInfo {
         (self.acts_from)(values)
     }
 
-    /// The parameters of a job whose only purpose is the state of this one after `step` steps; `None` if there is none.
+    /// Returns the parameters of a job whose only purpose is to produce the state of this job after `step` steps; `None` if no
+    /// such job exists.
     pub fn prefix(&self, values: &Values, step: u64) -> Option<Values> {
         (self.prefix)(values, step)
     }

@@ -75,7 +75,7 @@ pub enum Unit {
     /// Bytes per second.
     #[serde(rename = "B/s")]
     BytesPerSecond,
-    /// Any other rate per second, of which the name says more.
+    /// Any other rate per second, which the metric's name specifies.
     #[serde(rename = "1/s")]
     PerSecond,
     /// A number of things.
@@ -166,7 +166,7 @@ impl Unit {
         SYMBOLS.iter().chain(ALIASES).find(|(known, _)| *known == symbol).map(|(_, unit)| *unit)
     }
 
-    /// The unit that the end of a metric's name says.
+    /// Returns the unit that the end of a metric's name implies.
     pub fn implied(name: &str) -> Option<Self> {
         let small = name.to_ascii_lowercase();
         let says = |end: &str| if end.len() == 2 { name.ends_with(end) } else { small.ends_with(end) };
@@ -179,7 +179,8 @@ impl Unit {
         symbols.map(|(symbol, _)| format!("`{symbol}`")).collect::<Vec<_>>().join(", ")
     }
 
-    /// The unit in which a metric of this name is kept: the one that the name says, if it measures the same.
+    /// Returns the unit in which a metric of this name is kept: the unit that the name implies, if it measures the same
+    /// quantity.
     #[must_use]
     pub fn named(self, name: &str) -> Self {
         match Self::implied(name) {

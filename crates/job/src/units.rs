@@ -6,7 +6,7 @@ use std::fmt;
 
 use crate::Unit;
 
-/// A text that is no valid size or duration. Displays as a phrase.
+/// A text that is not a valid size or duration. Displays as a phrase.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum UnitError {
     /// The text does not begin with a number.

@@ -19,12 +19,12 @@ pub type Name = compact_str::CompactString;
 pub struct Values {
     /// Sorted by name.
     own: Vec<(Name, Value)>,
-    /// Sorted by name. One that is also in `own` does not count.
+    /// Sorted by name. A default that is also in `own` does not count.
     defaults: &'static [(Name, Value)],
 }
 
 impl Values {
-    /// None.
+    /// Creates an empty set of values.
     pub const fn new() -> Self {
         Self { own: Vec::new(), defaults: &[] }
     }
@@ -41,7 +41,7 @@ impl Values {
         self.iter().count()
     }
 
-    /// True if there are none.
+    /// Returns true if there are no values.
     pub fn is_empty(&self) -> bool {
         self.own.is_empty() && self.defaults.is_empty()
     }
@@ -69,12 +69,12 @@ impl Values {
         self.own.get_mut(place).map(|(_, value)| value)
     }
 
-    /// True if the parameter is there.
+    /// Returns true if the parameter is present.
     pub fn contains_key(&self, name: &str) -> bool {
         self.get(name).is_some()
     }
 
-    /// Sets a parameter; answers its earlier value.
+    /// Sets a parameter, and returns its earlier value.
     pub fn insert(&mut self, name: impl Into<Name>, value: Value) -> Option<Value> {
         let name = name.into();
         match place(&self.own, &name) {
@@ -87,7 +87,7 @@ impl Values {
         }
     }
 
-    /// Removes a parameter; answers its value.
+    /// Removes a parameter, and returns its value.
     pub fn remove(&mut self, name: &str) -> Option<Value> {
         self.copy_defaults();
         place(&self.own, name).ok().map(|place| self.own.remove(place).1)

@@ -196,7 +196,7 @@ impl<'a> Contender<'a> {
         let mut masks: Vec<Vec<M>> =
             goal.layers.iter().map(|layer| vec![M::default(); M::words(layer.weights.len())]).collect();
         let stored = 4 * goal.weights() + masks.iter().map(|mask| size_of_val(&mask[..])).sum::<usize>();
-        // So that the pages of the masks are there.
+        // `stream` touches all masks, so that their pages are mapped before memory is measured.
         stream(goal, &mut slices(&mut masks));
         fs::write("/proc/self/clear_refs", "5").unwrap();
         let before = status("VmRSS:");

@@ -207,7 +207,7 @@ fn median(numbers: &mut [f64]) -> f64 {
     numbers[numbers.len() / 2]
 }
 
-/// Runs a process, prints what it says, and reads its last line: `median least peak`.
+/// Runs a process, prints its output, and parses its last line: `median least peak`.
 fn run(command: &mut Command) -> Found {
     let output = command.output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();

@@ -7,11 +7,11 @@ use libc::{c_long, sock_filter};
 pub(crate) enum Call {
     /// Opens a file: indexes of the folder's descriptor, of the path and of the flags; `None` for a call without it.
     Open { folder: Option<usize>, path: usize, flags: Option<usize> },
-    /// Opens a file as its structure of options says.
+    /// Opens a file with a structure of options.
     OpenHow,
     /// Starts a program.
     Exec { folder: Option<usize>, path: usize, flags: Option<usize> },
-    /// Asks for properties of a file. `follows` is false if a link itself is asked for.
+    /// Queries properties of a file. `follows` is false if the query is about a link itself.
     Stat { folder: Option<usize>, path: usize, flags: Option<usize>, follows: bool, about: About },
     /// Lists a folder that is open.
     List,
@@ -19,7 +19,7 @@ pub(crate) enum Call {
     Write { folder: Option<usize>, path: usize, effect: Effect },
     /// Two paths: the first is the source, the second is created or replaced.
     Two { folders: Option<(usize, usize)>, paths: (usize, usize), moves: bool },
-    /// Hides what the program does from now on.
+    /// Hides the program's further actions from the observer.
     Blind(Blind),
 }
 
@@ -89,7 +89,7 @@ const X32: u32 = 0x4000_0000;
 
 /// Returned for calls that need no report.
 const ALLOW: u32 = libc::SECCOMP_RET_ALLOW;
-/// Returned for calls that the observer is told of.
+/// Returned for calls that are reported to the observer.
 const REPORT: u32 = libc::SECCOMP_RET_USER_NOTIF;
 
 /// The calls that have the same number of arguments everywhere.

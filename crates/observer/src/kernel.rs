@@ -24,7 +24,7 @@ pub(crate) enum Arrival {
     Closed,
 }
 
-/// The longest path that is read, in bytes.
+/// Maximum length of a path, in bytes.
 const MAX_PATH_LENGTH: usize = libc::PATH_MAX as usize;
 /// Pages of memory are at least this large.
 const PAGE: usize = 4096;
@@ -101,8 +101,8 @@ pub(crate) fn can_observe(program: &[sock_filter]) -> bool {
     is_read
 }
 
-/// Installs the filter in this process, and sends its listener, or the fact that there is none. Runs between `fork` and
-/// `exec`: makes system calls only, and allocates nothing.
+/// Installs the filter in this process, and sends its listener, or the fact that it could not be installed. Runs between
+/// `fork` and `exec`: makes system calls only, and allocates nothing.
 pub(crate) fn install(line: RawFd, program: &[sock_filter], is_required: bool) -> io::Result<()> {
     let listener = listen(program);
     let message: u8 = u8::from(listener.is_ok());
@@ -147,7 +147,7 @@ fn errno() -> c_int {
     io::Error::last_os_error().raw_os_error().unwrap_or(0)
 }
 
-/// Room for a control message with one descriptor, aligned as the kernel wants it.
+/// Room for a control message with one descriptor, with the alignment that the kernel requires.
 #[repr(C, align(8))]
 struct Control([u8; 64]);
 
@@ -214,9 +214,9 @@ pub(crate) fn wake_up_here(listener: &OwnedFd) {
 
 /// The next report; `None` if its process has been ended meanwhile.
 pub(crate) fn report(listener: &OwnedFd) -> Option<libc::seccomp_notif> {
-    // SAFETY: all zeros is a value of this structure of numbers, and the kernel wants it so.
+    // SAFETY: all zeros is a value of this structure of numbers, and the kernel requires zeros.
     let mut report: libc::seccomp_notif = unsafe { mem::zeroed() };
-    // SAFETY: the kernel writes a report into the structure, whose size is the one that it knows or less.
+    // SAFETY: the kernel writes a report into the structure, and at most as many bytes as the structure has.
     let done = unsafe { libc::ioctl(listener.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_RECV, &raw mut report) };
     (done == 0).then_some(report)
 }
@@ -227,7 +227,7 @@ pub(crate) fn is_waiting(listener: &OwnedFd, id: u64) -> bool {
     unsafe { libc::ioctl(listener.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_ID_VALID, &raw const id) == 0 }
 }
 
-/// Lets the call of a report go on.
+/// Lets the call of a report continue.
 pub(crate) fn go_on(listener: &OwnedFd, id: u64) {
     // SAFETY: all zeros is a value of this structure of numbers.
     let mut response: libc::seccomp_notif_resp = unsafe { mem::zeroed() };
@@ -241,7 +241,7 @@ pub(crate) fn go_on(listener: &OwnedFd, id: u64) {
 pub(crate) fn memory(process: u32, address: u64, buffer: &mut [u8]) -> io::Result<usize> {
     let address = usize::try_from(address).map_err(io::Error::other)?;
     let pid = libc::pid_t::try_from(process).map_err(io::Error::other)?;
-    // What is behind the end of a page may not exist: it is a part of its own.
+    // The memory after the end of the page may not be mapped, so it is a separate part.
     let first = (PAGE - address % PAGE).min(buffer.len());
     let local = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
     let far = [(address, first), (address.saturating_add(first), buffer.len() - first)];

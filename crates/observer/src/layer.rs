@@ -34,7 +34,7 @@ struct Inner {
 enum Change {
     /// The layer has a file or a link there.
     Present,
-    /// Nothing is there.
+    /// The path does not exist in the layer.
     Gone,
 }
 
@@ -42,7 +42,7 @@ impl Layer {
     /// The layer in `folder`, over the folder `project`; both are absolute and without links.
     ///
     /// # Errors
-    /// The folder is none that [`Layer::write`] has made, or it cannot be read.
+    /// The folder was not made by [`Layer::write`], or cannot be read.
     pub fn open(project: &Path, folder: &Path) -> io::Result<Self> {
         let mut changes = BTreeMap::new();
         let gone = fs::read(folder.join(GONE))?;
@@ -59,7 +59,7 @@ impl Layer {
         Self(Some(Arc::new(Inner { project: project.to_owned(), folder: folder.to_owned(), changes })))
     }
 
-    /// Makes the folder of a layer that lacks the paths `gone`, and answers the folder for its files.
+    /// Creates the folder of a layer that lacks the paths `gone`, and returns the folder for its files.
     ///
     /// # Errors
     /// The folder cannot be written.
@@ -98,7 +98,7 @@ impl Layer {
         })
     }
 
-    /// The path at which the file is that programs find at `path`. Nothing is there if they find nothing.
+    /// Returns the real path of the file that programs find at `path`. It does not exist if they find no file.
     pub fn at<'p>(&self, path: &'p Path) -> Cow<'p, Path> {
         let Some((inner, place)) = self.inside(path) else { return Cow::Borrowed(path) };
         let is_changed = place.ancestors().any(|above| inner.changes.contains_key(above));

@@ -6,7 +6,7 @@
 //! from before the program changes it. A program whose worker ends cannot open files any more; the worker ends its tree
 //! with it.
 //!
-//! It also gives programs private views of folders, so that what they write is their own.
+//! The crate also gives programs private views of folders, so that their files stay separate.
 
 #![cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 

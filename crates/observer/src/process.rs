@@ -1,4 +1,5 @@
-//! Facts about a process whose call is reported: the paths that it means, and what is there for it.
+//! Facts about a process whose call is reported: the paths that the call names, and the files that the process finds at
+//! them.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -34,12 +35,12 @@ const TELLING: [&str; 16] = [
     "symbolic-ref",
     "update-index",
 ];
-/// Most words of a command that are looked at.
+/// Maximum number of words of a command that are examined.
 const MAX_WORDS: usize = 16;
 /// Bytes of the first line of a script in which the kernel looks for its interpreter.
 const FIRST_LINE: u64 = 256;
 
-/// True if the words of a command of Git are those of one that tells.
+/// Returns true if the words of a Git command are those of a command that only reports the state of the project.
 pub(crate) fn tells(process: u32, words: u64) -> bool {
     let mut is_value = false;
     for index in 1..MAX_WORDS {
@@ -110,8 +111,8 @@ pub(crate) fn descriptor(process: u32, number: u64) -> Option<PathBuf> {
     folder.is_absolute().then_some(folder)
 }
 
-/// The state of a path. What the program has changed is looked at as its process sees it: in a view of its own it may have
-/// made folders and links that are nowhere else.
+/// Returns the state of `path`. Paths that the program has changed are examined as its process sees them: in its own view,
+/// it may have created folders and links that exist nowhere else.
 pub(crate) fn look(process: u32, path: &Path, layer: &Layer, is_own: bool) -> State {
     let here = walk::look(&layer.at(path));
     if !is_own {

@@ -16,11 +16,11 @@ use super::{Layer, filter::Blind, walk::State};
 pub const PASSED_OVER: [&str; 4] = [".git", ".hg", ".svn", "__pycache__"];
 /// Files whose presence marks the folder of an environment, whose packages count instead.
 const ENVIRONMENT: [&str; 2] = ["pyvenv.cfg", "conda-meta"];
-/// Most paths that are remembered.
+/// Maximum number of remembered paths.
 const MAX_PATHS: usize = 200_000;
-/// Most names that are remembered one by one below a folder that does not exist.
+/// Maximum number of names that are remembered individually below a folder that does not exist.
 const MAX_SOUGHT: usize = 100;
-/// Most programs and libraries outside of the project that are remembered.
+/// Maximum number of remembered programs and libraries outside of the project.
 const MAX_OUTSIDE: usize = 10_000;
 /// The largest file whose digest is taken before the program changes it, in bytes.
 const MAX_DIGESTED_BYTES: u64 = 256 << 20;
@@ -48,7 +48,7 @@ pub struct Options {
 /// Everything that was observed. All paths are absolute and without links.
 #[derive(Debug, Default)]
 pub struct Seen {
-    /// Files that were read, or whose size or times were asked for, before the program itself changed them.
+    /// Files that were read, or whose size or times were queried, before the program itself changed them.
     pub files: BTreeMap<PathBuf, File>,
     /// Properties of other paths.
     pub facts: BTreeMap<PathBuf, Fact>,
@@ -56,7 +56,7 @@ pub struct Seen {
     pub listed: BTreeMap<PathBuf, Listed>,
     /// Paths that were created, changed, replaced or removed.
     pub written: BTreeSet<PathBuf>,
-    /// Those of them that did not exist before.
+    /// The paths in `written` that did not exist before.
     pub made: BTreeSet<PathBuf>,
     /// Files that were opened to be read after the program had changed them.
     pub rewritten: BTreeSet<PathBuf>,
@@ -84,7 +84,7 @@ pub struct File {
     pub digest: Option<String>,
     /// True if something else changed it meanwhile.
     pub is_changed: bool,
-    /// True if it was opened, false if only its size or times were asked for.
+    /// True if the file was opened, false if only its size or times were queried.
     pub is_opened: bool,
 }
 
@@ -102,7 +102,7 @@ pub struct Outside {
 pub enum Fact {
     /// It does not exist.
     Absent,
-    /// It is a file, of which nothing else was asked.
+    /// The path is a file, and no other property was queried.
     File,
     /// It is a folder.
     Folder,
@@ -150,7 +150,7 @@ enum Before {
     Other,
 }
 
-/// Collects what is observed.
+/// Collects the observations.
 #[derive(Debug)]
 pub(crate) struct Collector {
     options: Options,
@@ -160,7 +160,8 @@ pub(crate) struct Collector {
     environments: HashMap<PathBuf, bool>,
     /// Folders that do not exist, with the number of names that were looked for below each.
     sought: HashMap<PathBuf, usize>,
-    /// Processes that have not told that they have started, with the folders that each has opened since it was executed.
+    /// Processes whose interpreter has not reported its start yet, with the folders that each has opened since it was
+    /// executed.
     starting: HashMap<u32, Vec<PathBuf>>,
     /// Start of the observation, in nanoseconds since 1970.
     begun: i64,
@@ -259,7 +260,7 @@ impl Collector {
         }
         let stamp = Stamp::of(metadata);
         let count = self.seen.outside.len();
-        // One that a compiler has just made belongs to the job, not to the machine.
+        // A file that a compiler has just made belongs to the job, not to the machine.
         if stamp.ctime >= self.begun || (count >= MAX_OUTSIDE && !self.seen.outside.contains_key(path)) {
             return;
         }
@@ -274,7 +275,7 @@ impl Collector {
         count >= MAX_PATHS
     }
 
-    /// True if the program itself has made what is there: the path, or a folder on the way to it.
+    /// Returns true if the program itself has created the path, or a folder on the way to it.
     pub(crate) fn is_own(&self, path: &Path) -> bool {
         if self.before.is_empty() {
             return false;
@@ -283,11 +284,11 @@ impl Collector {
         self.before.contains_key(path) || folders.any(|folder| self.before.get(folder) == Some(&Before::Absent))
     }
 
-    /// A file is opened to be read, or its size and times are asked for.
+    /// Notes that a file is opened to be read, or that its size and times are queried.
     pub(crate) fn read(&mut self, path: &Path, metadata: &Metadata, is_opened: bool) {
         let stamp = Stamp::of(metadata);
         let before = self.before.get(path);
-        // A call that was to change it may have failed.
+        // A call that would have changed the file may have failed.
         let is_untouched = before == Some(&Before::File(stamp));
         if !is_untouched && self.is_own(path) {
             if is_opened && matches!(before, Some(Before::File(_))) {
@@ -304,12 +305,12 @@ impl Collector {
             self.seen.files.insert(path.to_owned(), file);
         }
         if is_untouched {
-            // It is open for writing already, so that no call tells of its change.
+            // The file is already open for writing, so no call would report its change.
             self.keep_digest(path);
         }
     }
 
-    /// A property of a path is asked for.
+    /// Notes that a property of a path is queried.
     pub(crate) fn fact(&mut self, path: &Path, fact: Fact) {
         let known = self.seen.files.contains_key(path) || self.seen.facts.contains_key(path);
         if !known && !self.is_own(path) && !self.is_full() {
@@ -332,7 +333,7 @@ impl Collector {
         self.starting.insert(process, Vec::new());
     }
 
-    /// A process opens a path: the one that tells that its interpreter has started, or any other one.
+    /// Notes that a process opens a path: the path that shows that its interpreter has started, or any other one.
     pub(crate) fn told(&mut self, process: u32, path: &Path) {
         if self.options.started.as_deref() != Some(path) {
             return;
@@ -353,7 +354,7 @@ impl Collector {
             return;
         }
         self.seen.listed.entry(folder.to_owned()).or_default().opens += 1;
-        // A process that lists this often is no interpreter at its start.
+        // A process that lists this number of folders is not an interpreter at its start.
         if let Some(folders) = self.starting.get_mut(&process).filter(|folders| folders.len() < MAX_PATHS) {
             folders.push(folder.to_owned());
         }

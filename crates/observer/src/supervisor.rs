@@ -1,4 +1,4 @@
-//! The loop that hears of system calls, notes them, and lets them go on.
+//! The loop that receives system calls, notes them, and lets them continue.
 
 use std::{
     collections::HashSet,
@@ -32,7 +32,7 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 const INTERVAL: i32 = 500;
 /// `openat2` resolves the path as if the folder were the root.
 const RESOLVE_IN_ROOT: u64 = 0x10;
-/// Most scripts that are interpreters of each other, as in the kernel.
+/// Maximum number of scripts that are interpreters of each other, as in the kernel.
 const MAX_INTERPRETERS: usize = 5;
 /// Bits of a program's mode that change its user or group.
 const PRIVILEGES: u32 = 0o6000;
@@ -43,7 +43,7 @@ pub struct Supervisor {
     line: OwnedFd,
     collector: Collector,
     walker: Walker,
-    /// Paths at which there is nothing to note, as long as nothing is made there.
+    /// Paths at which there is nothing to note until something is created there.
     passed: HashSet<Passed>,
     /// Processes that look at the project's state only to tell it: `git status` and the like.
     tellers: HashSet<u32>,
@@ -86,7 +86,7 @@ impl Access {
         }
     }
 
-    /// That of `creat`.
+    /// Returns the access of a call of `creat`.
     fn creating() -> Self {
         Self::of(u64::from((libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC).cast_unsigned()))
     }
@@ -112,7 +112,7 @@ impl Supervisor {
             for (listener, _) in listeners.iter().zip(&open).filter(|(_, open)| open.revents & POLLIN != 0) {
                 self.answer(listener);
             }
-            // One that is closed may have a last report.
+            // A closed listener may still have a last report.
             let is_done: Vec<bool> = open.iter().map(|open| open.revents != 0 && open.revents & POLLIN == 0).collect();
             let is_called = closed.is_none() && open.last().is_some_and(|line| line.revents != 0);
             if !is_called && !is_done.contains(&true) {
@@ -144,7 +144,7 @@ impl Supervisor {
         kernel::go_on(listener, report.id);
     }
 
-    /// Notes a call before it goes on; `None` if the memory of its process cannot be read.
+    /// Notes a call before it continues; returns `None` if the memory of its process cannot be read.
     fn note(&mut self, report: &seccomp_notif, listener: &OwnedFd) -> Option<()> {
         let arguments = &report.data.args;
         let path = |folder: Option<usize>, path: usize| {
@@ -224,7 +224,7 @@ impl Supervisor {
         Some(())
     }
 
-    /// True if a process, or the one that a thread belongs to, only tells the state of the project.
+    /// Returns true if a process, or the process of a thread, only reports the state of the project.
     fn is_teller(&self, process: u32) -> bool {
         if self.tellers.is_empty() || self.tellers.contains(&process) {
             return !self.tellers.is_empty();
@@ -283,7 +283,7 @@ impl Supervisor {
         }
         let is_read = interest == Interest::All;
         match &state {
-            // Its size can be asked for, and it can be executed, without another path.
+            // With this descriptor, the file's size can be queried, and the file can be executed, without another path.
             State::File(metadata) if access.only_path && is_read => self.collector.read(&real, metadata, false),
             State::File(metadata) if access.reads && !access.truncates && is_read => {
                 self.collector.read(&real, metadata, true);
@@ -395,7 +395,7 @@ impl Supervisor {
         }
     }
 
-    /// Forgets what is known of a path that is about to change, and of all others if some may lead through it.
+    /// Discards the remembered state of a path that is about to change, and of all other paths if some may lead through it.
     fn forget(&mut self, path: &Path, all: bool) {
         self.walker.forget(path);
         if all {

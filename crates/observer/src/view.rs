@@ -46,7 +46,7 @@ impl View {
         let (upper, work) = (place.join("upper"), place.join("work"));
         let mut builder = DirBuilder::new();
         builder.recursive(true).mode(0o755);
-        // The working folder is where relative paths of the program lead, so what it writes is looked for there.
+        // Relative paths of the program start from the working folder, so its outputs are expected there.
         builder.create(upper.join(working.strip_prefix(folder).unwrap_or(Path::new(""))))?;
         builder.create(&work)?;
         lay(layer, &upper)?;
@@ -182,7 +182,7 @@ fn lay(layer: &Layer, upper: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// True if a copy of a layer's file is as it was made.
+/// Returns true if a copy of a layer's file is unchanged.
 fn is_copy(file: &Path, copy: &Path) -> bool {
     let (Ok(then), Ok(now)) = (fs::symlink_metadata(file), fs::symlink_metadata(copy)) else { return false };
     if then.is_symlink() {

@@ -8,7 +8,7 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
-/// Most links on one way, as in the kernel.
+/// Maximum number of links in a path, as in the kernel.
 const MAX_LINKS: usize = 40;
 /// The folder of processes, with links to what each has open.
 const PROCESSES: &str = "/proc";
@@ -16,7 +16,7 @@ const PROCESSES: &str = "/proc";
 /// The end of a way.
 #[derive(Debug)]
 pub(crate) struct Place {
-    /// The path without links: of what is there, or of the first name that does not exist.
+    /// The path without links: the path of the existing file, or of the first name that does not exist.
     pub(crate) path: PathBuf,
     pub(crate) state: State,
     /// The links on the way, with their targets.
@@ -34,17 +34,17 @@ impl Place {
 #[derive(Debug)]
 pub(crate) enum State {
     Absent,
-    /// Neither it nor this path below it, which the program wants, exists.
+    /// Neither the path nor the given path below it, which the program names, exists.
     Incomplete(PathBuf),
     File(Metadata),
     Folder,
     /// A link that was not to be followed.
     Link(PathBuf),
-    /// A device, a pipe or a socket, or a path that cannot be looked at.
+    /// A device, a pipe or a socket, or a path whose state cannot be read.
     Other,
 }
 
-/// What is known of a path that others lead through.
+/// A remembered component of a path: a folder or a link.
 #[derive(Debug, Clone)]
 enum Step {
     Folder,
@@ -87,8 +87,8 @@ impl Walker {
                         Step::Folder
                     }
                     State::Link(target) => {
-                        // The last name is looked at each time: it may be made anew. So are the links of processes, which lead
-                        // elsewhere with each folder that a process enters and each file that it opens.
+                        // The last name is examined each time, because it may be replaced. So are the links of processes,
+                        // which lead elsewhere with each folder that a process enters and each file that it opens.
                         if !is_last && !at.starts_with(PROCESSES) {
                             self.known.insert(at.clone(), Step::Link(target.clone()));
                         }

@@ -16,14 +16,14 @@ const MIN_SAMPLED: usize = 1 << 16;
 /// The bracket reaches this many standard deviations of a sample's quantile to each side: it misses once in a thousand
 /// times.
 const DEVIATIONS: f64 = 3.3;
-/// Brackets tried before [`search`] takes over, which nothing can mislead.
+/// Number of brackets that are tried before [`search`] takes over, which works for any scores.
 const TRIES: u32 = 3;
-/// Scores that are drawn at once: neighbors, because memory gives whole lines.
+/// Number of neighboring scores that are drawn together, because memory is read in whole cache lines.
 pub(super) const CLUSTER: usize = 4;
 /// Scores that are drawn by one task, from a stream of its own.
 const DRAWN_TOGETHER: usize = 4096;
 
-/// The `k`-th smallest score, and the masks. What is drawn, and so how long it takes, depends on `seed`; what is found
+/// Finds the `k`-th smallest score, and writes the masks. The sample, and so the duration, depends on `seed`; the result
 /// does not.
 pub fn bracket<M: Mask>(goal: &Goal<'_>, seed: u64, masks: &mut [&mut [M]]) -> Result<Found, NotANumber> {
     search_bracket(goal, seed, masks, MIN_SAMPLED, DEVIATIONS)
@@ -91,7 +91,7 @@ fn place(k: usize, tallies: &[Tally], inside: usize) -> Position {
     }
 }
 
-/// The `k`-th smallest of what is between the ends of `bracket`.
+/// Returns the rank of the `k`-th smallest score between the ends of `bracket`.
 fn among(tallies: &[Tally], bracket: Bracket, mut k: u64) -> u32 {
     let mut bins = Bins::new(rank(bracket.low), rank(bracket.high));
     loop {
@@ -134,7 +134,7 @@ fn around(sample: &mut [u32], part: f64, deviations: f64) -> Bracket {
 /// Design effect of cluster sampling, since scores in a cluster may be alike: the variance of the clusters' counts
 /// below the quantile, relative to that of a sample of single scores. At least 1.
 fn effect(sample: &[u32], part: f64) -> f64 {
-    /// Enough to know the quantile by for this.
+    /// Number of scores that is sufficient to estimate the quantile for this purpose.
     const SOME: usize = 1024;
     let (clusters, _) = sample.as_chunks::<CLUSTER>();
     let mut some: Vec<u32> = clusters.iter().step_by(clusters.len().div_ceil(SOME)).map(|cluster| cluster[0]).collect();

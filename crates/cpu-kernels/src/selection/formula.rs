@@ -26,7 +26,7 @@ impl<'a> Layer<'a> {
         reads
     }
 
-    /// Computes the scores of all its weights to `scores`, of as many numbers.
+    /// Writes the scores of all its weights to `scores`, which must have the length of the weights.
     #[inline(always)]
     pub(super) fn fill(&self, formula: &Formula, scores: &mut [f32]) {
         let w = self.weights;

@@ -18,17 +18,17 @@ pub(super) trait Word: Copy + Default + Send + Sync {
     /// Weights that a word is for; divides 64.
     const WEIGHTS: usize;
 
-    /// Writes for 64 weights, or fewer at the end of a layer, what the bits of `stays` say: 1 for those that stay.
+    /// Writes the mask of 64 weights, or of fewer at the end of a layer, from the bits of `stays`: 1 for weights that stay.
     fn write<L: Lanes>(lanes: L, stays: u64, out: &mut [Self]);
 
-    /// Lets the weight at `place` stay, whose word says that it goes.
+    /// Marks the weight at `place`, which the mask removes so far, as kept.
     fn keep(out: &mut [Self], place: usize);
 
     /// Sets `numbers` to 0 where the weight goes.
     fn apply(mask: &[Self], numbers: &mut [f32]);
 }
 
-/// No mask: only a threshold is asked for. It takes no memory.
+/// The mask of a search that only needs a threshold. This mask takes no memory.
 impl Word for () {
     const WEIGHTS: usize = 1;
 

@@ -102,7 +102,7 @@ pub struct Found {
     pub passes: usize,
     /// Number of scores that were examined individually.
     pub candidates: usize,
-    /// Most bytes that were allocated at a time, masks not counted.
+    /// Maximum number of bytes that were allocated at the same time, without the masks.
     pub extra: usize,
 }
 

@@ -161,7 +161,7 @@ pub(super) fn visit<M: Mask, T: Send>(
     folded.try_reduce(&new, |left, right| Ok(merge(left, right)))
 }
 
-/// The scores from `start` on, as many as there are and `buffer` holds.
+/// Computes the scores from `start` on, at most `BLOCK` of them, in `buffer`.
 #[inline(always)]
 fn block<'a>(part: &Layer<'_>, formula: &Formula, start: usize, buffer: &'a mut [f32; BLOCK]) -> &'a [f32] {
     let end = part.weights.len().min(start + BLOCK);
@@ -271,7 +271,7 @@ fn compare_group<L: Lanes, M: Mask>(
 ///
 /// # Panics
 ///
-/// If the mask is not for as many weights.
+/// If `mask` was made for another number of weights than a slice of `numbers` has.
 pub fn apply<M: Mask>(mask: &[M], numbers: &mut [&mut [f32]]) {
     for numbers in numbers {
         assert_eq!(mask.len(), M::words(numbers.len()), "a mask for as many weights");

@@ -154,7 +154,7 @@ fn hard_scores() -> impl Strategy<Value = Vec<f32>> {
             scores.extend(others.into_iter().filter(|score| !score.is_nan()));
             scores
         }),
-        // Sorted, so that a sample of neighbors tells less than it seems to.
+        // Sorted scores, so that a sample of neighbors is less representative than a random sample.
         prop::collection::vec(-9.0_f32..9.0, long.clone()).prop_map(|mut scores| {
             scores.sort_by(f32::total_cmp);
             scores
@@ -284,7 +284,7 @@ fn large_layers_take_one_pass_and_little_memory() {
 
 #[test]
 fn what_is_pruned_already_is_no_burden() {
-    // Half of the scores are 0: as many as are to go, one less, one more.
+    // Half of the scores are 0: exactly `k` of them, one fewer, one more.
     let mut half = uniform(300_000, 5);
     half[..150_000].fill(0.0);
     let numbers = [Numbers::of(half)];
@@ -299,7 +299,7 @@ fn what_is_pruned_already_is_no_burden() {
 
 #[test]
 fn neighbors_that_are_alike_widen_the_bracket() {
-    // Sixty-four of every score, side by side: a cluster tells no more than one number.
+    // Each score occurs 64 times in a row: a cluster of samples carries no more information than one number.
     let alike: Vec<f32> = uniform(20_000, 6).into_iter().flat_map(|score| [score; 64]).collect();
     let numbers = [Numbers::of(alike)];
     let goal = Goal { layers: &[numbers[0].layer()], formula: Formula::GIVEN, k: 500_000 };
@@ -329,7 +329,7 @@ fn not_a_number_is_an_error_that_says_where() {
 
 #[test]
 fn more_weights_than_32_bits_count() {
-    // The layers share memory. Every score is there as often as there are layers.
+    // The layers share memory. Every score occurs once per layer.
     let (long, count) = (1 << 18, 16_500);
     let scores: Vec<f32> = (0..long).map(|score| ((score * 7919) % long) as f32).collect();
     let layers = vec![Layer::of(&scores); count];

@@ -69,8 +69,7 @@ impl<'a> Slices<'a> {
     }
 }
 
-/// Changes a parameter and its moments by one step, and sets what is pruned to 0: its weights, and with `mask_moments`
-/// its moments.
+/// Changes a parameter and its moments by one step, and sets pruned weights to 0, with `mask_moments` also their moments.
 pub fn step(factors: Factors, slices: Slices<'_>, mask_moments: bool) {
     slices.pieces().into_par_iter().for_each(|slices| {
         let Slices { weights, gradient, moment_1, moment_2, mut max_moment_2, keep } = slices;

@@ -182,7 +182,7 @@ fn squares_body<const FMA: bool>(x: &[f32]) -> f32 {
     sum_of(x, |x| x * x)
 }
 
-/// Adds `bias` to the rows of `x`, in place, and gives the GELU of the result.
+/// Adds `bias` to the rows of `x`, in place, and returns the GELU of the result.
 pub fn bias_gelu(x: &mut [f32], bias: &[f32], kind: Activation) -> Buffer {
     let mut out = Buffer::new(x.len());
     let piece = rows_per_task(bias.len()) * bias.len();

@@ -8,7 +8,7 @@ use super::{
     memory::Buffer,
 };
 
-/// Logits that are there at the same time, if there are rows enough: 16 MiB of them.
+/// Number of logits that are computed at the same time, given enough rows: 16 MiB.
 const LOGITS: usize = 4 << 20;
 /// Rows at least over which the gradient of the table is summed before it is added: it is read and written once for them.
 const MIN_ROWS: usize = 128;
@@ -21,7 +21,7 @@ pub fn cross_entropy(hidden: &[f32], table: &[f32], targets: &[usize], d: usize,
     in_chunks(hidden, table, targets, d, products, None)
 }
 
-/// The same, and its gradients with respect to `hidden` and `table`.
+/// Returns the cross-entropy like [`cross_entropy`], and its gradients with respect to `hidden` and `table`.
 pub fn cross_entropy_with_gradients(
     hidden: &[f32],
     table: &[f32],

@@ -4,7 +4,8 @@
 
 /// Compiles a body for the instruction sets that matter and chooses among them at run time.
 ///
-/// The body is an `#[inline(always)]` function with a constant parameter that says whether there is fused multiply-add.
+/// The body is an `#[inline(always)]` function with a constant parameter that is true where the processor has fused
+/// multiply-add.
 macro_rules! versions {
     ($(#[$meta:meta])* $visibility:vis fn $name:ident($($arg:ident: $type:ty),* $(,)?) $(-> $result:ty)? = $body:ident) => {
         $(#[$meta])*
@@ -133,7 +134,7 @@ pub(crate) fn sigmoid<const FMA: bool>(x: f32) -> f32 {
     1.0 / (1.0 + exp::<FMA>(-x))
 }
 
-/// Numbers that are summed side by side: as many as four vectors hold.
+/// Number of sums that are accumulated side by side: the lanes of four vectors.
 pub(crate) const LANES: usize = 64;
 
 /// Adds up the lanes, in an order that is always the same.

@@ -60,7 +60,7 @@ impl Pool {
         Some(lines)
     }
 
-    /// Keeps lines that are no longer in use, or gives them back if too many wait.
+    /// Keeps lines that are no longer in use, or returns them if too many are kept.
     fn put(&mut self, lines: Vec<Line>) -> Option<Vec<Line>> {
         let length = lines.len();
         self.used = self.used.saturating_sub(length);
@@ -79,7 +79,7 @@ static POOL: Mutex<Pool> = Mutex::new(Pool::EMPTY);
 /// Numbers for a tensor, or for a computation: uninitialized values, so the caller writes each of them.
 pub struct Buffer {
     lines: Vec<Line>,
-    /// Numbers, of which the last line may have more.
+    /// Number of valid elements; the last line may have room for more.
     length: usize,
 }
 
@@ -159,14 +159,14 @@ impl Drop for Buffer {
     fn drop(&mut self) {
         let lines = take(&mut self.lines);
         if lines.len() >= MIN_KEPT_LINES {
-            // What is given back is freed after the lock.
+            // Lines that the pool returns are freed after its lock is released.
             let _freed = POOL.lock().unwrap_or_else(PoisonError::into_inner).put(lines);
         }
     }
 }
 
 impl AllocationController for Buffer {
-    /// What copies need, which may not ask for as much as a line.
+    /// Returns the alignment that copies need: they may not require the alignment of a line.
     fn alloc_align(&self) -> usize {
         align_of::<f32>()
     }
@@ -219,7 +219,7 @@ mod tests {
     fn a_pool_keeps_a_fixed_size_or_what_was_in_use_at_once() {
         let mut pool = Pool::EMPTY;
         let lines = |count| vec![Line::zeroed(); count];
-        // As if there were many more.
+        // Simulates a pool in use with far more lines.
         pool.used = 3 * MAX_IDLE;
         assert!(pool.take(1000).is_none());
         assert_eq!((pool.used, pool.most_used), (3 * MAX_IDLE + 1000, 3 * MAX_IDLE + 1000));

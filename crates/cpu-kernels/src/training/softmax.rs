@@ -88,6 +88,6 @@ versions!(fn place_of_maximum(row: &[f32]) -> usize = place_body);
 #[inline(always)]
 fn place_body<const FMA: bool>(row: &[f32]) -> usize {
     let most = maximum(row);
-    // Numbers that are none are nowhere; training fails on them elsewhere.
+    // A row with NaN may have no place of its maximum; training detects NaN elsewhere.
     row.iter().position(|x| *x == most).unwrap_or(0)
 }

@@ -118,7 +118,7 @@ impl<'a> Configurations<'a> {
         rows
     }
 
-    /// A remark below the drawing: what is not in it.
+    /// Draws a remark below the drawing about omitted data.
     pub(super) fn remark<B: Canvas>(
         &self,
         root: &Area<B>,

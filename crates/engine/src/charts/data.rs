@@ -59,7 +59,7 @@ struct Line {
     jobs: Vec<String>,
 }
 
-/// A number with as many digits as a screen shows.
+/// A number that is serialized with the few digits that a screen can show.
 #[derive(Debug, Clone, Copy)]
 struct Short(f64);
 

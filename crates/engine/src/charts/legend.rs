@@ -90,7 +90,7 @@ fn entry_width(series: &Series) -> i32 {
     SYMBOL + LETTER * pixels(series.name.chars().count()) + 10
 }
 
-/// The entries of a legend below the plot by rows. Those without room are left out.
+/// Returns the entries of a legend below the plot, by rows. Entries without room are left out.
 fn legend_rows(chart: &Chart<'_>, series: &[Series]) -> Vec<Vec<usize>> {
     let (width, height) = chart.size();
     let mut rows: Vec<(i32, Vec<usize>)> = Vec::new();

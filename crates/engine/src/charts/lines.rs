@@ -34,8 +34,8 @@ pub(super) const LINE: Declaration = Declaration {
     ..Declaration::NOTHING
 };
 
-/// The values of several curves by iteration. Where only some have a value, that of another one is interpolated between its
-/// neighbors: the curves of programs can have different iterations, and what is left of long ones has.
+/// The values of several curves by iteration. Where only some curves have a value, the values of the others are interpolated
+/// between their neighbors: curves of programs can have different iterations, and thinned long curves do.
 fn together(curves: &[&Curve]) -> BTreeMap<u64, Vec<f64>> {
     let points: Vec<Vec<(u64, f64)>> = curves
         .iter()
@@ -45,7 +45,8 @@ fn together(curves: &[&Curve]) -> BTreeMap<u64, Vec<f64>> {
         .collect();
     let all: BTreeSet<u64> = points.iter().flatten().map(|(x, _)| *x).collect();
     let longest = points.iter().map(Vec::len).max().unwrap_or(0);
-    // No more than the longest curve has, so that a chart of many curves is no larger than one of them.
+    // Keeps at most about the number of points of the longest curve, so that a chart of many curves is not larger than one
+    // curve.
     let every = all.len().div_ceil(longest.max(1)).max(1);
     let kept = all.iter().enumerate().filter(|(index, _)| index % every == 0 || index + 1 == all.len());
     let mut at = BTreeMap::new();

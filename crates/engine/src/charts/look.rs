@@ -40,7 +40,7 @@ pub enum Legend {
     Off,
 }
 
-/// Colors of series. Each palette can be told apart by color-blind people.
+/// Palettes for series. Color-blind people can distinguish the colors of each palette.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Palette {
     /// The colors of Okabe and Ito (2008).

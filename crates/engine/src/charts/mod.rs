@@ -230,7 +230,7 @@ impl Chart<'_> {
         raster::png(self.size(), |root| self.draw(root))
     }
 
-    /// The chart of a paper as PDF; `None` for other ones.
+    /// Returns the chart of a paper as PDF; `None` for other charts.
     pub(crate) fn pdf(&self) -> Option<Vec<u8>> {
         let width = if self.is_narrow() { COLUMN } else { TEXT };
         let pdf = || pdf::pdf(self.size(), width, |root| self.draw(root));

@@ -215,7 +215,8 @@ fn outline(path: &mut String, curves: &[OutlineCurve], place: impl Fn(Point) -> 
         let _ = match curve {
             OutlineCurve::Line(..) => write!(path, "{x:.2} {y:.2} l "),
             OutlineCurve::Quad(_, middle, _) => {
-                // As a cubic curve: two thirds of the way to the control point from each end.
+                // The quadratic curve is written as a cubic one, whose control points are two thirds of the way from each
+                // end to the quadratic control point.
                 let (begin, control) = (place(from), place(*middle));
                 let third = |end: f32, control: f32| end + (control - end) * 2.0 / 3.0;
                 let one = (third(begin.0, control.0), third(begin.1, control.1));

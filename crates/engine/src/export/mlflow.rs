@@ -135,7 +135,7 @@ impl<'a> Experiment<'a> {
     fn run(&self, record: &Record, forms: &Forms) -> io::Result<usize> {
         let id = &record.key.to_string()[..32];
         let folder = self.folder.join(id);
-        // What an earlier export has written of the same job is replaced.
+        // The folder that an earlier export wrote for the same job is replaced.
         match fs::remove_dir_all(&folder) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
@@ -165,7 +165,7 @@ impl<'a> Experiment<'a> {
                 &format!("{end} {} {last}\n", value.value),
             )?;
         }
-        // When a value was taken is not recorded; iterations take about as long as each other.
+        // The time of a value is not recorded, so it is interpolated: all iterations take about the same time.
         #[expect(clippy::cast_possible_truncation, reason = "milliseconds of a job")]
         let at = |step: u64| begin + ((end - begin) as f64 * step as f64 / last.max(1) as f64) as i64;
         for (name, points) in &outcome.curves {

@@ -8,7 +8,7 @@ pub mod mlflow;
 mod names;
 pub mod tensorboard;
 
-/// What was exported.
+/// Result of an export.
 #[derive(Debug, Default)]
 pub struct Exported {
     /// Number of jobs.

@@ -1,8 +1,8 @@
-//! Names in the form that another program takes: different names stay different, and most stay as they are.
+//! Names in the form that another program accepts: different names stay different, and most stay as they are.
 //!
-//! A character that the other program does not take becomes `_x0040_`, with its number, as in Office Open XML; a name that
-//! already contains such a text is written so, too. Names that differ in upper and lower case only are told apart for file systems
-//! that do not distinguish them, and a long name ends with its digest.
+//! A character that the other program does not accept becomes `_x0040_`, with its number, as in Office Open XML; a name that
+//! already contains such a text is written so, too. Names that differ only in case get different forms, for file systems
+//! that do not distinguish case, and a long name ends with its digest.
 
 use std::{
     borrow::Cow,
@@ -111,7 +111,7 @@ fn is_lower(char: char) -> bool {
     char.to_lowercase().eq([char])
 }
 
-/// A form that is short enough. One that looks like a shortened one is shortened, too.
+/// Returns a form that is short enough. A form that looks like a shortened one is shortened, too.
 fn shortened(name: &str, form: String) -> String {
     let is_end = |end: &[u8]| end[0] == b'_' && end[1..].iter().all(u8::is_ascii_hexdigit);
     let looks_shortened =
@@ -128,9 +128,9 @@ fn ended(name: &str, form: &str) -> String {
     format!("{begin}_{}", &blake3::hash(name.as_bytes()).to_hex()[..END - 1])
 }
 
-/// Sentences about names that have another form, of which there may be many.
+/// Returns sentences about changed names, with a limit, because many names may have changed.
 pub(super) fn notices(names: &BTreeMap<String, String>, to: &str) -> Vec<String> {
-    /// Names that are said at most.
+    /// Maximum number of names that are listed.
     const MAX_NAMES: usize = 10;
     let mut lines: Vec<String> =
         names.iter().take(MAX_NAMES).map(|(name, form)| format!("`{name}` is `{form}` in {to}")).collect();

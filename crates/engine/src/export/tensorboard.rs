@@ -36,7 +36,8 @@ pub fn export(records: &[Record], folder: &Path) -> io::Result<Exported> {
         let own = if is_shared { folder.join(format!("{place}-{}", record.key)) } else { folder.join(&place) };
         fs::create_dir_all(&own)?;
         let key = record.key.short();
-        // What an earlier export has written of the same job is replaced, wherever it is: both would be shown.
+        // Event files that an earlier export wrote for the same job are removed from both possible folders: TensorBoard
+        // would show them as well.
         remove(&own, "")?;
         if is_shared {
             remove(&folder.join(place), &key)?;
@@ -79,7 +80,7 @@ struct Places {
 impl Places {
     fn new(records: &[Record]) -> Self {
         let parts = || records.iter().map(|record| parts(&record.label));
-        // What file systems do not take, and what means something to them.
+        // Characters that file systems reject or treat specially are replaced.
         let is_plain = |char: char| !char.is_control() && !"/\\:*?\"<>|".contains(char);
         let steps = Names::new(parts().map(|(step, _)| step), is_plain);
         let points = Names::new(parts().map(|(_, point)| point).filter(|point| !point.is_empty()), is_plain);
@@ -119,7 +120,7 @@ fn events(record: &Record) -> Vec<u8> {
     frame(&mut file, version.content());
     let curves = &record.outcome.curves;
     let last = curves.values().filter_map(|curve| curve.at.last().copied()).max().unwrap_or(0);
-    // When a value was taken is not recorded; iterations take about as long as each other.
+    // The time of a value is not recorded, so it is interpolated: all iterations take about the same time.
     let at = |step: u64| if last > 0 { started + seconds * step as f64 / last as f64 } else { started };
     for (name, curve) in curves {
         let name = &apart(name, CURVES, [METRICS, CURVES]);

@@ -26,8 +26,8 @@ const SECRETS: &[&str] = &[
     "PRIVATE_KEY",
 ];
 
-/// Arguments as text. What follows a name that looks like that of a secret is masked, and so are the passwords and the
-/// queries of addresses.
+/// Returns the arguments as text. Values after a name that looks like the name of a secret are masked, and so are the
+/// passwords and the queries of addresses.
 pub(crate) fn masked(arguments: impl Iterator<Item = OsString>) -> Vec<String> {
     let mut kept = Vec::new();
     let mut secret = false;

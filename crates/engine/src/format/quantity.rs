@@ -40,7 +40,7 @@ impl Scale {
         if unit.is_fitted(name) { Self::of(value, unit) } else { Self::same(unit) }
     }
 
-    /// The scale of a unit as it is.
+    /// Returns the scale of `unit` itself, with factor 1.
     fn same(unit: Unit) -> Self {
         let suffix = if unit == Unit::Nats { "" } else { unit.symbol() };
         Self { factor: 1.0, suffix }
@@ -80,7 +80,7 @@ pub fn speeds(Speeds { recent, mean }: Speeds) -> String {
 /// Formats `value` with `decimals` decimals.
 pub(crate) fn number(value: f64, decimals: usize) -> String {
     if value != 0.0 && !(1e-4..1e9).contains(&value.abs()) {
-        // As many digits as the decimals mean, up to three.
+        // Uses the number of digits that the decimals justify, at most three.
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped to 0..=2")]
         let digits = (decimals as f64 + value.abs().log10().floor()).clamp(0.0, 2.0) as usize;
         return format!("{value:.digits$e}");

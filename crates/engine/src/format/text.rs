@@ -22,8 +22,8 @@ pub fn clean(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// As [`clean`], for a text of many lines: those stay, and so do tabs. A carriage return, with which programs write over a
-/// line, begins a new one.
+/// Cleans a text of several lines like [`clean`], but keeps line breaks and tabs. A carriage return, with which programs
+/// overwrite a line, becomes a line break.
 pub fn clean_lines(text: &str) -> String {
     let text = text.replace("\r\n", "\n").replace('\r', "\n");
     let mut cleaned = String::with_capacity(text.len());
@@ -37,7 +37,8 @@ pub fn clean_lines(text: &str) -> String {
     cleaned
 }
 
-/// As [`clean`], but with as many bytes, so that places in the text stay right; lines and tabs stay as they are.
+/// Cleans `text` like [`clean`], but preserves its length in bytes, so that byte offsets stay valid; line breaks and tabs
+/// stay as they are.
 pub(crate) fn clean_in_place(text: &str) -> Cow<'_, str> {
     let hostile = |char: char| is_hostile(char) && !matches!(char, '\n' | '\r' | '\t');
     if !text.chars().any(hostile) {

@@ -115,7 +115,8 @@ mod tests {
         assert_eq!(found[2], (long.into(), Some(longer.into()), 0));
     }
 
-    /// A header says how long what follows is; what follows need not be there for memory to be taken.
+    /// A header declares the length of its content; a reader that trusted it would allocate memory for content that never
+    /// comes.
     #[test]
     fn what_would_take_memory_is_refused() {
         let endless = |kind, bytes| {

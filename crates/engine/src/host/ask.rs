@@ -21,7 +21,7 @@ use super::threads::refused;
 const MAX_STDERR_LENGTH: usize = 1 << 16;
 /// Time in which the output of an ended program must arrive.
 const GRACE: Duration = Duration::from_secs(1);
-/// The first pause between two looks at a program, and the longest.
+/// The first and the longest pause between two checks of a program.
 const FIRST_PAUSE: Duration = Duration::from_micros(200);
 const MAX_PAUSE: Duration = Duration::from_millis(20);
 
@@ -41,11 +41,11 @@ pub(crate) struct Limits {
 pub(crate) enum Children {
     /// They are part of it: they are waited for, and killed at the limit.
     Awaited,
-    /// They go on: a command may start a service.
+    /// The children continue to run: a command may start a service.
     Left,
 }
 
-/// The end of a program, with what it wrote.
+/// The exit status of a program, with its output.
 #[derive(Debug)]
 pub(crate) struct Answer {
     /// Its exit status; `None` if it had not ended in time and was killed.
@@ -89,11 +89,11 @@ pub(crate) fn ask(command: &mut Command, most: usize, until: Instant) -> Option<
     converse(command, None, limits).ok().filter(Answer::succeeded)
 }
 
-/// Runs a program with this input to its end, and returns what it wrote. One that has not ended in time is killed, with its
-/// children. What it wrote before counts.
+/// Runs a program with this input to its end, and returns what it wrote. A program that exceeds the time limit is killed,
+/// with its children; its output up to then is returned.
 ///
 /// # Errors
-/// It cannot be started.
+/// The program cannot be started.
 pub(crate) fn converse(command: &mut Command, input: Option<Vec<u8>>, limits: Limits) -> io::Result<Answer> {
     let stdin = if input.is_some() { Stdio::piped() } else { Stdio::null() };
     let mut child = command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0).spawn()?;
@@ -105,7 +105,8 @@ pub(crate) fn converse(command: &mut Command, input: Option<Vec<u8>>, limits: Li
         }
     };
     let until = limits.until;
-    // Before it is waited for: as long as nobody has asked for its end, no other process group can have its number.
+    // Outputs are awaited before the child is reaped: until then, no other process group can get its id, and `end` kills the
+    // right group.
     let has_closed = limits.children == Children::Left || (out.has_ended(until) && complaint.has_ended(until));
     let status = if has_closed { wait(&mut child, &out, until) } else { None };
     if status.is_none() {
@@ -125,7 +126,7 @@ pub(crate) fn converse(command: &mut Command, input: Option<Vec<u8>>, limits: Li
     })
 }
 
-/// Waits for the end of a program; `None` if it does not come in time.
+/// Waits until a program ends; returns `None` if it has not ended at `until`.
 fn wait(child: &mut Child, out: &Output, until: Instant) -> Option<ExitStatus> {
     let (mut pause, mut has_closed) = (FIRST_PAUSE, false);
     loop {
@@ -138,7 +139,7 @@ fn wait(child: &mut Child, out: &Output, until: Instant) -> Option<ExitStatus> {
         if has_closed {
             thread::sleep(next.saturating_duration_since(Instant::now()));
         } else if out.has_ended(next) {
-            // One that has closed its output is about to end.
+            // A program that has closed its output is about to end.
             (pause, has_closed) = (FIRST_PAUSE, true);
             continue;
         }
@@ -157,7 +158,7 @@ fn end(child: &mut Child) {
 /// Serves a program's input and outputs, in threads, because each of them may block.
 fn outputs(child: &mut Child, input: Option<Vec<u8>>, most: usize) -> io::Result<(Output, Output)> {
     if let (Some(mut stdin), Some(input)) = (child.stdin.take(), input) {
-        // One that does not read says why on standard error.
+        // A write error is ignored: a program that does not read its input reports the reason on stderr.
         thread::Builder::new().name("input".into()).spawn(move || drop(stdin.write_all(&input)))?;
     }
     let missing = || io::Error::from(io::ErrorKind::BrokenPipe);
@@ -173,7 +174,7 @@ enum Keep {
     End(usize),
 }
 
-/// What was read of an output.
+/// The part of an output that was read so far.
 #[derive(Debug, Default)]
 struct Written {
     text: Vec<u8>,
@@ -227,13 +228,13 @@ impl Output {
         Ok(Self { written, ended })
     }
 
-    /// True if it ends before a time, for which it waits.
+    /// Waits until the output ends, at most until `until`; returns true if it has ended.
     fn has_ended(&self, until: Instant) -> bool {
         let left = until.saturating_duration_since(Instant::now());
         self.ended.recv_timeout(left) != Err(RecvTimeoutError::Timeout)
     }
 
-    /// What was read until now.
+    /// Takes the output that was read so far.
     fn read(&self) -> Written {
         std::mem::take(&mut *self.written.lock().unwrap_or_else(PoisonError::into_inner))
     }

@@ -29,7 +29,7 @@ pub enum DeviceError {
     /// The backend cannot be used here.
     #[error("`--backend {}` cannot be used: {}; {}", .0.backend, .0.reason, .0.advice)]
     Rejected(Rejected),
-    /// The drivers could not be asked.
+    /// The drivers could not be queried.
     #[error("cannot determine the devices of this machine: {0}; choose `--backend cpu`")]
     Probe(#[source] io::Error),
 }
@@ -65,11 +65,11 @@ pub fn probe() -> Result<Probe, DeviceError> {
 
 /// Reason for a missing answer of a probe.
 enum Silence {
-    /// It could not be started or read.
+    /// The probe could not be started or read.
     Broken(io::Error),
-    /// It took too long.
+    /// The probe exceeded the time limit.
     Patience,
-    /// It ended without one.
+    /// The probe ended without an answer.
     Ended(ExitStatus),
 }
 
@@ -92,7 +92,7 @@ pub fn choose(probe: &Probe, choice: BackendChoice) -> Result<Device, DeviceErro
     probe.choose(choice).map_err(DeviceError::Rejected)
 }
 
-/// One line: what computes, and why nothing better.
+/// Describes in one line the device that computes, and why no better one was chosen.
 pub fn describe(probe: &Probe, device: &Device, cpus: usize) -> String {
     let facts = match device.backend {
         Backend::Cpu => format!(", {}", count(cpus, "thread")),

@@ -1,4 +1,4 @@
-//! The program `git`, asked about a folder.
+//! The program `git`, queried about a folder.
 
 use std::{path::Path, process::Command};
 
@@ -29,8 +29,8 @@ const TIED: [&str; 22] = [
     "GIT_WORK_TREE",
 ];
 
-/// `git` in a folder, about the repository of this folder, whoever started this process. It changes nothing, asks nothing, and
-/// starts no program that a repository names.
+/// Returns the command `git` for the repository of `folder`, independent of the environment of this process. The command
+/// changes nothing, never prompts, and starts no program that a repository configures.
 pub(crate) fn git(folder: &Path) -> Command {
     let mut git = Command::new("git");
     git.arg("-C").arg(folder).args(["--no-pager", "-c", "core.fsmonitor=false"]);
@@ -76,7 +76,7 @@ mod tests {
                 .env("GIT_INDEX_FILE", other.join("index"));
             asked.env("GIT_CONFIG_PARAMETERS", format!("'core.worktree={}'", other.display()));
             let git = git(&own);
-            // As this process would do if it had the variables.
+            // Sets the variables that the command would set, as if this process had them.
             for (name, value) in git.get_envs().filter(|_| !tied) {
                 match value {
                     Some(value) => asked.env(name, value),

@@ -1,4 +1,5 @@
-//! The memory of NVIDIA GPUs and its use, as `nvidia-smi` says it. Where that does not answer, nothing is known.
+//! The memory of NVIDIA GPUs and its use, as `nvidia-smi` reports it. Where `nvidia-smi` is missing or fails, nothing is
+//! known.
 
 use std::{
     process::Command,
@@ -74,8 +75,9 @@ fn mebibytes(text: &str) -> Option<u64> {
     text.parse::<u64>().ok()?.checked_mul(1 << 20)
 }
 
-/// An index counts in the order of speed unless the environment says otherwise, and `nvidia-smi` counts by the bus: of
-/// different GPUs, it is then not known which one an index means, and each has as much as the smallest.
+/// Returns the memory of the GPUs in `names`, in bytes. CUDA numbers GPUs by speed unless the environment sets the bus order
+/// (`by_bus`), and `nvidia-smi` numbers them by bus: without `by_bus`, it is unknown which GPU an index means, and each
+/// index gets the memory of the smallest GPU.
 fn memories_of(names: &[String], gpus: &[Gpu], by_bus: bool) -> Vec<u64> {
     let least = gpus.iter().map(|gpu| gpu.bytes).min().unwrap_or(0);
     let of = |name: &String| {
@@ -83,7 +85,7 @@ fn memories_of(names: &[String], gpus: &[Gpu], by_bus: bool) -> Vec<u64> {
             let named = gpus.iter().find(|gpu| gpu.index == *name);
             return named.map_or(0, |gpu| if by_bus { gpu.bytes } else { least });
         }
-        // The beginning of an identifier is sufficient if no other one begins so.
+        // A prefix of an identifier is sufficient if it is unambiguous.
         let mut named = gpus.iter().filter(|gpu| gpu.id.starts_with(name.as_str()));
         named.next().filter(|_| named.next().is_none()).map_or(0, |gpu| gpu.bytes)
     };

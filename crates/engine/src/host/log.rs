@@ -69,7 +69,7 @@ impl Filter {
         Ok(filter)
     }
 
-    /// The same with every stage at `level` at least.
+    /// Returns the filter with every stage at least at `level`.
     pub(crate) fn at_least(self, level: Option<Level>) -> Self {
         let least = level.map_or(LevelFilter::OFF, LevelFilter::from_level);
         Self(self.0.map(|own| own.max(least)))

@@ -43,7 +43,7 @@ fn names(folder: &str) -> Vec<String> {
     entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect()
 }
 
-/// The driver takes the names up to the first that is none.
+/// Returns the names in `visible` up to the first invalid one, as the driver does.
 fn visible_gpus(visible: &str) -> Vec<String> {
     let names = visible.split(',').map(str::trim);
     names.take_while(|name| !name.is_empty() && *name != "-1" && *name != "NoDevFiles").map(str::to_owned).collect()
@@ -125,7 +125,8 @@ pub fn children_cpu_seconds(pid: u32) -> f64 {
     children(pid).into_iter().map(|child| own_cpu_seconds(child).unwrap_or(0.0) + children_cpu_seconds(child)).sum()
 }
 
-/// Start time of a process of this machine, in ticks; `None` if there is none, or only a zombie.
+/// Returns the start time of the process `pid` of this machine, in ticks; `None` if no such process exists, or it is a
+/// zombie.
 pub fn begun(pid: u32) -> Option<u64> {
     let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
     let stat = String::from_utf8_lossy(&stat);
@@ -162,7 +163,7 @@ fn times(pid: u32) -> Option<[f64; 4]> {
     Some(<[u64; 4]>::try_from(ticks).ok()?.map(|ticks| ticks as f64 / rate))
 }
 
-/// A process, its parent, the parent of that, and so on, as far as they are alive.
+/// Returns a process and its ancestors, as far as they are alive.
 pub fn lineage(pid: u32) -> impl Iterator<Item = u32> {
     // A loop is not possible, but numbers may be reused meanwhile.
     std::iter::successors(Some(pid), |pid| parent(*pid)).take(100)

@@ -2,7 +2,7 @@
 
 use std::{io, path::PathBuf};
 
-/// This program, even if its file has been replaced since it was started.
+/// Returns the path of this program, even if its file has been replaced since the start.
 pub(crate) fn program() -> io::Result<PathBuf> {
     if cfg!(target_os = "linux") { Ok(PathBuf::from("/proc/self/exe")) } else { std::env::current_exe() }
 }

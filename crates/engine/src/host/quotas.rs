@@ -22,7 +22,7 @@ pub(crate) struct Quota {
 pub(crate) fn ask(until: Instant) -> Vec<Quota> {
     let mut command = Command::new("quota");
     command.arg("-w").env("LC_ALL", "C");
-    // It fails for a user who is over a limit, and shows that limit all the same.
+    // `quota` exits with an error for a user who is over a limit, but still prints the limit.
     let limits = Limits { most: MAX_ANSWER_BYTES, until, children: Children::Awaited };
     converse(&mut command, None, limits).map(|said| parse(&said.out())).unwrap_or_default()
 }

@@ -19,18 +19,19 @@ pub(crate) enum Readers {
 /// Failure that a file outlives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outlives {
-    /// That of a process.
+    /// A crash of the process.
     Process,
-    /// That of the machine: the content is on the disk before the file has its name.
+    /// A crash of the machine: the content is synced to disk before the file gets its name.
     Machine,
 }
 
-/// Replaces a file by one with this content, in a folder that is there.
+/// Replaces the file at `path` by one with `content`, in a folder that exists.
 pub(crate) fn replace(path: &Path, content: &[u8], readers: Readers, outlives: Outlives) -> io::Result<()> {
     replace_with(path, readers, outlives, |file| file.write_all(content))
 }
 
-/// As [`replace`], with the content that a function writes. If it fails, the file stays as it is.
+/// Replaces the file at `path` like [`replace`], with content that a function writes. If the function fails, the file stays
+/// as it is.
 pub(crate) fn replace_with<T, E: From<io::Error>>(
     path: &Path,
     readers: Readers,

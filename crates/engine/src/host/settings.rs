@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 
 use super::counters::text;
 
-/// Settings in files of the kernel, each with its name for people. Those of threads are of the thread that starts processes.
+/// Settings in files of the kernel, each with its name for people. Settings of threads are those of the thread that starts
+/// processes.
 const FILES: [(&str, &str); 6] = [
     ("the resource limits", "/proc/self/limits"),
     ("`oom_score_adj`", "/proc/self/oom_score_adj"),

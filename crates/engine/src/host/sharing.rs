@@ -2,8 +2,8 @@
 //! whatever their stores.
 //!
 //! There are two files. `sweep-machine.lock` is held shared by every engine that runs jobs, and alone by one that runs
-//! an exclusive job. `sweep-machine.gate` is held by an engine that waits for the other file, so that nobody who comes
-//! later passes it: neither can a waiting exclusive job be starved by engines that keep starting others, nor the others by
+//! an exclusive job. `sweep-machine.gate` is held by an engine that waits for the other file, so that no later engine
+//! overtakes it: neither can a waiting exclusive job be starved by engines that keep starting others, nor the others by
 //! engines that run one exclusive job after another. Both locks end with their process.
 
 use std::{
@@ -33,7 +33,7 @@ const OPENINGS: usize = 10;
 /// Reason why exclusive jobs are not protected from other sweeps.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum SharingError {
-    /// There is to be none.
+    /// The lock is disabled.
     #[error("`{VARIABLE}` is empty, which is so inside of a job")]
     Off,
     /// A file cannot be used.
@@ -82,7 +82,7 @@ impl Sharing {
         let Some(folder) = self.folder.clone() else { return Err(SharingError::Off) };
         let entered = self.try_enter(alone, &folder.join(MACHINE), &folder.join(GATE));
         if entered.is_err() {
-            // Who cannot use one of the files must not keep others from the other one.
+            // An engine that cannot use one of the files must not block others at the other file.
             release(self.gate.as_ref());
             self.next = false;
         }
@@ -106,7 +106,7 @@ impl Sharing {
             self.withdraw();
             return Ok(true);
         }
-        // Two may have passed the gate at the same time; one of them is the next.
+        // Two engines may have passed the gate at the same time; one of them becomes the next.
         self.next = alone || self.next || take(&mut self.gate, gate, true)?;
         if !self.next {
             release(self.gate.as_ref());
@@ -149,7 +149,7 @@ fn take(slot: &mut Option<File>, path: &Path, alone: bool) -> Result<bool, Shari
             return Err(unusable("it is not a regular file".to_owned()));
         }
         let locked = if alone { file.try_lock() } else { file.try_lock_shared() };
-        // A clean-up of old files may have removed it: then others lock another file.
+        // A clean-up of old files may have removed the file: then other engines lock another file.
         let there = std::fs::symlink_metadata(path);
         let same = there.is_ok_and(|there| (there.dev(), there.ino()) == (own.dev(), own.ino()));
         match locked {
@@ -275,7 +275,7 @@ mod tests {
         assert_eq!(std::fs::read_to_string(folder.path().join("precious")).unwrap(), "text");
         assert_eq!(Sharing::within(None).enter(false), Err(SharingError::Off));
 
-        // Only one of the files is unusable: nobody holds the other one.
+        // Only one of the files is unusable; then no engine holds the other one.
         std::fs::remove_dir(&path).unwrap();
         std::fs::create_dir(folder.path().join(MACHINE)).unwrap();
         let [mut a, mut b, _] = engines(folder.path());

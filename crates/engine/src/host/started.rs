@@ -1,4 +1,4 @@
-//! The program that a `command` job starts, as it is found on this machine.
+//! The program that a `command` job starts, as this machine resolves it.
 
 use std::{
     ffi::OsString,

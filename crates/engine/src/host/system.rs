@@ -1,5 +1,5 @@
 //! Description of the machine and its load, for the conditions of a job: operating system, processor, governors, processor time.
-//! In a container, `/proc` shows most of these for the host. What a system does not show is `None`.
+//! In a container, `/proc` shows most of these for the host. Facts that a system does not expose are `None`.
 
 use std::{collections::BTreeSet, fs, time::Instant};
 
@@ -16,8 +16,8 @@ pub(crate) fn kernel() -> String {
     rustix::system::uname().release().to_string_lossy().into_owned()
 }
 
-/// Image of the container that this process is in, if the container's engine says which one it is: Podman in a file, Apptainer
-/// in a variable. Others do not say it inside of the container.
+/// Returns the image of the container in which this process runs, if the container's engine exposes it: Podman in a file,
+/// Apptainer in a variable. Other engines do not expose it inside the container.
 pub(crate) fn container() -> Option<String> {
     let image = |variable| std::env::var(variable).ok().filter(|image| !image.is_empty());
     let said = ["APPTAINER_CONTAINER", "SINGULARITY_CONTAINER"].into_iter().find_map(image);

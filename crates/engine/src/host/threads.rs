@@ -1,4 +1,5 @@
-//! Work that several threads share, with as many threads as the system provides, and threads that are kept for further work.
+//! Work that several threads share, even if the system provides fewer threads than requested, and threads that are kept for
+//! further work.
 
 use std::{
     io,
@@ -13,10 +14,10 @@ use std::{
 /// Work for a kept thread.
 struct Work(Box<Call>);
 
-/// A function that gets the sender by which its thread can be reached, and answers whether that thread is kept.
+/// A function that gets the sender by which its thread can be reached, and returns whether that thread is kept.
 type Call = dyn FnOnce(&Sender<Work>) -> bool + Send;
 
-/// Most threads that are kept: as many as follow and observe a program.
+/// Maximum number of kept threads: those that follow and observe one program.
 const MAX_IDLE_THREADS: usize = 6;
 
 /// The kept threads that have nothing to do.
@@ -32,19 +33,19 @@ pub(crate) struct Started<T>(Receiver<T>);
 pub(crate) struct Panicked;
 
 impl<T> Started<T> {
-    /// Waits for its end.
+    /// Waits for the end of the work, and returns its result.
     pub(crate) fn join(self) -> Result<T, Panicked> {
         self.0.recv().map_err(|_| Panicked)
     }
 }
 
-/// Does work in another thread: a kept one, or a new one, which is kept if there are few. For work of which there is much, one
-/// piece after the other.
+/// Does `work` in another thread: a kept one, or a new one, which is kept unless enough threads are. Meant for many pieces
+/// of work, one after the other.
 pub(crate) fn start<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> io::Result<Started<T>> {
     let (sender, receiver) = channel();
     let work = Work(Box::new(move |own| {
         let done = catch_unwind(AssertUnwindSafe(work));
-        // First, so that who waits for the result finds the thread idle.
+        // The thread is registered as idle first, so that a caller that waits for the result finds it.
         let mut idle = idle();
         let is_kept = idle.len() < MAX_IDLE_THREADS;
         if is_kept {

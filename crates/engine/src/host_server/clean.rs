@@ -30,7 +30,7 @@ impl InUse {
         Ok(Self(Mutex::new(file)))
     }
 
-    /// Does something while no other server is there.
+    /// Runs `work` while no other server uses the folder.
     fn alone<T>(&self, work: impl FnOnce() -> Result<T, Fault>) -> Result<T, Fault> {
         let file = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let done = match file.try_lock() {
@@ -78,7 +78,7 @@ pub(super) fn clean(workdir: &Path, in_use: &InUse) -> Result<Cleaned, Fault> {
                 let paths = entries(&folder)?.into_iter();
                 Ok(paths.filter_map(|path| path.file_name()?.to_str()?.parse().ok()).collect())
             };
-            // Those that were not fetched, and those that have not ended.
+            // Keys of records that were not fetched yet, and of jobs that have not ended.
             let mut reached = names(results.join("runs"))?;
             reached.extend(names(results.join("store/partial"))?.into_iter().filter(|key| !store.contains(*key)));
             let garbage = store.garbage(&reached)?;
@@ -97,7 +97,7 @@ fn entries(folder: &Path) -> io::Result<Vec<PathBuf>> {
     }
 }
 
-/// Removes a file or a folder, and answers its length in bytes.
+/// Removes a file or a folder, and returns its length in bytes.
 fn remove(path: &Path) -> io::Result<u64> {
     let metadata = fs::symlink_metadata(path)?;
     if !metadata.is_dir() {

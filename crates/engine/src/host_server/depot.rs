@@ -17,7 +17,7 @@ use crate::{
     plan::{Digests, Made},
 };
 
-/// Names of what is not whole begin so.
+/// Prefix of the names of incomplete files and folders.
 pub(super) const TEMPORARY: &str = ".tmp";
 /// The file with the digests of files that were read.
 const DIGESTS: &str = "digests.json";
@@ -51,11 +51,11 @@ impl Depot {
     }
 
     pub(super) fn has_tree(&self, digest: &str) -> bool {
-        // One without its list is sent again, and then checked.
+        // A tree without its list counts as absent: it is sent again, and then checked.
         is_digest(digest) && self.tree(digest).is_dir() && self.lists.join(digest).is_file()
     }
 
-    /// A file that is on its way.
+    /// Begins the upload of a file.
     pub(super) fn blob(&self, digest: &str) -> Upload {
         if !is_digest(digest) {
             return Upload::Broken(Fault::new(FaultKind::Other, "a file has no digest"));
@@ -63,7 +63,7 @@ impl Depot {
         self.archive()
     }
 
-    /// An archive that is on its way.
+    /// Begins the upload of an archive.
     pub(super) fn archive(&self) -> Upload {
         Upload::to_file(tempfile::Builder::new().prefix(TEMPORARY).tempfile_in(&self.blobs))
     }
@@ -113,7 +113,7 @@ impl Depot {
         built
     }
 
-    /// Makes the files of a tree again that are damaged or gone: a program may have written to them, or a disk.
+    /// Restores the files of a tree that are damaged or missing: a program or a disk failure may have changed them.
     pub(super) fn mend(&self, digest: &str) -> Result<(), Fault> {
         if !is_digest(digest) {
             return Err(Fault::new(FaultKind::Other, "a folder has no digest"));
@@ -224,7 +224,7 @@ impl Depot {
     }
 }
 
-/// True if an entry of a tree is there as it was sent.
+/// Returns true if an entry of a tree exists as it was sent.
 fn is_whole(place: &Path, entry: &Entry, digests: &mut Digests) -> bool {
     let inner = Path::new(&entry.path);
     let is_folder = |path: &Path| fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir());
@@ -273,7 +273,7 @@ fn tidy(place: &Path, inner: &Path, known: &BTreeSet<PathBuf>, made: &Made) -> i
         if entry.file_type()?.is_dir() {
             tidy(place, &inner, known, made)?;
             if !is_known {
-                // One with something that a job made stays.
+                // A folder that still contains files made by a job is not empty, so it stays.
                 let _ = std::fs::remove_dir(path);
             }
         } else if !is_known && !made.has(&path) {

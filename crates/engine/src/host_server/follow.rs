@@ -17,7 +17,7 @@ use super::{
 };
 use crate::hosts::wire::{MAX_BODY, Say};
 
-/// Shortest and longest pause between two looks at a journal.
+/// Shortest and longest pause between two reads of a journal.
 const POLL_INTERVALS: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(500));
 
 /// Follows a job in the background. `child` is its process, if this server has started it.
@@ -28,7 +28,8 @@ pub(super) fn follow(followed: Followed, child: Option<Child>, voice: Arc<Voice>
         if let Some(mut child) = child {
             let _ = child.wait();
         }
-        // Free when the process is gone, whoever has started it. If the file is gone, so is the job.
+        // The lock is free once the job's process has ended, whichever server started it. If the lock file is missing, the
+        // job is gone as well.
         if let Ok(file) = std::fs::File::open(lock) {
             let _ = file.lock_shared();
         }

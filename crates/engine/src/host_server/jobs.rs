@@ -25,7 +25,7 @@ use crate::{
     store::Store,
 };
 
-/// The file that is locked as long as the job's process lives, which has it as its standard input.
+/// The file that is locked while the job's process lives, because the process has it as its standard input.
 const LOCK: &str = "lock";
 /// The file with [`Note`].
 const NOTE: &str = "started.json";
@@ -105,7 +105,7 @@ impl Jobs {
         Ok(found)
     }
 
-    /// Starts a job, unless it runs, or has ended since this start was first asked for.
+    /// Starts a job, unless it runs, or has ended since this start was first requested.
     pub(super) fn start(&self, job: StartJob) -> Result<(Key, Started, Option<Child>), Fault> {
         let StartJob { key, tag, mut spec, project, env, gpus } = job;
         if spec.key != key {
@@ -181,7 +181,7 @@ impl Jobs {
         let mut digests = Digests::open(self.store.digests());
         for tree in trees {
             if !self.is_used_by_another(&tree, spec.key) {
-                // What cannot be removed is seen by the job's own checks.
+                // The job's own checks notice files that could not be removed.
                 let _ = self.depot.tidy(&tree, digests.made());
             }
             self.depot.mend(&tree)?;
@@ -245,7 +245,7 @@ impl Jobs {
                 let _ = kill_process(pid, Signal::KILL);
             }
         };
-        // Without the thread it is asked again.
+        // If the thread cannot be started, the client requests the stop again.
         let _ = thread::Builder::new().name("stop".into()).spawn(stop);
     }
 
@@ -258,7 +258,7 @@ impl Jobs {
         let Some(_lock) = take(&folder.join(LOCK))? else {
             return Err(Fault::new(FaultKind::InUse, format!("the job {} runs", key.short())));
         };
-        // Without its note it is no job any more, whatever else can be removed.
+        // Without its note, a folder is no job any more, even if other files cannot be removed.
         remove_if_there(&folder.join(NOTE))?;
         Ok(fs::remove_dir_all(&folder)?)
     }
@@ -286,7 +286,7 @@ fn remove_if_there(path: &Path) -> io::Result<()> {
 
 /// Takes a job's lock; `None` while its process lives.
 fn take(path: &Path) -> io::Result<Option<std::fs::File>> {
-    // Those who look whether it is held hold it for an instant.
+    // Processes that only check the lock hold it for an instant, so a few retries suffice.
     const TRIES: usize = 20;
     for _ in 0..TRIES {
         let file = fs::OpenOptions::new().create(true).truncate(false).read(true).write(true).open(path)?.into_file();

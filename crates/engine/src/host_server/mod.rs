@@ -51,7 +51,7 @@ use crate::{
 
 /// Time without a byte from the submitting side after which the server ends.
 const SILENCE: Duration = Duration::from_mins(1);
-/// Requests whose bodies may be on their way at once.
+/// Maximum number of requests whose bodies are transferred at the same time.
 const MAX_UPLOADS: usize = 256;
 /// Room for a small result with its journal, in bytes.
 const RESULT: usize = 1 << 18;
@@ -73,7 +73,7 @@ struct Server {
 }
 
 impl Voice {
-    /// Writes a frame. If it cannot be written, the other side is gone, which the end of standard input says, too.
+    /// Writes a frame. A write error is ignored: it means that the other side is gone, and standard input ends then, too.
     fn say(&self, id: u64, say: &Say, body: &[u8]) {
         let mut out = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let _ = wire::write(&mut *out, id, false, say, body);
@@ -115,12 +115,12 @@ impl Write for Parts<'_> {
     }
 }
 
-/// Answers one connection on standard input and output, until it ends.
+/// Serves one connection on standard input and output, until the connection ends.
 ///
 /// # Errors
 /// The folder cannot be used, or the other side does not speak the protocol.
 pub fn serve(workdir: &Path) -> io::Result<()> {
-    // What users send is theirs.
+    // Files that users send must be readable only by them.
     rustix::process::umask(Mode::RWXG | Mode::RWXO);
     let voice = Arc::new(Voice(Mutex::new(io::stdout())));
     let heard = Arc::new(AtomicU64::new(0));
@@ -170,7 +170,7 @@ pub fn serve(workdir: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Says that this side is alive, and ends this process if the other one is not.
+/// Sends signs of life, and ends this process if the other side sends none.
 fn give_signs_of_life(voice: &Arc<Voice>, heard: &Arc<AtomicU64>) -> io::Result<()> {
     let voice = Arc::clone(voice);
     thread::Builder::new().name("signs of life".into()).spawn(move || {

@@ -10,24 +10,24 @@ use crate::{
 /// Longest body that is kept in memory, in bytes.
 const MAX_BODY_BYTES: usize = 1 << 28;
 
-/// A body on its way.
+/// A body that is being uploaded.
 #[derive(Debug)]
 pub(super) enum Upload {
     /// In memory.
     Memory(Vec<u8>),
     /// In a file without a name at its final place, with the digest of what has arrived.
     File(tempfile::NamedTempFile, Box<blake3::Hasher>),
-    /// It cannot be kept; the rest is read and dropped, so that the connection stays usable.
+    /// The body cannot be kept; the rest is read and dropped, so that the connection stays usable.
     Broken(Fault),
 }
 
 impl Upload {
-    /// One that is kept in memory.
+    /// Begins an upload that is kept in memory.
     pub(super) fn memory() -> Self {
         Self::Memory(Vec::new())
     }
 
-    /// One that is kept in a file.
+    /// Begins an upload that is kept in `file`.
     pub(super) fn to_file(file: std::io::Result<tempfile::NamedTempFile>) -> Self {
         match file {
             Ok(file) => Self::File(file, Box::default()),

@@ -27,9 +27,9 @@ const LARGE: u64 = 8 << 20;
 /// Something that happened on a host.
 #[derive(Debug)]
 pub enum HostEvent {
-    /// It is connected.
+    /// The host is connected.
     Connected(Box<Probe>),
-    /// It is not connected any more, or cannot be; it is tried again.
+    /// The connection was lost, or could not be made; it is tried again.
     Lost(HostError),
     /// A line of the journal of a job, without its end. Paths in it are those of the host.
     Said {
@@ -40,7 +40,7 @@ pub enum HostEvent {
         /// The line.
         line: String,
     },
-    /// A job's process has ended, and all its lines were said.
+    /// A job's process has ended, and all lines of its journal were delivered.
     Ended {
         /// The job.
         key: Key,
@@ -78,8 +78,8 @@ pub struct Traffic {
     pub received: u64,
 }
 
-/// A host. Calls block until the host has answered, and fail at once while there is no connection. When it is dropped, the
-/// connection ends; jobs on the host go on.
+/// A host. Calls block until the host has answered, and fail at once while there is no connection. When the value is
+/// dropped, the connection ends; jobs on the host continue.
 pub struct Connection {
     shared: Arc<Shared>,
 }
@@ -198,7 +198,7 @@ impl Connection {
         self.request(&Ask::Jobs, io::empty())?.value()
     }
 
-    /// The compute devices of the host, for which its drivers are asked.
+    /// Returns the compute devices that the drivers of the host report.
     pub fn devices(&self) -> Result<sweep_job::Probe, HostError> {
         self.request(&Ask::Devices, io::empty())?.value()
     }
@@ -216,7 +216,7 @@ impl Connection {
         self.request(&Ask::Examine, io::empty())?.value()
     }
 
-    /// Writes a record to an archive, and answers its length in bytes. Its length and its digest were checked.
+    /// Writes a record to the archive `into`, and returns the archive's length in bytes. Length and digest are checked.
     pub fn fetch(&self, key: Key, into: &Path) -> Result<u64, HostError> {
         let here = |error: io::Error| HostError::Here(format!("the record {} cannot be kept: {error}", key.short()));
         let waiting = self.request(&Ask::Fetch { key }, io::empty())?;
@@ -247,12 +247,12 @@ impl Connection {
         self.request(&Ask::Output { key }, io::empty())?.whole()
     }
 
-    /// Stops jobs. Those that have ended need nothing.
+    /// Stops jobs. Jobs that have ended are left alone.
     pub fn cancel(&self, keys: &[Key], how: Stop) -> Result<(), HostError> {
         self.request(&Ask::Cancel { keys: keys.to_vec(), how }, io::empty())?.whole().map(drop)
     }
 
-    /// Removes what is left of a job's run, but for its record, which other jobs may need; [`Connection::clean`] removes it.
+    /// Removes the remains of a job's run except its record, which other jobs may need; [`Connection::clean`] removes it.
     pub fn forget(&self, key: Key) -> Result<(), HostError> {
         self.request(&Ask::Forget { key }, io::empty())?.whole()?;
         lock(&self.shared.follows).remove(&key);

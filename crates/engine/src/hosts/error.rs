@@ -21,7 +21,7 @@ pub enum HostError {
         /// The reason.
         reason: String,
     },
-    /// Nobody answers at its address.
+    /// No server answers at the host's address.
     #[error("{host} cannot be reached: {reason}; it is tried again")]
     Unreachable {
         /// The host.
@@ -63,7 +63,7 @@ pub enum HostError {
         host: String,
         /// Its system and processor.
         there: String,
-        /// Those of this program.
+        /// The system and processor of this program.
         here: String,
     },
     /// The program does not run on the host.
@@ -106,10 +106,10 @@ pub enum HostError {
     InUse {
         /// The host.
         host: String,
-        /// By what.
+        /// The reason why the host is in use.
         reason: String,
     },
-    /// The answer is none of this program's.
+    /// The answer does not come from this program.
     #[error("{host} answers something else than expected: {reason}")]
     Protocol {
         /// The host.
@@ -117,7 +117,7 @@ pub enum HostError {
         /// The defect.
         reason: String,
     },
-    /// The host could not do what was asked.
+    /// The host could not fulfill the request.
     #[error("{host}: {reason}")]
     There {
         /// The host.
@@ -157,7 +157,7 @@ pub(crate) enum FaultKind {
 }
 
 impl HostError {
-    /// True if another try says the same until a person changes something.
+    /// Returns true if another try fails in the same way until a person changes something.
     pub fn is_lasting(&self) -> bool {
         match self {
             Self::Login { .. }
@@ -179,7 +179,7 @@ impl HostError {
         }
     }
 
-    /// True if there is no connection; the same can be asked again once there is one.
+    /// Returns true if there is no connection; the request can be repeated once there is one.
     pub fn is_away(&self) -> bool {
         matches!(self, Self::Away { .. } | Self::Lost { .. } | Self::Unreachable { .. })
     }

@@ -1,4 +1,4 @@
-//! One connection while it lives: requests with their answers, and signs of life.
+//! A live connection: requests with their answers, and signs of life.
 
 use std::{
     collections::HashMap,
@@ -22,7 +22,7 @@ use super::{
     wire::{self, Ask, BEAT, PART},
 };
 
-/// Time without a byte from the host after which the connection counts as lost: its server says something every [`BEAT`].
+/// Time without a byte from the host after which the connection counts as lost: its server sends a frame every [`BEAT`].
 const SILENCE: Duration = Duration::from_secs(15);
 /// Longest time for an answer from a host that gives signs of life.
 const TIMEOUT: Duration = Duration::from_mins(10);
@@ -36,7 +36,7 @@ pub(super) enum Answer {
     Part(Vec<u8>),
     /// The last part.
     Done(Vec<u8>),
-    /// There is none.
+    /// The request failed.
     Failed(Fault),
 }
 
@@ -84,7 +84,7 @@ impl Link {
         Ok(link)
     }
 
-    /// Gives signs of life, because the server ends without them. What is being written is one, too.
+    /// Sends signs of life, because the server ends without them. A frame that is being written counts as one, too.
     fn ping(&self) {
         while !self.over.load(Ordering::SeqCst) {
             if let Ok(mut input) = self.input.try_lock()
@@ -97,7 +97,7 @@ impl Link {
         }
     }
 
-    /// The connection is over: nobody gets an answer any more.
+    /// Closes the connection: pending requests get no answer any more.
     pub(super) fn close(&self) {
         self.over.store(true, Ordering::SeqCst);
         self.kill();
@@ -116,7 +116,7 @@ impl Link {
         self.watch.was_silent().then_some(SILENCE)
     }
 
-    /// Hands an answer to the one who waits for it.
+    /// Passes an answer to the caller that waits for it.
     pub(super) fn answer(&self, id: u64, answer: Answer) {
         let is_last = !matches!(answer, Answer::Part(_));
         let waiting = {
@@ -124,7 +124,7 @@ impl Link {
             if is_last { pending.remove(&id) } else { pending.get(&id).cloned() }
         };
         if let Some(waiting) = waiting {
-            // Nobody waits for it any more.
+            // A send error means that no caller waits for the answer any more.
             let _ = waiting.send(answer);
         }
     }

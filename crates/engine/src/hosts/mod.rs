@@ -1,9 +1,9 @@
 //! Hosts that are reached through the user's own `ssh`: the connection, the protocol, and what is sent.
 //!
-//! `ssh HOST` starts this program on the host as a server on its standard input and output (`ssh.rs`), which nobody else can
-//! reach. The server (`host_server`) starts jobs that outlive it, and keeps their results until they are fetched. A
-//! [`Connection`] sends what a job needs by digest, and connects again by itself. `OpenSSH` as a process keeps the user's
-//! configuration, agent, jump hosts and host keys as they are.
+//! `ssh HOST` starts this program on the host as a server on its standard input and output (`ssh.rs`), which no other
+//! process can reach. The server (`host_server`) starts jobs that outlive it, and keeps their results until they are
+//! fetched. A [`Connection`] sends what a job needs by digest, and connects again by itself. `OpenSSH` as a process keeps
+//! the user's configuration, agent, jump hosts and host keys as they are.
 
 mod connection;
 mod error;
@@ -32,7 +32,7 @@ pub(crate) use self::{
 };
 use crate::{plan::SerializedJob, record::Key};
 
-/// A host as `ssh` knows it.
+/// A host as it is named for `ssh`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
     /// The destination: `box1` or `user@box1`.
@@ -102,9 +102,9 @@ pub struct SpooledJob {
 pub enum SpoolState {
     /// Its process runs.
     Running,
-    /// It has ended, and there is a record.
+    /// The job has ended with a record.
     Recorded,
-    /// It has ended without a record.
+    /// The job has ended without a record.
     Ended,
 }
 
@@ -129,11 +129,11 @@ pub struct StartJob {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Started {
-    /// It was started.
+    /// The job was started.
     Now,
-    /// It runs already, from the start with this tag.
+    /// The job already runs, from the start with this tag.
     Running {
-        /// That start's tag.
+        /// The tag of the earlier start.
         tag: String,
     },
     /// This start has ended already, or there is a record from an earlier one.
@@ -147,9 +147,9 @@ pub enum Started {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stop {
-    /// SIGINT to its engine, which lets the job end as Ctrl-C does.
+    /// SIGINT to the job's engine, which ends the job like Ctrl-C.
     Interrupt,
-    /// SIGTERM to its engine, and SIGKILL to what is left after a while.
+    /// SIGTERM to the job's engine, and SIGKILL to the remaining processes after a delay.
     End {
         /// Time before SIGKILL.
         kill_after: Duration,

@@ -43,7 +43,7 @@ pub struct Project(Arc<Inner>);
 
 #[derive(Debug, Default)]
 struct Inner {
-    /// The project's folder; empty if there is none.
+    /// The project's folder; empty without a project.
     folder: PathBuf,
     tree: Tree,
     digest: String,
@@ -102,7 +102,7 @@ impl Project {
             if let Content::File { blob, .. } = &content {
                 sources.entry(blob.clone()).or_insert_with(|| folder.join(&path));
             }
-            // A name that is no text is left out; no recipe can name it.
+            // A file whose name is not UTF-8 is left out; no recipe can name it.
             if let Some(path) = path.to_str() {
                 entries.push(Entry { path: path.to_owned(), content });
             }
@@ -171,7 +171,7 @@ impl Project {
     }
 }
 
-/// The content of a file or link with its length; `None` for what is not sent.
+/// Returns the content of a file or link with its length; `None` for entries that are not sent.
 fn content(folder: &Path, path: &Path) -> Result<Option<(Content, u64)>, HostError> {
     let whole = folder.join(path);
     let unreadable = |error: io::Error| HostError::Project(format!("the project cannot be read: {error}"));
@@ -187,7 +187,7 @@ fn content(folder: &Path, path: &Path) -> Result<Option<(Content, u64)>, HostErr
         if let Some(to) = inner {
             return Ok(Some((Content::Link(to.to_owned()), 0)));
         }
-        // What it leads to stands for it.
+        // A link out of the project is replaced by the file that it leads to.
         if !fs::metadata(&whole).is_ok_and(|metadata| metadata.is_file()) {
             return Ok(None);
         }
@@ -219,8 +219,8 @@ pub(super) fn digest(path: &Path) -> io::Result<String> {
     Ok(hasher.finalize().to_hex().to_string())
 }
 
-/// Files that Git lists; `None` if the folder is in no repository. A repository about which Git does not answer is none without
-/// ignored files: they may be secrets.
+/// Returns the files that Git lists; `None` if the folder is in no repository. If Git fails in a repository, that is an
+/// error: the files that it ignores are unknown, and may be secrets.
 fn listed(folder: &Path, which: &[&str], patterns: &[String]) -> io::Result<Option<Vec<PathBuf>>> {
     use std::os::unix::ffi::OsStrExt as _;
     if !is_in_repository(folder) {
@@ -334,7 +334,7 @@ mod tests {
         let at = |name: &str| folder.path().join(name);
         fs::write(at("secret"), "").unwrap();
         let collect = || Project::collect(folder.path(), &at("results"), &[]);
-        // A repository whose own files are gone, of which Git says that it is none, is not told from a folder of this name.
+        // A repository that has lost its own files, which Git does not recognize, looks like a folder with the name `.git`.
         fs::create_dir(at(".git")).unwrap();
         assert_eq!(names(&collect().unwrap()), [".git", "secret"]);
         fs::remove_dir(at(".git")).unwrap();

@@ -38,7 +38,7 @@ pub(super) struct Shared {
     pub(super) follows: Mutex<HashMap<Key, u64>>,
     /// Trees and records that the host is known to have.
     pub(super) known: Mutex<HashSet<String>>,
-    /// Held by the one who sends files.
+    /// Held by the thread that sends files.
     pub(super) preparing: Mutex<()>,
 }
 
@@ -90,7 +90,7 @@ impl Shared {
         }
     }
 
-    /// One connection, from its beginning to its end, which is the answer.
+    /// Runs one connection from its start to its end, and returns the reason why it ended.
     fn session(&self, program: &mut Option<Program>, was_connected: &mut bool) -> HostError {
         let host = self.target.host.as_str();
         let (ssh, probe) = match self.connect(program) {
@@ -106,7 +106,7 @@ impl Shared {
         *lock(&self.state) = State::Live(Arc::clone(&link));
         *was_connected = true;
         if self.closing.load(Ordering::SeqCst) {
-            // It was dropped meanwhile, and found nothing to end.
+            // The connection was dropped before the link was visible, so the link is closed here.
             link.kill();
         }
         let skew = probe.skew;
@@ -132,7 +132,7 @@ impl Shared {
         HostError::Lost { host: host.to_owned(), reason }
     }
 
-    /// Starts the server on the host and asks it what it has.
+    /// Starts the server on the host and requests its probe.
     fn connect(&self, program: &mut Option<Program>) -> Result<(Ssh, Probe), HostError> {
         let host = self.target.host.as_str();
         let program = match program {
@@ -157,7 +157,7 @@ impl Shared {
         }
     }
 
-    /// Asks the server what the host has; `None` if it has ended instead.
+    /// Requests the host's probe from the server; returns `None` if the server has ended instead.
     fn hello(&self, ssh: &mut Ssh) -> Result<Option<Probe>, HostError> {
         let host = || self.target.host.clone();
         let asked = clock::now();
@@ -199,7 +199,7 @@ impl Shared {
         let _ = thread::Builder::new().name("host follow".into()).spawn(follow);
     }
 
-    /// Reads what the server says, until it ends; then answers the defect, if it was not understood.
+    /// Reads the server's frames until the stream ends; returns the defect if a frame was not understood.
     fn listen(&self, link: &Link, output: &mut impl io::BufRead) -> Option<String> {
         loop {
             let Frame { id, head, body, .. } = match wire::read::<Say>(output) {

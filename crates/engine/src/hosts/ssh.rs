@@ -1,7 +1,7 @@
 //! The process of `ssh`, and the start of this program on the host.
 //!
-//! One connection does all of it: a script says the host's system, receives this program if the host does not have it, checks
-//! that it runs, and becomes its server.
+//! One connection does all of it: a script reports the host's system, receives this program if the host does not have it,
+//! checks that it runs, and becomes its server.
 
 use std::{
     io::{self, BufRead, Read, Write},
@@ -21,7 +21,7 @@ use fs_err as fs;
 use super::{HostError, Target};
 use crate::{format::quoted, host::system};
 
-/// The word with which the script begins its answers; whatever a login says before is skipped.
+/// The word with which the script begins its answers; text that a login prints before is skipped.
 const MAGIC: &str = "sweep-hosts/1 ";
 /// The script asks for the program.
 const SEND: &str = "send";
@@ -115,7 +115,7 @@ impl Program {
         Ok(Self { file: Arc::new(file), bytes, digest: hasher.finalize().to_hex().to_string() })
     }
 
-    /// Writes it.
+    /// Writes the program to `to`.
     fn send(&self, to: &mut impl Write) -> io::Result<()> {
         use std::os::unix::fs::FileExt as _;
         let mut buffer = vec![0; 1 << 16];
@@ -133,7 +133,7 @@ impl Program {
 }
 
 impl Watch {
-    /// Watches what arrives, and what is sent if that counts, too.
+    /// Watches received bytes, and, if `sent` is true, also sent bytes.
     pub(super) fn start(child: &Arc<Mutex<Child>>, counts: &Arc<Counts>, sent: bool, limit: Duration) -> Self {
         const POLL_INTERVAL: Duration = Duration::from_millis(250);
         let watch = Self { over: Arc::default(), silent: Arc::default() };
@@ -238,7 +238,7 @@ impl Ssh {
         if line == SERVE { Ok(()) } else { Err(Refused::Noise(line)) }
     }
 
-    /// The next line.
+    /// Reads the next line.
     fn line(&mut self) -> Result<String, Refused> {
         let mut line = Vec::new();
         let read = self.output.by_ref().take(MAX_NOISE).read_until(b'\n', &mut line);
@@ -248,7 +248,7 @@ impl Ssh {
         }
     }
 
-    /// Ends it, and says why it has ended, if it has by itself.
+    /// Ends `ssh`, and returns the reason why it was refused or has ended by itself.
     pub(super) fn end(self, refused: Option<Refused>, host: &str) -> HostError {
         drop(self.input);
         drop(self.output);
@@ -279,9 +279,9 @@ impl Ssh {
 pub(super) enum Refused {
     /// `ssh` has ended, after this text.
     Ended(String),
-    /// Something else answers.
+    /// Another program answers, with this text.
     Noise(String),
-    /// It is another system.
+    /// The host has another system or processor.
     Architecture { there: String, here: String },
 }
 
@@ -325,7 +325,7 @@ fn classify(host: String, code: Option<i32>, messages: &str, said: &str) -> Host
     }
 }
 
-/// The last message that says something.
+/// Returns the last meaningful line of `messages`.
 pub(super) fn last_words(messages: &str) -> Option<String> {
     let noise = |line: &&str| line.is_empty() || line.starts_with("Connection to ") || line.starts_with("Killed by");
     messages.lines().map(str::trim).rfind(|line| !noise(line)).map(shown)

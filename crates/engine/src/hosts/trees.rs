@@ -116,7 +116,7 @@ pub(super) fn stays(path: &Path, to: &Path) -> bool {
 /// The folder with the lists of trees, beside that with the trees.
 pub(crate) const LISTS: &str = "lists";
 
-/// The digests of the files of a tree as they were sent, by their paths as text; none if this is no tree with a list.
+/// The digests of the files of a tree as they were sent, by their paths as text; empty if `tree` is not a tree with a list.
 pub(crate) fn sent_files(tree: &Path) -> BTreeMap<String, String> {
     let list = || {
         let name = tree.file_name().filter(|name| name.to_str().is_some_and(is_digest))?;

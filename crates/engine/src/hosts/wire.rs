@@ -1,6 +1,6 @@
 //! The protocol between a connection and the server on its host: frames of a line of JSON and a body of bytes.
 //!
-//! Long bodies are sent in parts, so that nothing else waits for them. Nothing that the other side says is trusted: lengths have
+//! Long bodies are sent in parts, so that nothing else waits for them. No data from the other side is trusted: lengths have
 //! limits, and a line that is no frame ends the connection with an error.
 
 use std::{
@@ -83,7 +83,7 @@ pub(crate) enum Ask {
     Output { key: Key },
     /// Stops jobs.
     Cancel { keys: Vec<Key>, how: Stop },
-    /// Removes what is left of a job's run.
+    /// Removes the remains of a job's run.
     Forget { key: Key },
     /// Removes what nothing needs. The answer is [`super::Cleaned`].
     Clean,
@@ -95,7 +95,7 @@ pub(crate) enum Ask {
     Devices,
 }
 
-/// An answer, or something that was not asked for.
+/// An answer to a request, or an unsolicited message.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Say {

@@ -52,7 +52,7 @@ pub(super) fn place(source: Source, parameter: &Parameter) -> Place {
     }
 }
 
-/// The name of a source, as people know it; empty if there is none.
+/// Returns the usual name of `source`; empty if it has no name.
 pub(super) fn origin(source: Source) -> &'static str {
     match source {
         Source::Argparse => "argparse",
@@ -97,7 +97,7 @@ pub(super) fn flags(source: Source) -> Option<&'static str> {
     }
 }
 
-/// True if `true` and `false` reach a script as they are, whatever `booleans` says.
+/// Returns true if `true` and `false` reach a script unchanged, regardless of `booleans`.
 pub(super) fn has_types(source: Source) -> bool {
     use Source as S;
     matches!(source, S::Hydra | S::Omegaconf | S::Sweep | S::Environment | S::Papermill)
@@ -132,8 +132,8 @@ pub(super) fn is_seed_name(name: &str) -> bool {
     seed_rank(name).is_some()
 }
 
-/// How usual a name is for the seed, the most usual first: `None` for one that is no seed. `train_seed` is one if there is none of
-/// the usual names.
+/// Returns how usual `name` is for a seed, 0 for the most usual one; `None` if it is not the name of a seed. Compound names
+/// such as `train_seed` rank last.
 pub(super) fn seed_rank(name: &str) -> Option<usize> {
     let leaf = name.rsplit('.').next().unwrap_or_default().replace('-', "_");
     let is_compound = leaf.ends_with("Seed");

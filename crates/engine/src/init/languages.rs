@@ -17,7 +17,7 @@ static ARGUMENT: LazyLock<Regex> = LazyLock::new(|| {
 /// The variable that holds the command line of R.
 static COMMAND_LINE: LazyLock<Regex> =
     LazyLock::new(|| regex(r"(?m)([A-Za-z_.][A-Za-z0-9_.]*)\s*(?:<-|=)\s*commandArgs\("));
-/// What a value from the command line of R is if there is none.
+/// The default of a value from the command line of R.
 static OTHERWISE: LazyLock<Regex> = LazyLock::new(|| regex(r#"(?:else|,)\s*["']?([^\s"'(){},]+)["']?\s*[)}]*\s*$"#));
 /// `key = value`, as arguments have it.
 static NAMED: LazyLock<Regex> = LazyLock::new(|| regex(r"(?s)^\s*([A-Za-z_.][A-Za-z0-9_.]*)\s*=\s*([^>].*)$"));
@@ -62,7 +62,7 @@ fn position(name: &str, default: Json) -> Parameter {
     Parameter { required: default.is_null(), default, ..parameter(name, Style::Position) }
 }
 
-/// One option of R, from the arguments of the call that makes it.
+/// Returns the option of R that a call with `arguments` declares.
 fn option_of_r(arguments: &[String]) -> Option<Parameter> {
     let mut words: Vec<String> = Vec::new();
     let mut keys: BTreeMap<String, String> = BTreeMap::new();
@@ -75,7 +75,7 @@ fn option_of_r(arguments: &[String]) -> Option<Parameter> {
         }
     }
     let dashed: Vec<String> = words.iter().filter(|word| word.starts_with('-')).cloned().collect();
-    // What follows a name without dashes describes it.
+    // Without dashes, the first text is the name, and the texts after it describe the option.
     let mut one = of_names(if dashed.is_empty() { words.get(..1)? } else { &dashed })?;
     let get = |key: &str| keys.get(key).map(String::as_str);
     one.default = get("default").map_or(Json::Null, scalar);
@@ -180,7 +180,7 @@ fn of_environment(text: &str) -> Found {
     if variables.is_empty() { Found::none("its text shows none") } else { found(Source::Environment, variables) }
 }
 
-/// Arguments by their places, from 1. A place of which nothing is known has a name of its own.
+/// Returns arguments by their places, from 1. An unknown place gets a generated name.
 pub(super) fn of_places(mut places: BTreeMap<usize, Parameter>) -> Found {
     let last = places.keys().next_back().copied().unwrap_or_default();
     if last == 0 || last > 50 {
@@ -238,7 +238,7 @@ fn texts(words: &str) -> Vec<String> {
         .collect()
 }
 
-/// A literal: a number, a truth value or a text. What is computed is null.
+/// Parses a literal: a number, a truth value or a text. Computed values become null.
 pub(super) fn scalar(word: &str) -> Json {
     let word = word.trim().trim_end_matches(',');
     if let Some(text) = quoted(word) {

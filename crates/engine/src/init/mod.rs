@@ -57,11 +57,11 @@ pub struct Script {
 /// How a script is started.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Start {
-    /// By its file.
+    /// A file with a script.
     File,
-    /// As a module: `python -m package.module`.
+    /// A module: `python -m package.module`.
     Module(String),
-    /// As a program of this name that the project installs.
+    /// A program of this name that the project installs.
     Console(String),
 }
 
@@ -115,7 +115,7 @@ impl Script {
     }
 }
 
-/// What a study varies and shows.
+/// The axes that a study varies, and the metrics that it shows.
 #[derive(Debug, Clone, Default)]
 pub struct Wish {
     /// Axes, and their values separated by commas. Without any, a few with one value each are suggested.
@@ -172,7 +172,7 @@ pub enum InitError {
         line: u64,
         /// The message of Python.
         why: String,
-        /// A remedy, with a separator; empty if there is none.
+        /// A remedy, with a separator; empty without a remedy.
         help: String,
     },
     /// The script has several commands, of which a recipe runs one.
@@ -264,7 +264,7 @@ pub fn filled(template: &str, name: &str, file: &Path) -> String {
 
 /// The name of a script's recipe: the file name without its extension, as far as it is valid in a name.
 pub fn name(script: &Path) -> Result<String, InitError> {
-    // The last part of `package.module`, which is no extension.
+    // The last part of `package.module` is not an extension.
     let last = script.extension().filter(|_| !script.is_file() && target(script).is_some());
     let stem =
         last.or_else(|| script.file_stem()).ok_or_else(|| InitError::Unnamed(script.to_owned()))?.to_string_lossy();
@@ -346,8 +346,8 @@ impl Found {
         !matches!(self.source, Source::None | Source::Broken)
     }
 
-    /// This answer of a run, unless it has none and `part`, what the syntax tree shows, has some. A script that cannot be run for
-    /// lack of a package may read more than the environment variables in its file.
+    /// Returns this result of a run, unless it has no parameters and `part`, the result from the syntax tree, has some. A
+    /// script that cannot be run for lack of a package may read more than the environment variables in its file.
     pub fn or_part(self, part: Self) -> Self {
         let is_guess = self.source == Source::Broken && part.source == Source::Environment;
         if self.has_any() || !part.has_any() || is_guess {

@@ -79,7 +79,7 @@ fn collect<'t>(lines: &[&'t str], name: &dyn Fn(&'t str, &Captures<'t>) -> Named
     found
 }
 
-/// As many of the last words before a number as name a metric.
+/// Returns the last words before a number that together name a metric.
 fn named<'t>(number: &Captures<'t>) -> Named<'t> {
     let words: Vec<&str> = number.name("words")?.as_str().split_whitespace().collect();
     (0..words.len()).map(|first| words[first..].to_vec()).find_map(|words| {
@@ -124,7 +124,7 @@ mod tests {
 
     use super::*;
 
-    /// Names of the numbers in an output, each with what its pattern finds in its last line.
+    /// Returns the names of the numbers in `output`; panics if the pattern of a number is invalid.
     fn names(output: &str) -> Vec<String> {
         let found = printed(output, &BTreeSet::from(["lr"]));
         for one in &found {

@@ -41,7 +41,7 @@ const READER: &str = concat!(
     "\n",
     include_str!("python/read.py"),
 );
-/// The program that runs the script: what it reads of each parser, then the guard and the run.
+/// The program that runs the script: the code that reads each kind of parser, then the guard and the run.
 const RUNNER: &str = concat!(
     include_str!("python/probe.py"),
     "\n",
@@ -143,7 +143,7 @@ pub struct Parameter {
     pub style: Style,
     /// True if it must be given.
     pub required: bool,
-    /// The default; null if there is none, or if it has no form on a command line.
+    /// The default; null without a default, or if it has no form on a command line.
     pub default: Json,
     /// The name of the type.
     #[serde(default)]
@@ -214,7 +214,8 @@ pub fn run(script: &Script, path: &Path, limit: Duration) -> Found {
         command.env_remove(name);
     }
     command.env_remove("PYTHONSTARTUP").env_remove("PYTHONINSPECT").env("PYTHONUTF8", "1").env("MPLBACKEND", "Agg");
-    // Packages that ask the network are asked not to; connections are refused in any case. GPUs may be those of other jobs.
+    // Packages that use the network are told not to; connections are refused in any case. GPUs are hidden, because other
+    // jobs may use them.
     command.envs([("HF_HUB_OFFLINE", "1"), ("TRANSFORMERS_OFFLINE", "1"), ("WANDB_MODE", "disabled")]);
     command.envs([("CUDA_VISIBLE_DEVICES", ""), ("HIP_VISIBLE_DEVICES", ""), ("JAX_PLATFORMS", "cpu")]);
     if let Ok(folder) = &folder {

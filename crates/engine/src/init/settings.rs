@@ -1,7 +1,7 @@
 //! Files of settings: an axis that names a key of a file among the arguments of a program gets its values in a copy of this file.
 //!
-//! A program that reads YAML or JSON gets its parameters as JSON, in the file that every job has. One that reads TOML gets a file of
-//! TOML, which a shell writes beside that one before it starts the program.
+//! A program that reads YAML or JSON gets its parameters as JSON, in the file that every job has. A program that reads TOML
+//! gets a TOML file, which a shell writes next to the JSON file before it starts the program.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -16,7 +16,7 @@ const MAX_SIZE: u64 = 1 << 20;
 pub(super) struct Settings {
     /// The place of the argument.
     at: usize,
-    /// What the argument has before the path: `--config=`.
+    /// The text of the argument before the path: `--config=`.
     before: String,
     values: Json,
     /// True for a file of TOML.

@@ -24,7 +24,7 @@ static VARIABLE: LazyLock<Regex> = LazyLock::new(|| {
 });
 /// `${NAME:-default}`.
 static DEFAULT: LazyLock<Regex> = LazyLock::new(|| regex(r"^\$\{([A-Za-z_][A-Za-z0-9_]*|[1-9])(?::?[-=]([^}$]*))?\}$"));
-/// The branch of a long option: its names, and what is done, up to `;;`.
+/// The branch of a long option: its names, and its commands up to `;;`.
 static LONG: LazyLock<Regex> =
     LazyLock::new(|| regex(r#"(?ms)^[ \t]*\(?((?:["']?-{1,2}[A-Za-z][\w-]*(?:=\*)?["']?\s*\|?\s*)+)\)(.*?);;"#));
 /// The variable that gets a value in such a branch, and the value.

@@ -9,7 +9,7 @@ use crate::recipe::is_name;
 const MAX_AXES: usize = 3;
 /// Maximum number of choices that are listed.
 const MAX_CHOICES: usize = 6;
-/// What people vary, by words in the names of parameters, in the order of interest.
+/// Parameters that users usually vary, by words in their names, in the order of interest.
 const SUBJECTS: [(&[&str], Subject); 12] = [
     (&["learning_rate", "lr", "base_lr", "max_lr", "step_size", "eta", "shrinkage"], Subject::Scale),
     (&["optimizer", "optim", "opt", "algorithm", "algo", "solver"], Subject::Choice),
@@ -61,7 +61,8 @@ const SUBJECTS: [(&[&str], Subject); 12] = [
     ),
     (&["epochs", "steps", "iterations"], Subject::Never),
 ];
-/// Words of names that say where, how often, how long, on what or how data are shaped, which nobody varies to see an effect.
+/// Words of parameters for places, frequencies, durations, devices or shapes of data, which are not varied to study an
+/// effect.
 const NO_AXES: [&str; 49] = [
     "seed",
     "dir",
@@ -114,7 +115,7 @@ const NO_AXES: [&str; 49] = [
     "version",
 ];
 
-/// Names of parameters with choices that say what is done, or with what, and values that do.
+/// Names of parameters whose choices select an action or its object; and values that do so.
 const DEEDS: [&str; 10] =
     ["split", "stage", "phase", "action", "command", "task", "format", "level", "backend", "subset"];
 const DONE: [&str; 7] = ["train", "eval", "test", "predict", "val", "debug", "info"];
@@ -130,7 +131,7 @@ enum Subject {
     Size,
     /// One of a few words.
     Choice,
-    /// None.
+    /// A parameter that is never varied.
     Never,
 }
 
@@ -190,7 +191,7 @@ fn axis(parameter: &Parameter) -> Option<(usize, Axis)> {
     is_name(&name).then(|| (rank, Axis { parameter: parameter.name.clone(), name, value, more }))
 }
 
-/// What a parameter is, with its rank.
+/// Returns the subject of `parameter`, with its rank.
 fn subject(leaf: &str, parameter: &Parameter) -> Option<(usize, Subject)> {
     let leaf = leaf.strip_prefix("per_device_").unwrap_or(leaf);
     let words: Vec<&str> = leaf.split('_').collect();

@@ -144,7 +144,7 @@ fn head(script: &Script, found: &Found, name: &str, file: &Path, wish: &Wish) ->
     out
 }
 
-/// The axes.
+/// Writes the axes of the step.
 fn step(out: &mut String, axes: &[Axis], seeds: Option<u32>) {
     if axes.is_empty() {
         out.push_str("    # Every combination of the values of a matrix is a job; `${{ matrix.lr }}` below is the value of a job.\n");

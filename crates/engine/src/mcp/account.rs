@@ -1,4 +1,4 @@
-//! Bounds of a run, and the account of what it has used.
+//! Bounds of a run, and the account of the resources that the run has used.
 
 use std::{io, path::Path};
 
@@ -10,11 +10,11 @@ use crate::host::replaced::{Outlives, Readers, replace};
 /// Bounds of runs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bounds {
-    /// Most starts of jobs.
+    /// Maximum number of started jobs.
     pub jobs: usize,
     /// Longest duration, in seconds.
     pub seconds: f64,
-    /// Most time on GPUs, in hours; a job on two GPUs counts twice.
+    /// Maximum time on GPUs, in hours; a job on two GPUs counts twice.
     pub gpu_hours: f64,
 }
 

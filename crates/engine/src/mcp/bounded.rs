@@ -1,5 +1,5 @@
-//! The supervisor of a run: a process of its own, in a session of its own, that starts `sweep run` or `sweep propose`,
-//! accounts for it and stops it at its bounds. It does not need the server that started it.
+//! The supervisor of a run: a separate process in its own session that starts `sweep run` or `sweep propose`, accounts for
+//! it and stops it at its bounds. It does not need the server that started it.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -25,7 +25,7 @@ use crate::{
     run::{Line, RunEvent, RunFolder, watch::Watch},
 };
 
-/// Interval between looks at the run.
+/// Interval between checks of the run.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Bytes of the run's standard error that the account keeps.
@@ -62,7 +62,7 @@ pub fn supervise(results: &Path, command: &[OsString], path: &Path, bounds: Boun
     let mut child = Command::new(program()?)
         .arg("--results")
         .arg(results)
-        // It starts none beyond; what the journal says may be late.
+        // The run itself starts no more jobs than allowed, because its journal may reach this process late.
         .args(["--max-starts", &bounds.jobs.to_string()])
         .args(command)
         .stdin(Stdio::null())
@@ -113,7 +113,7 @@ fn names(results: &Path) -> impl Iterator<Item = String> {
 /// Asks a run to end: its jobs have a short time to save their states.
 fn stop(child: &Child) {
     if let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
-        // It may have ended by itself.
+        // An error is ignored: the process may have ended by itself.
         let _ = kill_process(pid, Signal::TERM);
     }
 }
@@ -125,7 +125,7 @@ fn tail(path: &Path) -> String {
 }
 
 impl Meter {
-    /// Reads what the journals of a process's runs have added.
+    /// Reads the new lines of the journals of a process's runs.
     fn look(&mut self, results: &Path, pid: u32) {
         let mark = format!("-{pid}");
         let new =

@@ -64,7 +64,7 @@ impl Server {
         }
     }
 
-    /// Notes a request that no tool answers.
+    /// Logs a request that is not handled by a tool.
     fn note(&self, method: &str, arguments: &Value, fault: Option<&Fault>, begun: Instant) -> Result<(), ErrorData> {
         let answer = fault.map_or(Ok(&Value::Null), |fault| Err(json!(fault)));
         let noted = self.session.note(method, arguments, answer, begun);

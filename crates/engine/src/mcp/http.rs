@@ -89,7 +89,7 @@ pub(super) async fn serve(server: Server, port: u16, token: Token, ready: impl F
     Ok(received.as_raw_value())
 }
 
-/// Refuses a stream of events to a client that has as many open as it may.
+/// Refuses a stream of events to a client that has reached its limit of open streams.
 fn limited(response: Response, client: Option<Client>) -> Response {
     let kind = response.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
     if !kind.is_some_and(|kind| kind.starts_with("text/event-stream")) {
@@ -107,7 +107,7 @@ fn limited(response: Response, client: Option<Client>) -> Response {
     })
 }
 
-/// Refuses what is not for this server.
+/// Refuses requests that are not for this server.
 async fn check(State(guard): State<Arc<Guard>>, request: Request, next: Next) -> Response {
     let headers = request.headers();
     let host = headers.get(header::HOST).and_then(|host| host.to_str().ok());

@@ -51,7 +51,7 @@ pub fn serve_stdio(session: Session, tools: Vec<Tool>) -> io::Result<()> {
     served.map(|_| ())
 }
 
-/// Answers on a loopback address, at `/mcp`, until a signal ends it; `ready` is told the address. Answers the signal.
+/// Serves `/mcp` on a loopback address until a signal ends the server; calls `ready` with the address. Returns the signal.
 pub fn serve_http(
     session: Session,
     tools: Vec<Tool>,

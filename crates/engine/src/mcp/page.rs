@@ -5,10 +5,10 @@ use serde::Deserialize;
 
 use super::tool::{Fault, FaultKind};
 
-/// Items of a page, unless the call says otherwise.
+/// Default number of items of a page.
 const USUAL: usize = 20;
 
-/// Most items of a page.
+/// Maximum number of items of a page.
 const MAX_ITEMS: usize = 200;
 
 /// The beginning of a cursor.

@@ -10,10 +10,10 @@ use super::tool::{Fault, FaultKind};
 /// Folders below the project's that are searched for recipes.
 const MAX_DEPTH: usize = 6;
 
-/// Files and folders that are looked at for a list of recipes.
+/// Maximum number of files and folders that are examined for a list of recipes.
 const MAX_ENTRIES: usize = 20_000;
 
-/// Largest file that is looked at for a list of recipes, in bytes.
+/// Maximum size of a file that is examined for a list of recipes, in bytes.
 const MAX_FILE_BYTES: u64 = 1 << 20;
 
 /// A project's folder.
@@ -52,7 +52,7 @@ impl Project {
         };
         let given = Path::new(path);
         let relative = given.strip_prefix(&self.root).unwrap_or(given);
-        // A path that leaves the folder as it is written is refused without a look at the disk.
+        // A path whose text already leaves the folder is refused without access to the disk.
         if relative.is_absolute() || !stays(relative) {
             return Err(outside());
         }
@@ -122,7 +122,7 @@ impl Project {
     }
 }
 
-/// True if a path does not leave the folder that it starts from, as it is written.
+/// Returns true if the text of a path does not lead out of its start folder.
 fn stays(path: &Path) -> bool {
     let mut depth = 0_usize;
     path.components().all(|component| match component {

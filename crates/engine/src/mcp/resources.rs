@@ -112,7 +112,7 @@ pub(super) fn read(session: &Session, uri: &str) -> Result<ResourceContents, Fau
     Ok(ResourceContents::text(text, uri).with_mime_type(media(&file)))
 }
 
-/// The file of this path below a folder, if it is there once every link is followed.
+/// Returns the file at `path` below `root`, if it is still below `root` after all links are resolved.
 fn inside(root: &Path, path: &str) -> Option<PathBuf> {
     let root = fs::canonicalize(root).ok()?;
     let file = fs::canonicalize(root.join(path)).ok()?;

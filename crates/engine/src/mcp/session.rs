@@ -48,7 +48,7 @@ pub struct Permissions {
     pub one_bit: bool,
 }
 
-/// Work of a process of its own.
+/// Work that is done by a separate process.
 #[derive(Debug)]
 pub enum Work<'a> {
     /// A saved plan.
@@ -93,7 +93,7 @@ impl Session {
         let sessions = results.join("mcp");
         fs::create_dir_all(&sessions)?;
         let name = format!("{}-{}", clock::now().strftime("%Y%m%dT%H%M%SZ"), std::process::id());
-        // The clock may have been set back since a process of the same number was here.
+        // The name may be taken: the clock may have been set back since an earlier process with the same id.
         let names = std::iter::once(name.clone()).chain((2..1000).map(|number| format!("{name}-{number}")));
         let free = |name: &String| fs::create_dir(sessions.join(name)).is_ok();
         let taken = || io::Error::other(format!("no folder can be made in `{}`", sessions.display()));
@@ -118,7 +118,7 @@ impl Session {
         &self.folder
     }
 
-    /// Ends the waiting of calls. Runs go on.
+    /// Ends the waiting of calls. Runs continue.
     pub(super) fn close(&self) {
         self.closing.store(true, Ordering::Relaxed);
     }
@@ -237,12 +237,12 @@ impl Session {
         Ok(number)
     }
 
-    /// Asks the run that is going on to end; answers its number.
+    /// Requests the end of the current run; returns the run's number.
     pub fn stop(&self) -> Option<usize> {
         let mut runs = self.runs();
         let place = runs.iter_mut().position(|run| !run.account().ended)?;
         let pid = i32::try_from(runs[place].supervisor.id()).ok().and_then(Pid::from_raw)?;
-        // It has not been waited for, so the number is still its own.
+        // The process has not been reaped, so its id is still valid.
         let _ = kill_process(pid, Signal::TERM);
         Some(place + 1)
     }

@@ -64,13 +64,13 @@ pub enum FaultKind {
     NotFound,
     /// The path leads out of the project's folder.
     Outside,
-    /// The user has not allowed it.
+    /// The user has not allowed the call.
     NotAllowed,
-    /// It does not fit into what is left of the budget.
+    /// The call does not fit into the remaining budget.
     Budget,
     /// Another run of this server is going on.
     Busy,
-    /// It failed for another reason.
+    /// The call failed for another reason.
     Failed,
 }
 

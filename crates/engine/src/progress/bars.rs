@@ -36,9 +36,9 @@ pub struct Bars {
     skipped: usize,
     color: bool,
     pace: Pace,
-    /// As long as there are bars.
+    /// Present while bars are shown.
     quiet: Option<Quiet>,
-    /// As long as there are bars.
+    /// Present while bars are shown.
     shown: Option<Shown>,
     added: Added,
     repeats: Repeats,
@@ -48,17 +48,17 @@ pub struct Bars {
 struct JobBar {
     /// Hidden where the terminal has no row for it.
     bar: ProgressBar,
-    /// True if the number of its steps is unknown; `None` before it has said how far it is.
+    /// True if the job's number of steps is unknown; `None` before the job has reported progress.
     open: Option<bool>,
-    /// Step and value of the first of its series.
+    /// Steps and values of the job's first series.
     values: Vec<(u64, f64)>,
 }
 
 /// Template of a job's bar; `wide_msg` is cut at the edge of the terminal.
 const ONE_JOB: &str = "  {spinner} {prefix}  {bar:10}  {pos}/{len}  {wide_msg}";
-/// The same for a job that has said how far it is, but not how far it goes.
+/// Template for a job that has reported its step, but not its number of steps.
 const OPEN_END: &str = "    {prefix}  {spinner}  step {pos}  {wide_msg}";
-/// The same for a job that has said nothing yet.
+/// Template for a job that has not reported anything yet.
 const SILENT: &str = "    {prefix}  {spinner}  {wide_msg}";
 /// The states of a bar without a known end, which are drawn one after the other; the last one is for its end.
 const MOVING: [&str; 9] = [
@@ -80,7 +80,7 @@ const MAX_NAME_WIDTH: usize = 48;
 const OTHER_ROWS: usize = 4;
 
 impl Bars {
-    /// Bars, in color or not; with what knows how long the rest takes.
+    /// Returns bars, in color or not; `pace` estimates the remaining time.
     pub fn new(color: bool, pace: estimate::Pace) -> Self {
         let multi = MultiProgress::with_draw_target(ProgressDrawTarget::stderr_with_hz(10));
         Self {
@@ -184,7 +184,7 @@ impl Bars {
     }
 
     fn start(&mut self, plan: &Plan, job: usize) {
-        // It may have waited for another sweep, with a bar that shows it.
+        // The job may have waited for another sweep, with a bar that shows the wait.
         self.forget(job);
         let rows = tcgetwinsize(std::io::stderr()).map_or(24, |size| usize::from(size.ws_row));
         let bar =
@@ -200,7 +200,7 @@ impl Bars {
         self.jobs.insert(job, JobBar { bar, open: None, values: Vec::new() });
     }
 
-    /// Says how far a job is, with as much as there is room for, the more important first.
+    /// Shows the progress of `job`; parts that do not fit are left out, the least important first.
     fn advance(&mut self, job: usize, progress: &Progress) {
         let width = self.width;
         let Some(JobBar { bar, open, values }) = self.jobs.get_mut(&job) else { return };
@@ -212,7 +212,7 @@ impl Bars {
                 (true, _) => style(OPEN_END).tick_strings(&MOVING),
                 (false, _) => style(ONE_JOB).progress_chars("━╸─"),
             });
-            // One that has no step yet may get one.
+            // A job without a step may report one later, and then gets another style.
             *open = (!is_open || progress.done > 0).then_some(is_open);
         }
         bar.set_length(progress.total);
@@ -247,12 +247,12 @@ impl Bars {
     }
 }
 
-/// The terminal's width.
+/// Returns the terminal's width in columns.
 fn columns() -> usize {
     tcgetwinsize(std::io::stderr()).map_or(80, |size| usize::from(size.ws_col))
 }
 
-/// The parts of a line, which two blanks separate, as many as there is room for.
+/// Returns the leading parts of `line`, which two blanks separate, that fit into `room` columns.
 fn whole_parts(line: &str, room: usize) -> &str {
     if line.chars().count() <= room {
         return line;
@@ -322,7 +322,7 @@ impl Observer for Bars {
                 let name = self.padded(plan, *job);
                 self.added.push(plan, *job, name.trim_end().to_owned(), because);
             }
-            // Thousands may be in Slurm's hands, or on their way from a remote; those that run have a bar.
+            // Thousands of jobs may wait in Slurm or for a remote; only running jobs have a bar.
             RunEvent::Submitted { .. } | RunEvent::Waiting { arriving: true, .. } => {}
             RunEvent::Started { job, .. } => self.start(plan, *job),
             RunEvent::Decided { text, .. } => self.print(&format!("  {} {}", self.styled("=", dim), clean(text))),

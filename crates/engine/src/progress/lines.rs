@@ -17,11 +17,11 @@ use crate::{
 const JOB_INTERVAL: Duration = Duration::from_secs(15);
 /// Interval between lines about the progress of the whole run.
 const COUNT_INTERVAL: Duration = Duration::from_mins(1);
-/// Most jobs that have a line each.
+/// Maximum number of jobs that have a line each.
 const MAX_JOBS: usize = 50;
 /// Shortest interval between lines about the whole run if jobs have none.
 const MIN_COUNT_INTERVAL: Duration = Duration::from_secs(5);
-/// The same interval as a part of the time of the run.
+/// The interval as a fraction of the time of the run.
 const COUNT_PART: u32 = 20;
 
 /// The word for a job that has a result.
@@ -187,9 +187,8 @@ impl<W: Write> Observer for Lines<W> {
                 let needed = name(plan.job(JobId::new(*because)));
                 self.ended("skipped", plan, *job, &format!("needs {needed}"));
             }
-            // What is being stored is done in a moment; what is skipped after a stop would be all the rest of the plan,
-            // and the summary counts it.
-            // How many records may come from a remote was said; there may be thousands.
+            // Storing takes only a moment. After a stop, the whole rest of the plan is skipped, and the summary counts it.
+            // The number of records that may come from a remote is printed elsewhere; there may be thousands of them.
             RunEvent::Submitted { .. }
             | RunEvent::Waiting { arriving: true, machine: false, .. }
             | RunEvent::Storing { .. }

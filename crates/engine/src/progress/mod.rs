@@ -35,13 +35,13 @@ pub fn name(job: &Job) -> String {
 fn headline(task: &TaskInfo, outcome: &Outcome) -> String {
     let shown = task.headline.iter().filter_map(|name| {
         let metric = outcome.metrics.get(name)?;
-        // A dense network's sparsity says nothing.
+        // The sparsity of a dense network carries no information.
         let boring = *name == "sparsity" && metric.value == 0.0;
         let word = name.rsplit('.').next().unwrap_or(name);
         let value = measured(name, *metric);
         (!boring).then(|| if word.ends_with("_per_s") { value } else { format!("{word} {value}") })
     });
-    // What a task measures that does not know beforehand: the first few, by name.
+    // The first few metrics of a task that does not declare its metrics, by name.
     let own = outcome.metrics.iter().filter(|(name, _)| task.open_metrics && task.metric(name).is_none());
     let own =
         own.take(3).map(|(name, metric)| format!("{} {}{}", clean(name), short(metric.value), after(metric.unit)));

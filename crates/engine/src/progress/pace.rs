@@ -15,7 +15,7 @@ use crate::{
 /// Interval between estimates.
 const ESTIMATE_INTERVAL: Duration = Duration::from_millis(500);
 
-/// The run's pace, asked from time to time.
+/// The run's pace, from which the remaining time is estimated at intervals.
 #[derive(Debug)]
 pub(super) struct Pace {
     heard: estimate::Pace,
@@ -38,7 +38,7 @@ impl Pace {
         self.made.is_none_or(|made| made.elapsed() >= ESTIMATE_INTERVAL)
     }
 
-    /// Seconds until the run is over, if that can be said.
+    /// Returns the estimated seconds until the end of the run; `None` if there is no estimate.
     pub(super) fn left(&mut self) -> Option<f64> {
         if self.is_due() {
             self.made = Some(Instant::now());
@@ -55,7 +55,8 @@ impl Pace {
 pub(super) struct Quiet(Termios);
 
 impl Quiet {
-    /// As long as this lives; `None` where there is no terminal, or where it is not ours to change.
+    /// Changes the terminal until the value is dropped; returns `None` if there is no terminal, or this process may not
+    /// change it.
     pub(super) fn new() -> Option<Self> {
         let terminal = std::io::stderr();
         let before = tcgetattr(&terminal).ok()?;

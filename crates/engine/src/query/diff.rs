@@ -20,7 +20,7 @@ use crate::{
     store::{Store, StoreError},
 };
 
-/// One of the two.
+/// A side of a comparison.
 #[derive(Debug, Default)]
 pub struct Side {
     /// Name given by the user.
@@ -124,7 +124,7 @@ impl MetricChange {
         self.significant == Some(false)
     }
 
-    /// The numbers, rounded to the second digit of what is uncertain, or else of what differs.
+    /// Returns the numbers, rounded to the second digit of the uncertainty, or else of the difference.
     pub fn shown(&self) -> Shown {
         let Self { metric, unit, means, difference, interval, p, n, .. } = self;
         let largest = means.iter().fold(0.0_f64, |largest, mean| largest.max(mean.abs()));
@@ -157,7 +157,7 @@ pub struct ClaimChange {
 }
 
 impl Side {
-    /// One without jobs.
+    /// Returns a side without jobs.
     pub fn new(name: String) -> Self {
         Self { name, ..Self::default() }
     }
@@ -173,15 +173,15 @@ impl Side {
         Ok(side)
     }
 
-    /// One record.
+    /// Returns the side of a single record.
     pub fn of_record(name: String, record: Record, store: &Store) -> Self {
         let mut side = Self { is_record: true, ..Self::new(name) };
         side.add(record.label.clone(), record.key, Some(record.identity.clone()), Some(record), store);
         side
     }
 
-    /// Gives the record of this side the name of that of the other side, if both are single records: whoever names two records
-    /// wants to compare them, whatever their jobs are called.
+    /// Gives the record of this side the name of the other side's record, if both sides are single records: two records that
+    /// the user names are compared even if their jobs have different names.
     pub fn pair_with(&mut self, other: &Self) {
         if let (true, true, Some(label)) = (self.is_record, other.is_record, other.jobs.keys().next())
             && let Some((_, job)) = self.jobs.pop_first()

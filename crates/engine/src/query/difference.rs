@@ -2,14 +2,14 @@
 
 use sweep_job::Value;
 
-/// One difference.
+/// A difference between two values of a parameter.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Difference {
     /// The flag, the key or the line: `--steps`, `env.LR`, `run, line 3`; or the parameter.
     pub(super) what: String,
-    /// As it was.
+    /// The earlier value.
     pub(super) old: String,
-    /// As it is.
+    /// The current value.
     pub(super) new: String,
 }
 

@@ -20,7 +20,7 @@ use crate::{
     store::Entry,
 };
 
-/// Compares the jobs of a plan with what the store has.
+/// Compares the jobs of a plan with the records in the store.
 #[derive(Debug)]
 pub struct Explainer<'a> {
     plan: &'a Plan,
@@ -33,7 +33,7 @@ pub struct Explainer<'a> {
 /// Difference between a job and the nearest record.
 #[derive(Debug)]
 pub struct Explanation<'a> {
-    /// The record of the same task that differs least; `None` if there is none of this task.
+    /// The record of the same task that differs least; `None` if the task has no records.
     pub nearest: Option<&'a Entry>,
     /// Differences, with the causes of needed jobs inside.
     pub causes: Vec<Cause>,
@@ -46,9 +46,9 @@ pub enum Cause {
     Changed {
         /// A parameter's name, `backend`, `task revision`, or `key format`.
         what: String,
-        /// As it was.
+        /// The earlier value.
         old: String,
-        /// As it is.
+        /// The current value.
         new: String,
         /// Its place in the recipe, if it has one.
         place: Option<Span>,
@@ -57,9 +57,9 @@ pub enum Cause {
     Code {
         /// The file's path, or the package's name.
         what: String,
-        /// As it was.
+        /// The earlier value.
         old: String,
-        /// As it is.
+        /// The current value.
         new: String,
         /// File that imported it, if it is known.
         by: Option<String>,
@@ -72,7 +72,7 @@ pub enum Cause {
         job: JobId,
         /// True if it has a record.
         cached: bool,
-        /// Differences from the previously needed one; empty if there is none to compare with.
+        /// Differences from the previously needed job; empty without such a job.
         causes: Vec<Cause>,
     },
     /// A job was needed that is not any more.
@@ -103,7 +103,7 @@ impl<'a> Explainer<'a> {
         Self { plan, by_key, by_label, by_task, manifests: RefCell::default() }
     }
 
-    /// The same with what the jobs of records were observed to read.
+    /// Adds the manifests of the files that the jobs of records were observed to read.
     #[must_use]
     pub fn with_manifests(self, manifests: Manifests) -> Self {
         Self { manifests: RefCell::new(manifests), ..self }
@@ -202,7 +202,7 @@ impl<'a> Explainer<'a> {
                     as_input = true;
                 }
             }
-            // The same result of another job: what is different about that job is told as a change of the need.
+            // The same result of another job: the differences of that job are reported as a change of the need.
             if as_input || old == new || shown(old) == shown(new) {
                 continue;
             }
@@ -275,8 +275,8 @@ impl<'a> Explainer<'a> {
         let mut new: Vec<JobId> =
             self.plan.needs(id).filter(|need| !before.remove(&self.plan.job(*need).key)).collect();
         new.sort_unstable();
-        // What was needed then and is not needed now is what the new ones are compared with: first with what had the same
-        // name, then with what is nearest.
+        // New needs are compared with those that were needed then and are not needed now: first with those of the same name,
+        // then with the nearest one.
         let mut before: Vec<&Entry> = before.iter().filter_map(|key| self.by_key.get(key).copied()).collect();
         before.sort_by(|a, b| (&a.label, a.key).cmp(&(&b.label, b.key)));
         let mut named: HashMap<&str, Vec<&Entry>> = HashMap::new();
@@ -307,7 +307,7 @@ impl<'a> Explainer<'a> {
         causes
     }
 
-    /// An explanation in one line, down to what the author has changed.
+    /// Returns an explanation in one line, down to the author's change.
     pub fn line(&self, explanation: &Explanation<'_>) -> String {
         if explanation.nearest.is_none() {
             return "no similar job has run".to_owned();
@@ -358,7 +358,7 @@ impl<'a> Explainer<'a> {
     }
 }
 
-/// True if only the content of a file is different, which is said without its digests.
+/// Returns true if only the content of a file differs, which is reported without its digests.
 pub fn is_content(old: &str, new: &str) -> bool {
     old.starts_with(CONTENT) && new.starts_with(CONTENT)
 }

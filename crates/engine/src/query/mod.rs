@@ -21,7 +21,7 @@ use crate::{
     store::{Entry, Measured, Store, StoreError},
 };
 
-/// All records that a question is asked of.
+/// All records that a query examines.
 #[derive(Debug)]
 pub struct Records {
     entries: Vec<(Entry, Measured)>,
@@ -68,9 +68,9 @@ pub enum Column {
     Seconds,
     /// Backend.
     Backend,
-    /// On what.
+    /// The device of the job.
     Device,
-    /// On which machine.
+    /// The machine of the job.
     Host,
     /// The program's version.
     Version,
@@ -241,7 +241,7 @@ impl Records {
         }
     }
 
-    /// A measurement in the unit of its column; one of another kind is left as it is.
+    /// Returns a measurement in the unit of its column; a measurement of another kind is left unchanged.
     fn in_unit(&self, name: &str, metric: Metric) -> f64 {
         let value = match self.units.get(name) {
             Some((unit, true)) => metric.value_as(name, *unit),
@@ -316,7 +316,7 @@ impl Records {
         Ok(columns)
     }
 
-    /// A column's heading, with a short name where it says enough: where it leads to this column.
+    /// Returns the heading of `column`, with its short name if that name is unambiguous.
     fn heading(&self, column: &Column) -> Heading {
         let short = column.short();
         let enough = self.column(short).is_ok_and(|found| found == column);
@@ -324,7 +324,7 @@ impl Records {
         Heading { name: if enough { short.to_owned() } else { column.name() }, unit: self.unit(column), measured }
     }
 
-    /// The columns that tell these rows apart, and what they have measured.
+    /// Returns the columns in which these rows differ, and the columns of their measurements.
     fn fitting(&self, rows: &[&Row], brief: bool) -> Vec<&Column> {
         let differs = |column: &Column| {
             let mut values = rows.iter().map(|row| self.value(row, column));
@@ -394,7 +394,7 @@ impl Column {
         }
     }
 
-    /// Its name without what it is.
+    /// Returns the name without its prefix.
     fn short(&self) -> &str {
         match self {
             Self::Axis(name) | Self::Param(name) | Self::Metric(name) => name,
@@ -413,7 +413,7 @@ impl Column {
     }
 }
 
-/// A value in an order: numbers, then texts, then everything else; what is not there comes last, whichever way.
+/// A sortable value: numbers, then texts, then everything else; missing values come last in both directions.
 #[derive(Debug, PartialEq)]
 struct Sorted {
     value: Value,

@@ -9,7 +9,7 @@ use crate::{
     store::{Decision, Store},
 };
 
-/// There is none.
+/// A remote, of which a build without the feature has no values.
 #[derive(Debug)]
 pub enum Remote {}
 

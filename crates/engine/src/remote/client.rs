@@ -45,7 +45,7 @@ const PART: usize = 8 << 20;
 const PARTS: usize = 4;
 /// Maximum number of records that are fetched at once.
 const AT_ONCE: usize = 16;
-/// Of more records than this it is asked first which there are, instead of asking for each.
+/// For more records than this, the remote is first asked for a listing instead of for each record.
 const MAX_SINGLE_REQUESTS: usize = 500;
 /// Longest time without data.
 const SILENCE: Duration = Duration::from_secs(20);
@@ -75,29 +75,29 @@ pub struct Remote {
 
 /// Result of a request for an object.
 enum Fetched {
-    /// It is in this file, which has no name.
+    /// The object is in this unnamed file.
     Object(File),
-    /// There is none.
+    /// The remote has no such object.
     Missing,
-    /// It was left; why.
+    /// The fetch was given up, with the reason.
     Slow(String),
 }
 
 /// Result for a record.
 #[derive(Debug)]
 enum Taken {
-    /// It is here.
+    /// The record was added to the store.
     Added,
     /// There is no object.
     Missing,
     /// Its object came too slowly.
     Slow(String),
-    /// Its object is not what it should be.
+    /// The fetched object is invalid or not trusted.
     Refused(String),
 }
 
 impl Remote {
-    /// The remote at this address. Nothing is asked of it yet.
+    /// Opens the remote at `address`, without sending a request yet.
     pub fn open(address: &str, options: &Options) -> Result<Self, RemoteError> {
         let bad = |why: &str| RemoteError::Address(redacted(address), why.to_owned());
         let (scheme, rest) = address.split_once("://").ok_or_else(|| bad("it has no scheme"))?;
@@ -307,7 +307,7 @@ impl Remote {
         self.key.as_ref().map(|_| store.origin(key).is_none())
     }
 
-    /// Brings a record there. It is there whole or not at all: an object comes to be with its last byte.
+    /// Uploads a record. The upload is atomic: an object exists only after its last byte.
     pub fn push(&self, store: &Store, key: Key) -> Result<(), RemoteError> {
         let _pushing = info_span!(target: log::REMOTE, "push", remote = self.name, key = key.short()).entered();
         let here = |error: std::io::Error| RemoteError::Local(TransferError::Io(error));
@@ -333,7 +333,7 @@ impl Remote {
         let mut upload = WriteMultipart::new_with_chunk_size(upload, PART);
         while !part.is_empty() {
             if let Err(error) = upload.wait_for_capacity(PARTS).await {
-                // What is there of it is no object; where even this fails, the store's own rules clear it.
+                // The uploaded parts are no object yet; if the abort fails as well, the remote's own rules remove them.
                 let _ = upload.abort().await;
                 return Err(broken(error));
             }
@@ -360,7 +360,7 @@ impl Remote {
     }
 }
 
-/// Takes a fetched record into the store, if it is what it should be; or says why not.
+/// Imports a fetched record into `store` if it is the record of `key` and trusted; else returns the reason.
 fn take(
     store: &Store,
     key: Key,
@@ -400,7 +400,7 @@ fn plain(error: &object_store::Error) -> String {
         _ => "",
     };
     let text = error.to_string();
-    // What follows is a page of the server's.
+    // The text after `: <` is an HTML page of the server.
     let text = text.split(": <").next().unwrap_or_default();
     let line: Vec<&str> = text.split_whitespace().collect();
     let line: String = redacted(&line.join(" ")).chars().take(400).collect();

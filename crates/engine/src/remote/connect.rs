@@ -20,13 +20,13 @@ pub(super) struct Connector {
     pub(super) silence: Duration,
 }
 
-/// The remote wants to be asked elsewhere.
+/// The remote redirects requests to another address.
 #[derive(Debug, thiserror::Error)]
 #[error("it redirects to another host, {0}, which is not followed")]
 struct Elsewhere(String);
 
 impl HttpConnector for Connector {
-    /// Does what the library's own does with the options that an environment can set.
+    /// Connects like the library's own connector, with the options that an environment can set.
     fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
         let failed = |error: reqwest::Error| object_store::Error::Generic { store: "HTTP", source: Box::new(error) };
         let is_on = |key| options.get_config_value(&key).is_some_and(|value| value == "true");

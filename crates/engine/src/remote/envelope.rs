@@ -33,8 +33,8 @@ pub(super) fn seal<E: From<io::Error>>(
     Ok(())
 }
 
-/// Checks what follows the line and leaves the file at the archive's beginning; answers whose signature it has, if any, or
-/// says what is wrong.
+/// Checks the data after the line and leaves the file at the archive's beginning; returns the key that signed it, if any, or
+/// a description of the defect.
 pub(super) fn open(file: &mut std::fs::File) -> io::Result<Result<Option<PublicKey>, String>> {
     file.seek(SeekFrom::Start(0))?;
     let mut reader = BufReader::new(&mut *file);

@@ -2,12 +2,11 @@
 //!
 //! Each record is one object: an archive, as `sweep cache export` makes it, after a line with its digest and its
 //! length. The object's name is the record's key. Objects are trusted no more than any archive: the digest, the key and
-//! the digests of all files are computed again, and an object with any other content is rejected. None of that proves
+//! the digests of all files are computed again, and an object with any other content is rejected. These checks do not prove
 //! who measured: a record from a remote is marked as such, and signatures (`sign.rs`) identify its author.
 //!
-//! A remote that is unreachable or denies access causes one warning; the run continues without it. A slow one delays
-//! the jobs whose records it has, and no others (`puller.rs`). Credentials come from the environment and go nowhere
-//! else.
+//! A remote that is unreachable or denies access causes one warning; the run continues without it. A slow remote delays only
+//! the jobs whose records it has (`puller.rs`). Credentials come from the environment and go nowhere else.
 
 #[cfg(not(feature = "remote"))]
 mod absent;
@@ -38,22 +37,22 @@ use crate::{record::Key, store::TransferError};
 /// Settings of a remote.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The file of the secret key that signs what is pushed; unsigned without one.
+    /// The file of the secret key that signs pushed records; with `None`, records are unsigned.
     pub key: Option<PathBuf>,
     /// Whose records are taken.
     pub trust: Trusting,
-    /// The longest that one record may take on its way.
+    /// Maximum time for the transfer of one record.
     pub timeout: Duration,
 }
 
 /// Whose records are taken from a remote.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Trusting {
-    /// Everyone's who can write to it.
+    /// Records of everyone who can write to the remote.
     Any,
-    /// Those that the own key has signed.
+    /// Records that the user's own key has signed.
     Own,
-    /// Those that a key in this file has signed.
+    /// Records that a key listed in this file has signed.
     Listed(PathBuf),
 }
 
@@ -68,10 +67,10 @@ pub enum RemoteError {
     /// A key cannot be used.
     #[error("the key cannot be used: {0}")]
     Key(String),
-    /// It does not answer, or refuses.
+    /// The remote does not answer, or refuses the request.
     #[error("the remote {0} cannot be used: {1}")]
     Broken(String, String),
-    /// This program cannot speak to any.
+    /// This build supports no remotes.
     #[error("this build has no remotes: build with the feature `remote`")]
     Absent,
     /// The store here cannot be read or written.

@@ -62,7 +62,7 @@ impl Puller {
         self.arriving.open() == 0
     }
 
-    /// Waits for what is under way, however slow it is.
+    /// Waits for all transfers in progress, however slow they are.
     pub fn wait_for_all(&self) {
         self.arriving.wait(Duration::MAX);
     }
@@ -70,7 +70,7 @@ impl Puller {
     /// Abandons pending downloads, and returns the remaining messages.
     pub fn finish(self) -> Result<Vec<Notice>, RemoteError> {
         self.arriving.stop();
-        // A thread that panicked has brought what it has brought.
+        // Records that a thread fetched before it panicked stay in the store.
         self.thread.join().unwrap_or(Ok(()))?;
         Ok(self.arriving.notices())
     }

@@ -27,7 +27,7 @@ pub struct Pusher {
 /// Results of a push.
 #[derive(Debug, Default)]
 pub struct Pushed {
-    /// Records that are there now.
+    /// Number of records that the remote has now.
     pub pushed: usize,
     /// Records that are not.
     pub left: usize,
@@ -58,7 +58,7 @@ impl Pusher {
         Ok(Self { keys, thread })
     }
 
-    /// Waits until all is there, or given up.
+    /// Waits until every record is uploaded or given up.
     pub fn finish(self) -> Pushed {
         drop(self.keys);
         self.thread.join().unwrap_or_default()
@@ -67,7 +67,7 @@ impl Pusher {
 
 impl Observer for Pusher {
     fn on(&mut self, plan: &Plan, event: &RunEvent) {
-        // What another sweep has done, that one pushes, if it wants to.
+        // Only jobs of this run are pushed; another sweep pushes its own results if it is configured to.
         if let RunEvent::Done { job, seconds: Some(_), .. } = event {
             let _ = self.keys.send(plan.job(JobId::new(*job)).key);
         }

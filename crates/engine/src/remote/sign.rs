@@ -39,9 +39,9 @@ pub(super) struct SecretKey(Ed25519KeyPair);
 /// Whose records are taken.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Trust {
-    /// Everybody's.
+    /// All records.
     Any,
-    /// Those that one of these keys has signed.
+    /// Records that one of these keys has signed.
     Keys(Vec<PublicKey>),
 }
 
@@ -97,7 +97,7 @@ impl SecretKey {
         pair.map(Self).ok_or_else(|| bad("this is not a secret key; `sweep cache keygen FILE` creates one".to_owned()))
     }
 
-    /// The half that others may know.
+    /// Returns the public half.
     pub(super) fn public(&self) -> PublicKey {
         let mut bytes = [0; 32];
         bytes.copy_from_slice(self.0.public_key().as_ref());
@@ -110,7 +110,7 @@ impl SecretKey {
     }
 }
 
-/// Makes a key pair: the secret half goes to a new file that only its owner can read, the public half is the answer.
+/// Creates a key pair: writes the secret half to a new file that only its owner can read, and returns the public half.
 pub fn keygen(path: &Path) -> Result<String, RemoteError> {
     let failed = |why: String| RemoteError::Key(format!("{}: {why}", path.display()));
     let mut seed = [0; SEED];
@@ -125,7 +125,7 @@ pub fn keygen(path: &Path) -> Result<String, RemoteError> {
     })?;
     let text = format!("{SECRET}{}\n", BASE64.encode(seed));
     if let Err(error) = file.write_all(text.as_bytes()).and_then(|()| file.sync_all()) {
-        // Half a key is none.
+        // An incomplete key file is useless.
         let _ = fs::remove_file(path);
         return Err(failed(error.to_string()));
     }

@@ -19,11 +19,11 @@ use crate::{
 
 /// The version of the protocol.
 pub const PROTOCOL: u32 = 1;
-/// The program that answers with Optuna's samplers.
+/// The program that implements the protocol with Optuna's samplers.
 const OPTUNA: &str = include_str!("../../../../python/sweep/optuna.py");
 /// Longest answer in bytes.
 const MAX_ANSWER_BYTES: usize = 16 << 20;
-/// Longest end of a complaint that is shown, in bytes.
+/// Maximum length of the shown end of stderr, in bytes.
 const MAX_STDERR_LENGTH: usize = 2000;
 /// Longest time for an answer.
 const TIMEOUT: Duration = Duration::from_mins(30);
@@ -71,7 +71,7 @@ pub enum AskError {
     Failed {
         /// The sampler.
         sampler: String,
-        /// Its end.
+        /// The exit status or signal of the sampler.
         how: String,
         /// The end of its standard error.
         says: Option<String>,
@@ -88,7 +88,7 @@ pub enum AskError {
     },
 }
 
-/// The question as it is written.
+/// The serialized form of a question.
 #[derive(Debug, Serialize)]
 struct Written<'a> {
     protocol: u32,
@@ -114,7 +114,7 @@ struct WrittenTrial<'a> {
     rung: Option<usize>,
 }
 
-/// The answer as it is read. Further keys are ignored.
+/// The deserialized form of an answer. Further keys are ignored.
 #[derive(Debug, Deserialize)]
 struct Read {
     protocol: u32,
@@ -208,7 +208,7 @@ impl Provider {
         }
     }
 
-    /// The answer, if every configuration is one of the space. Those that were tried before are left out.
+    /// Returns the answer, if every configuration is in the space. Configurations that were tried before are left out.
     fn checked(&self, read: Read, question: &Question<'_>) -> Result<Answer, AskError> {
         let Read { protocol, name, version, points } = read;
         if protocol != PROTOCOL {

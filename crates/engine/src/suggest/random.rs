@@ -3,7 +3,7 @@
 use super::{Point, Question, Sampler, Space};
 use crate::stats::Draws;
 
-/// Independent draws: uniform on every axis, or log-uniform where the axis says so.
+/// Independent draws: uniform on every axis, or log-uniform where the axis is logarithmic.
 #[derive(Debug, Clone, Copy)]
 pub struct Random;
 
@@ -40,7 +40,7 @@ pub(super) fn fresh(space: &Space, draws: &mut Draws, is_new: impl Fn(&Point) ->
     (0..count).map(|index| nth(space, index)).find(is_new)
 }
 
-/// A random configuration.
+/// Draws a random configuration.
 fn draw(space: &Space, draws: &mut Draws) -> Point {
     let axes = space.axes.iter().map(|axis| &axis.domain);
     axes.map(|domain| match domain.line() {

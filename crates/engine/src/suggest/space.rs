@@ -57,8 +57,8 @@ pub enum Domain {
     },
 }
 
-/// A numeric domain as a piece of a line: a normal distribution on it is meaningful. Values with a step have half a step
-/// of room on both sides, so that all of them have equally much.
+/// A numeric domain as a piece of a line: a normal distribution on it is meaningful. Values with a step have half a step of
+/// room on both sides, so that all values have the same room.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Line {
     pub(super) low: f64,
@@ -73,7 +73,7 @@ pub(crate) fn short(value: f64) -> f64 {
     format!("{value:.11e}").parse().unwrap_or(value)
 }
 
-/// A number with as many digits as have a meaning. Whole numbers become integers, so that `range: [0, 3]` gives 0, 1, 2.
+/// Rounds `value` to its significant digits. Whole numbers become integers, so that `range: [0, 3]` gives 0, 1, 2.
 pub(crate) fn number(value: f64) -> Value {
     let whole = |value: f64| value.fract() == 0.0 && value.abs() < 9_007_199_254_740_992.0;
     let value = if whole(value) { value } else { short(value) };

@@ -10,9 +10,9 @@ use std::{
 /// The open event streams.
 #[derive(Debug)]
 pub(crate) struct Streams {
-    /// Most of all clients.
+    /// Maximum number of streams of all clients together.
     most: usize,
-    /// Most of one.
+    /// Maximum number of streams of one client.
     of_one: usize,
     open: Mutex<HashMap<IpAddr, usize>>,
 }
@@ -46,7 +46,7 @@ impl Streams {
 }
 
 impl Client {
-    /// Opens another stream; `None` if there are as many as may be.
+    /// Opens another stream; returns `None` if the limit of all clients, or of this one, is reached.
     pub(crate) fn stream(&self) -> Option<OpenStream> {
         let mut open = self.streams.open();
         let all: usize = open.values().sum();

@@ -34,7 +34,7 @@ pub(super) struct Asked {
     runs: String,
 }
 
-/// One of the runs.
+/// A compared run.
 struct Side {
     name: String,
     snapshot: Snapshot,

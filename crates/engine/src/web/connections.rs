@@ -34,7 +34,7 @@ const MAX_CONNECTIONS: usize = 512;
 /// Delay if the system gives no connection, because there are too many open files.
 const ACCEPT_DELAY: Duration = Duration::from_millis(200);
 
-/// As many connections as leave half of this process's files for other things.
+/// Returns the maximum number of connections, which leaves half of this process's file descriptors for other purposes.
 fn most() -> usize {
     let files = getrlimit(Resource::Nofile).current.and_then(|files| usize::try_from(files / 2).ok());
     files.map_or(MAX_CONNECTIONS, |files| files.clamp(1, MAX_CONNECTIONS))

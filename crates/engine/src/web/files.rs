@@ -61,7 +61,7 @@ fn kind(path: &str) -> Option<&'static str> {
     KINDS.iter().find(|(known, _)| *known == end).map(|(_, kind)| *kind)
 }
 
-/// The file of this path below a folder, if it is there once every link is followed.
+/// Returns the file at `path` below `root`, if it is still below `root` after all links are resolved.
 fn inside(root: &Path, path: &str) -> io::Result<PathBuf> {
     let root = std::fs::canonicalize(root)?;
     let file = std::fs::canonicalize(root.join(path.trim_start_matches('/')))?;

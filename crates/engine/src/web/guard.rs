@@ -13,7 +13,7 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 
-/// The names that the server answers to.
+/// The host names to which the server answers.
 #[derive(Debug)]
 pub(crate) struct Names {
     loopback: bool,
@@ -54,7 +54,7 @@ impl Names {
     }
 }
 
-/// Refuses what is not for this server, and whatever would change anything.
+/// Refuses requests that are not for this server, and requests that could change data.
 pub(super) async fn check(State(names): State<Arc<Names>>, request: Request, next: Next) -> Response {
     let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
     let host = host.or_else(|| request.uri().host());

@@ -56,7 +56,7 @@ struct Site {
     hub: stream::Hub,
 }
 
-/// Serves a results folder until a signal ends it; `ready` is told the address. Answers the signal.
+/// Serves the folder `results` until a signal ends the server; calls `ready` with the address. Returns the signal.
 pub fn serve(results: &Path, host: IpAddr, port: u16, ready: impl FnOnce(SocketAddr)) -> io::Result<i32> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(READERS).build()?;
     runtime.block_on(async {

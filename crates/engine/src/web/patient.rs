@@ -18,7 +18,7 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 pub(super) struct Patient<C> {
     connection: C,
-    /// The end of the patience, while a write waits.
+    /// The timeout of the write that waits, if any.
     until: Option<Pin<Box<Sleep>>>,
 }
 
@@ -27,7 +27,7 @@ impl<C: Write + Unpin> Patient<C> {
         Self { connection, until: None }
     }
 
-    /// Goes on with a write, at most for as long as the patience lasts.
+    /// Continues a write, which fails after the timeout.
     fn write<T>(
         &mut self,
         context: &mut Context<'_>,

@@ -33,7 +33,7 @@ pub(super) struct Known(Mutex<Runs>);
 
 #[derive(Debug, Default)]
 struct Runs {
-    /// Those stay as they are.
+    /// Lines of runs that have ended, which do not change any more.
     ended: HashMap<String, Line>,
     open: HashMap<String, Watch>,
 }

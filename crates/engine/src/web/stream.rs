@@ -34,10 +34,10 @@ const MAX_ENDED: usize = 8;
 /// A comment, which pages do not see.
 const ALIVE: Bytes = Bytes::from_static(b":\n\n");
 
-/// Milliseconds after which a page without a stream of its own asks again.
+/// Milliseconds after which a page without its own stream polls again.
 const AGAIN: &[u8] = b"retry: 5000\n\n";
 
-/// Nothing more will come, so there is no need to ask again.
+/// Tells the client that no more events will come, so that it does not reconnect.
 const END: Bytes = Bytes::from_static(b"event: end\ndata:\n\n");
 
 /// A source of updates: texts that are one line of JSON.
@@ -57,7 +57,7 @@ pub(super) struct Hub(Mutex<Shows>);
 #[derive(Debug, Default)]
 struct Shows {
     live: HashMap<String, Arc<watch::Sender<State>>>,
-    /// The latest first.
+    /// States of ended sources, the latest first.
     ended: VecDeque<(String, State)>,
 }
 
@@ -66,9 +66,9 @@ struct Shows {
 struct State {
     /// Number of changes; 0 before the first look.
     version: u64,
-    /// For pages that know of the version before.
+    /// Data for pages that have the previous version.
     news: Bytes,
-    /// For all others.
+    /// Data for all other pages.
     whole: Bytes,
     over: bool,
     /// True if it exists, once that is known.
@@ -102,8 +102,8 @@ impl Hub {
 }
 
 /// Observes the source of this name, unless it is observed already, until every page that shows it is closed, it is
-/// over, or the server ends. `open` starts the observation, if there is such a source. A client that has as many streams as
-/// it may gets the complete state, and is to ask again.
+/// over, or the server ends. `open` starts the observation, if there is such a source. A client that has reached its limit
+/// of streams gets the complete state once, and has to poll.
 pub(super) async fn stream<L: Look>(
     site: Arc<Site>,
     client: &Client,
@@ -192,7 +192,7 @@ fn event(text: &str) -> Bytes {
     format!("data: {text}\n\n").into()
 }
 
-/// The state as it is, for a page that asks again.
+/// Returns the current state, for a page that polls.
 fn once(state: &State) -> Body {
     let end = if state.over { END } else { Bytes::new() };
     Body::from([AGAIN, &state.whole, &end].concat())

@@ -194,12 +194,12 @@ impl View {
         Columns::new(self.results.values().map(|(task, metrics)| (*task, metrics)))
     }
 
-    /// The jobs' lines.
+    /// Returns the lines of the jobs.
     fn lines(&self, snapshot: &Snapshot, columns: &Columns) -> Vec<String> {
         let now = host::clock::now();
         let lines = snapshot.manifest.jobs.iter().zip(&snapshot.jobs).enumerate().map(|(index, (job, doing))| {
             let (word, says) = describe(snapshot, doing, now);
-            // What changes with every look is shown above the list.
+            // Details that change with every refresh are shown above the list.
             let says = match doing {
                 JobState::Running { .. } | JobState::Retrying { .. } | JobState::Done { .. } => String::new(),
                 _ => says,
@@ -279,7 +279,7 @@ impl View {
             let lists = lists.flat_map(|list| &snapshot.manifest.lists[*list]);
             for need in job.needs.iter().chain(lists) {
                 let (needed, _) = self.jobs[*need];
-                // A point may need another one of its own step's name in a second recipe, never itself.
+                // A point may need a point of a step with the same name in another recipe, but never itself.
                 if needed != step && !nodes[step].needs.contains(&needed) {
                     nodes[step].needs.push(needed);
                 }
@@ -411,7 +411,7 @@ fn detail(site: &Site, run: &str, key: &str) -> Option<String> {
     serde_json::to_string(&detail.log(log_of(site, &folder, key).as_deref())).ok()
 }
 
-/// The log of a job, as far as it is written.
+/// Returns the part of a job's log that has been written so far.
 pub(super) async fn log(State(site): State<Arc<Site>>, UrlPath((run, key)): UrlPath<(String, String)>) -> Response {
     let found = read(move || {
         let (folder, key) = job_of(&site, &run, &key)?;

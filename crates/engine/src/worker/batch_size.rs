@@ -22,9 +22,9 @@ const LAST_WORDS: usize = 200;
 
 /// Result of one batch size.
 enum Tried {
-    /// It was trained with.
+    /// A training with this batch size succeeded.
     Fits(Box<Outcome>),
-    /// It needs more memory than there is.
+    /// A training with this batch size needs more memory than is available.
     TooLarge(String),
 }
 
@@ -112,7 +112,7 @@ fn describe(points: &[Point], knee: usize, stopped: String) -> Outcome {
     outcome
 }
 
-/// Trains with one batch size, in a process of its own.
+/// Trains with one batch size, in a separate process.
 fn train(bench: &BatchSize, job: &Job, batch: usize) -> Result<Tried, Failure> {
     let failed = |error: io::Error| Failure {
         kind: FailureKind::Crash,
@@ -129,7 +129,7 @@ fn train(bench: &BatchSize, job: &Job, batch: usize) -> Result<Tried, Failure> {
         .stderr(Stdio::piped())
         .spawn()
         .map_err(failed)?;
-    // It does nothing before it has its job, so the limit is there in time.
+    // The process does nothing before it gets its job, so the limit is set in time.
     if let (Some(most), Some(pid)) = (bench.sizes.memory, Pid::from_raw(child.id().cast_signed())) {
         let most = Some(most as u64);
         let limit = Rlimit { current: most, maximum: most };
@@ -183,7 +183,7 @@ fn silent(status: ExitStatus, words: &str, out_of_memory: Option<bool>) -> Failu
         return Failure { kind: FailureKind::Memory, message: "the kernel killed it for lack of memory".into() };
     }
     let crash = |line: &str| Failure { kind: FailureKind::Crash, message: line.to_owned() }.recognized();
-    // A backtrace may follow what says why, indented but for its title and its last line.
+    // A backtrace may follow the reason; it is indented except for its title and its last line.
     let telling = |line: &&str| !line.is_empty() && !line.starts_with([' ', '\t']) && !line.starts_with("note: ");
     let telling = || words.lines().filter(telling).filter(|line| !line.starts_with("stack backtrace"));
     let memory = telling().rev().map(crash).find(|failure| failure.kind == FailureKind::Memory);
@@ -191,7 +191,7 @@ fn silent(status: ExitStatus, words: &str, out_of_memory: Option<bool>) -> Failu
     Failure { message: format!("{status}: {}", failure.message), ..failure }
 }
 
-/// Hands on what a process says to this one's log; gives the end of it.
+/// Copies the stderr of a child process to this process's log, and returns its last lines.
 fn last_words(stderr: process::ChildStderr) -> String {
     let mut last = VecDeque::new();
     for line in BufReader::new(stderr).lines().map_while(Result::ok) {
@@ -211,7 +211,7 @@ fn training(bench: &BatchSize, job: &Job, batch: usize) -> Job {
     let size = Value::Int(i64::try_from(batch).unwrap_or(i64::MAX));
     if let Some(train) = Task::info("train") {
         params.retain(|name, _| train.param(name).is_some());
-        // The held-out loss is not what is asked for.
+        // The held-out loss is not needed.
         let given =
             [("batch_size", size), ("iters", iters.clone()), ("log_every", iters), ("eval_batches", Value::Int(1))];
         params.extend(given.map(|(name, value)| (name.to_owned(), value)));

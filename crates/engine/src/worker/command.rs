@@ -68,7 +68,7 @@ impl Run for Command {
         let folder = Folder::open(&job.dir).map_err(disk("the job's folder cannot be used"))?;
         let place = Place::open(self, job, channel)?;
         let result = attempt(self, job, &folder, &place, channel);
-        // What cannot be removed here, the engine tries again.
+        // The engine tries again to remove anything that cannot be removed here.
         let _ = place.clear();
         if result.is_err() {
             let _ = folder.keep(&[]);
@@ -140,7 +140,7 @@ fn attempt(
     }
     place.apply(&mut programs);
     let usage = Usage::start().map_err(disk("the program cannot be observed"))?;
-    // What another machine opens is not noticed here.
+    // The kernel does not report files that processes on other machines open.
     let params_file = if launcher.is_none() { ParamsFile::watch(&contract.params(), &job.scratch) } else { None };
     let on_line = move |output, line: &[u8], is_cut| patterns.hear(output, line, is_cut);
     let observer = tracking.as_ref().and_then(Tracking::hook);
@@ -173,7 +173,7 @@ fn attempt(
     if let Some(tracking) = tracking {
         tracking.end(place.written(), channel)?;
     }
-    // As long as its files are there.
+    // Evaluated before the files of the sources are removed.
     let silence = gathered.silence();
     let outputs = clean_up(command, place, folder)?;
 
@@ -198,7 +198,7 @@ fn attempt(
 /// Checks the outputs of a program, and removes all other files but the logs from which metrics can be taken again.
 fn clean_up(command: &Command, place: &Place, folder: &Folder) -> Result<Vec<String>, Failure> {
     let written = place.finish().map_err(disk("the program's folder cannot be read"))?;
-    // In a folder of its own, a program has its inputs beside what it writes.
+    // In its own folder, a program has its inputs next to its outputs.
     let inputs = command.inputs.iter().filter(|_| !place.is_project());
     let inputs: Vec<&str> = inputs.filter_map(|input| input_name(&input.0)).collect();
     let mut found: Vec<String> = Vec::new();
@@ -217,7 +217,7 @@ fn clean_up(command: &Command, place: &Place, folder: &Folder) -> Result<Vec<Str
     Ok(found)
 }
 
-/// Adds what the program has reported, which counts more than its lines and its file.
+/// Adds the reports of the program, which take precedence over its lines and its file.
 fn reported(command: &Command, gathered: &Gathered, outcome: &mut Outcome, channel: &mut Channel) {
     let none = BTreeMap::new();
     let collect = command.metrics.as_ref().and_then(MetricsFrom::series).unwrap_or(&none);

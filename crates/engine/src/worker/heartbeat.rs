@@ -19,7 +19,7 @@ const AT_WORK: f64 = 1e-3;
 pub(super) fn start(job: &Job, channel: &Channel) {
     let Some(interval) = job.heartbeat.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()) else { return };
     let channel = channel.clone();
-    // A worker samples what its program uses, which is no work of the program.
+    // A worker samples the resources of its program; this sampling is not work of the program.
     let is_program = job.task == <Command as TaskSpec>::NAME;
     let used = move || if is_program { children_cpu_seconds(std::process::id()) } else { used() };
     let _ = thread::Builder::new().name("heartbeat".into()).spawn(move || {

@@ -45,8 +45,8 @@ pub trait Compute: Selects {
         None
     }
 
-    /// Has what was told so far executed, without waiting for it: what follows is not fused with it. Nothing to do on
-    /// backends that do not fuse.
+    /// Executes the queued operations without waiting for them, so that later operations are not fused with them. Does
+    /// nothing on backends that do not fuse.
     fn flush(_device: &Self::Device) {}
 
     /// Bytes that a single tensor can have: drivers limit how much a kernel may be given at once.
@@ -210,7 +210,7 @@ impl<B: Compute, C: CheckpointStrategy> Compute for Autodiff<B, C> {
     const BACKEND: Backend = B::BACKEND;
 }
 
-/// Waits until the device has done everything that it was told.
+/// Waits until the device has finished all queued work.
 pub(crate) fn sync<B: Compute>(device: &B::Device) -> Result<(), LabError> {
     Ok(B::sync(device)?)
 }
@@ -237,7 +237,7 @@ pub(crate) struct ExecutionTarget {
 }
 
 impl ExecutionTarget {
-    /// On `backend`, the way that `computing` says.
+    /// Returns the target on `backend` with the settings of `computing`.
     pub(crate) fn new(backend: Backend, computing: &Computing) -> Self {
         let Computing { fusion, autotune, autotune_cache, .. } = *computing;
         Self { backend, fusion: fusion.fuses_network(), autotune, cache: autotune_cache }
@@ -250,7 +250,7 @@ impl From<Backend> for ExecutionTarget {
     }
 }
 
-/// Does `work` on the first device of a backend; an error in one sentence if there is none.
+/// Does `work` on the first device of a backend; returns an error of one sentence if the backend has no device.
 ///
 /// The backend is probed first, because the libraries below panic when the driver is missing.
 pub(crate) fn dispatch<W: BackendTask>(place: ExecutionTarget, work: W) -> Result<W::Output, LabError> {
@@ -267,7 +267,8 @@ pub(crate) fn dispatch<W: BackendTask>(place: ExecutionTarget, work: W) -> Resul
     }
 }
 
-/// As [`dispatch`], for work that is never fused: every further type of backend costs minutes of compilation.
+/// Does `work` like [`dispatch`], without fusion. It is a separate function because every further type of backend costs
+/// minutes of compilation.
 pub(crate) fn dispatch_eager<W: BackendTask>(
     place: impl Into<ExecutionTarget>,
     work: W,
@@ -287,7 +288,7 @@ pub(crate) fn dispatch_eager<W: BackendTask>(
     }
 }
 
-/// As [`dispatch_eager`], with every operation noted for a profile.
+/// Does `work` like [`dispatch_eager`], and records every operation for a profile.
 pub(crate) fn dispatch_profiled<W: BackendTask>(backend: Backend, work: W) -> Result<W::Output, LabError> {
     match backend {
         Backend::Cpu => {
@@ -303,7 +304,7 @@ pub(crate) fn dispatch_profiled<W: BackendTask>(backend: Backend, work: W) -> Re
     }
 }
 
-/// The first CUDA device, as `place` wants it.
+/// Returns the first CUDA device, configured for `place`.
 #[cfg(all(feature = "cuda", not(test)))]
 fn cuda_device(place: ExecutionTarget) -> Result<cubecl::cuda::CudaDevice, LabError> {
     probe::cuda().map_err(LabError::from)?;
@@ -311,7 +312,7 @@ fn cuda_device(place: ExecutionTarget) -> Result<cubecl::cuda::CudaDevice, LabEr
     Ok(cubecl::cuda::CudaDevice::new(0))
 }
 
-/// The best adapter, as `place` wants it.
+/// Returns the best adapter, configured for `place`.
 #[cfg(all(feature = "wgpu", not(test)))]
 fn wgpu_device(place: ExecutionTarget) -> Result<cubecl::wgpu::WgpuDevice, LabError> {
     let adapters = probe::wgpu().map_err(LabError::from)?;
@@ -333,8 +334,8 @@ fn best(adapters: &[probe::Adapter]) -> cubecl::wgpu::WgpuDevice {
     }
 }
 
-/// Tells the kernel library how many kernels to time, and lets it keep what it learns in the user's cache folder. By
-/// default that goes to `target` next to the nearest `Cargo.toml`; a `cubecl.toml` that says otherwise is respected.
+/// Configures how many kernels the kernel library times, and makes it keep the results in the user's cache folder. By
+/// default the cache is in `target` next to the nearest `Cargo.toml`; another folder in a `cubecl.toml` is respected.
 ///
 /// The settings are the process's, so the first job of a process decides.
 #[cfg(all(any(feature = "cuda", feature = "wgpu"), not(test)))]

@@ -10,7 +10,7 @@ use sweep_job::{Backend, Device, Probe, Rejected};
 
 use crate::LabError;
 
-/// Devices of this machine for `backend`, best first, or the reason why there are none.
+/// Returns the devices of this machine for `backend`, best first, or the reason why no device was found.
 pub fn probe(backend: Backend) -> Probe {
     let devices = match backend {
         Backend::Cuda => cuda(),
@@ -36,7 +36,7 @@ fn cpu() -> Device {
     }
 }
 
-/// The machine's memory in bytes, as Linux gives it.
+/// Returns the machine's memory in bytes, as Linux reports it.
 fn main_memory() -> Option<u64> {
     let text = fs_err::read_to_string("/proc/meminfo").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
@@ -59,7 +59,7 @@ pub(crate) fn not_built(backend: Backend) -> Rejected {
     }
 }
 
-/// The processor's name, as Linux gives it; elsewhere its architecture.
+/// Returns the processor's name, as Linux reports it; elsewhere its architecture.
 fn cpu_name() -> String {
     let named = fs_err::read_to_string("/proc/cpuinfo").ok().and_then(|text| {
         let line = text.lines().find(|line| line.starts_with("model name"))?;
@@ -73,7 +73,7 @@ pub(crate) fn cuda() -> Result<Vec<Device>, Rejected> {
     Err(not_built(Backend::Cuda))
 }
 
-/// The NVIDIA GPUs that the driver shows, or why there are none.
+/// Returns the NVIDIA GPUs that the driver reports, or the reason why none was found.
 #[cfg(feature = "cuda")]
 pub(crate) fn cuda() -> Result<Vec<Device>, Rejected> {
     let rejected = |reason: &str, advice: &str| Rejected {
@@ -165,7 +165,7 @@ mod cuda {
             self.call::<unsafe extern "C" fn(c_int) -> c_int>("cuDevicePrimaryCtxRelease_v2", |release| {
                 unsafe_call!(release(device))
             })?;
-            // SAFETY: the driver has ended the name with a zero within the buffer's length, which it was told.
+            // SAFETY: the driver has ended the name with a zero within the buffer's length, which was passed to it.
             let name = unsafe { CStr::from_ptr(name.as_ptr()) }.to_string_lossy().into_owned();
             Ok(Device {
                 backend: Backend::Cuda,
@@ -268,7 +268,7 @@ impl Adapter {
     }
 }
 
-/// The graphics adapters, best first, or why there are none.
+/// Returns the graphics adapters, best first, or the reason why none was found.
 #[cfg(feature = "wgpu")]
 pub(crate) fn wgpu() -> Result<Vec<Adapter>, Rejected> {
     const TIMEOUT: Duration = Duration::from_secs(10);
@@ -284,7 +284,7 @@ pub(crate) fn wgpu() -> Result<Vec<Adapter>, Rejected> {
     if adapters.is_empty() {
         return Err(rejected("no graphics adapter answers"));
     }
-    // One that shows itself but does not start would fail in every job.
+    // An adapter that is listed but does not start would fail in every job.
     adapters.retain(|adapter| adapter.starts);
     if adapters.is_empty() {
         return Err(rejected("the graphics driver shows an adapter, but cannot start it"));

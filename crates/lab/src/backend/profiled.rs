@@ -40,7 +40,8 @@ thread_local! {
 pub(crate) struct Counter {
     /// Begins to count.
     pub(crate) begin: fn(),
-    /// Ends it, and gives the most bytes that were allocated at once; `None` if they cannot be counted.
+    /// Ends the count, and returns the maximum number of bytes that were allocated at the same time; `None` if they cannot
+    /// be counted.
     pub(crate) end: fn() -> Option<f64>,
 }
 
@@ -93,7 +94,7 @@ pub(crate) fn begin(counter: Counter) {
     NOTED.with_borrow_mut(|noted| *noted = Some((counter, Vec::new())));
 }
 
-/// Ends it, and gives the operations.
+/// Ends the profile, and returns the operations.
 pub(crate) fn end() -> Vec<Operation> {
     NOTED.with_borrow_mut(Option::take).map(|(_, noted)| noted).unwrap_or_default()
 }
@@ -258,7 +259,7 @@ fn described(operation: &OperationIr) -> (String, Group) {
     let family = words.next().unwrap_or_default();
     let own = words.next().unwrap_or_default();
     let own = own.rsplit(", ").next().unwrap_or_default();
-    // Those without a kind of their own have a name only: `Init(InitOperationIr { …`.
+    // Operations without a kind of their own have only a name: `Init(InitOperationIr { …`.
     let own = if own.contains(' ') { family } else { own };
     let prefix = match family {
         "BaseInt" | "NumericInt" | "Int" => "int_",

@@ -14,7 +14,7 @@ use crate::model::GptDims;
 #[derive(Debug)]
 pub struct Batches {
     order: Order,
-    /// Most batches that are prefetched.
+    /// Maximum number of prefetched batches.
     prefetch: usize,
     prepared: Option<Receiver<Prepared>>,
 }

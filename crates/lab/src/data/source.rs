@@ -14,7 +14,7 @@ use crate::{
     model::{VOCAB_BYTES, VOCAB_UINT16},
 };
 
-/// Genesis to Deuteronomy in the King James Version, public domain; `data/README.md` says where it is from.
+/// Genesis to Deuteronomy in the King James Version, public domain; `data/README.md` names its source.
 pub const KJV: &[u8] = include_bytes!("../../data/kjv.txt");
 
 /// The part of a single file that is held out, as one over this.
@@ -156,7 +156,7 @@ impl Tokens {
         self.len
     }
 
-    /// True if there are none.
+    /// Returns true if the run has no tokens.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }

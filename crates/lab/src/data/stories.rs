@@ -1,8 +1,8 @@
 //! Short stories from a grammar: data from which a small network can learn, in the manner of `TinyStories`.
 //!
-//! A story has a hero with a trait, who wants a thing, meets another person, and gets or loses it. Names and wishes
-//! stay the same through a story, so that a network gains by looking back; words of a kind have frequencies like those
-//! of a language, so that many are rare. The words are made of syllables. All of it follows from a fixed seed.
+//! A story has a hero with a trait, who wants a thing, meets another person, and gets or loses the thing. Names and things
+//! stay the same through a story, so that a network gains by looking back; words of a kind have frequencies like those of a
+//! language, so that many are rare. The words are made of syllables. All of it follows from a fixed seed.
 
 use std::{collections::BTreeSet, sync::OnceLock};
 
@@ -139,7 +139,7 @@ impl Hero {
     }
 }
 
-/// Tells one story.
+/// State of the story that is being generated.
 struct Teller<'a> {
     stream: &'a mut ChaCha8Rng,
     told: &'a mut Vec<u16>,

@@ -11,7 +11,7 @@ use crate::rng;
 pub struct Batch {
     /// `[batch, length]`, row by row.
     pub inputs: Vec<i32>,
-    /// As `inputs`, one token later.
+    /// The `inputs`, shifted by one token.
     pub targets: Vec<i32>,
     /// Sequences.
     pub batch_size: usize,
@@ -25,7 +25,7 @@ impl Batch {
         self.staged(device, false)
     }
 
-    /// As [`to_tensors`](Self::to_tensors); `pinned` copies from pinned memory, if the backend has any.
+    /// Creates tensors like [`to_tensors`](Self::to_tensors); `pinned` copies from pinned memory, if the backend has any.
     pub(crate) fn staged<B: Backend>(
         &self,
         device: &B::Device,

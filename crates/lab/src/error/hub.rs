@@ -8,7 +8,7 @@ pub enum HubError {
     /// A file cannot be read.
     #[error("cannot read the network: {0}")]
     Read(#[source] io::Error),
-    /// `config.json` is not what it should be.
+    /// `config.json` is invalid.
     #[error("{}: {message}", path.display())]
     Config {
         /// The file.
@@ -16,7 +16,7 @@ pub enum HubError {
         /// The problem.
         message: String,
     },
-    /// `model.safetensors` is not what it should be.
+    /// `model.safetensors` is invalid.
     #[error("{}: {message}", path.display())]
     Weights {
         /// The file.

@@ -100,9 +100,9 @@ pub enum LabError {
     /// A check's assertions do not hold.
     #[error("{} of {total} assertions do not hold: {}", failed.len(), spelled_out(failed))]
     Check {
-        /// Those that failed: name and finding.
+        /// The failed assertions: name and finding.
         failed: Vec<String>,
-        /// Assertions made.
+        /// Number of assertions made.
         total: usize,
     },
     /// A backend differs from the reference.

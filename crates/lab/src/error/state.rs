@@ -8,7 +8,7 @@ pub enum StateError {
     /// The file cannot be read.
     #[error("cannot read the training's state: {0}")]
     Read(#[source] io::Error),
-    /// The file is no state.
+    /// The file is not a state.
     #[error("{}: {message}", path.display())]
     File {
         /// The file.
@@ -50,7 +50,7 @@ pub enum StateError {
         /// The parameter.
         parameter: String,
     },
-    /// Something is left that nobody has asked for.
+    /// The state contains a tensor that the training does not use.
     #[error("`{name}` is not part of this training")]
     Unknown {
         /// Its name.

@@ -27,7 +27,7 @@ pub struct Folders {
     pub scratch: PathBuf,
 }
 
-/// The content of `path`, mapped; an empty file gives `None`, because nothing can be mapped.
+/// Maps the content of `path`; returns `None` for an empty file, which cannot be mapped.
 #[expect(unsafe_code, reason = "a mapped file is memory that another process could change")]
 pub(crate) fn map(path: &Path) -> io::Result<Option<Mmap>> {
     let file = fs_err::File::open(path)?;
@@ -39,7 +39,7 @@ pub(crate) fn map(path: &Path) -> io::Result<Option<Mmap>> {
     unsafe { Mmap::map(file.file()) }.map(Some)
 }
 
-/// A tensor to write: `[numbers]`, of which the file says that they have `shape`.
+/// A tensor to write: `[numbers]` in memory, with the shape `shape` in the file.
 pub(crate) struct Stored<B: Backend> {
     pub(crate) name: String,
     pub(crate) shape: Vec<usize>,

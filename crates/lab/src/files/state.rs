@@ -36,7 +36,7 @@ impl<B: Backend> Snapshot<B> {
         self.counts.insert(name.to_owned(), count);
     }
 
-    /// The tensor of this name, which must have `numbers` numbers; `None` if there is none.
+    /// Takes the tensor of this name, which must have `numbers` numbers; returns `None` if the state does not have it.
     pub(crate) fn take(&mut self, name: &str, numbers: usize) -> Result<Option<Tensor<B, 1>>, StateError> {
         let Some(tensor) = self.tensors.remove(name) else { return Ok(None) };
         let [found] = tensor.dims();

@@ -7,10 +7,10 @@ use crate::model::GptDims;
 /// Floating-point operations of training on one token of a sequence as long as the network takes: two for each
 /// multiplication in the matrix products of the forward pass, and in those of every gradient that the loss depends on.
 ///
-/// That is six for each weight in a product, and for each pair of token and width in the scores of attention and in what it
-/// gathers, over whole sequences (as the PaLM paper counts, with the token table counted as the output layer that it is).
-/// Not counted is what brings nothing: what checkpointing computes again, and what the last block would give to the next;
-/// nor running sums and means, which need no product, although some are computed as one.
+/// The sum is six for each weight in a product, and for each pair of token and width in the scores of attention and in its
+/// weighted sums of values, over whole sequences (as the PaLM paper counts, with the token table counted as the output layer
+/// that it is). Redundant operations are not counted: those that checkpointing repeats, and the last block's output to a
+/// next block; nor are running sums and means, which need no product, although some are computed as one.
 pub fn flops_per_token(dims: &GptDims) -> f64 {
     let head = trained(dims.vocab_size * dims.d_model);
     let blocks = (1..=dims.n_layer).map(|number| block(dims, number == dims.n_layer));
@@ -22,7 +22,7 @@ const fn trained(size: usize) -> usize {
     3 * size
 }
 
-/// The same where one factor needs no gradient.
+/// Multiplications of a product of `size` multiplications, and of the gradient of only one factor.
 const fn trained_on_one_side(size: usize) -> usize {
     2 * size
 }
@@ -55,7 +55,7 @@ fn block(dims: &GptDims, last: bool) -> usize {
         sum += trained(projections) + trained_on_one_side(seen * width);
     }
     if let (Some(_), AttentionKind::Latent { dim }) = (recip, attention) {
-        // None flows through the keys either. What goes back to keys is for the next block.
+        // No gradient flows through the keys either. The product that leads back to keys is for the next block.
         sum += trained_on_one_side(hidden * dim) + if last { 0 } else { trained(hidden * dim) };
     }
     sum

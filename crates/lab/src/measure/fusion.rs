@@ -5,11 +5,11 @@ use sweep_job::Backend;
 /// Counts of a fusing backend.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Fused {
-    /// Operations that ran in fused kernels.
+    /// Number of operations that ran in fused kernels.
     pub(crate) operations: usize,
-    /// Those kernels.
+    /// Number of fused kernels.
     pub(crate) kernels: usize,
-    /// Operations that ran by themselves.
+    /// Number of operations that ran unfused.
     pub(crate) unfused: usize,
 }
 

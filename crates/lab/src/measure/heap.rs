@@ -65,7 +65,7 @@ unsafe impl GlobalAlloc for Counting {
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        // As if it moved: for a moment there may be both.
+        // Counted as a move: for a moment both blocks may exist.
         took(size);
         gave(layout.size());
         // SAFETY: the caller's promise is the system's.
@@ -106,7 +106,7 @@ pub fn so_far() -> Option<Heap> {
     })
 }
 
-/// Ends counting, and gives what was counted.
+/// Ends the count, and returns its result.
 pub fn end() -> Option<Heap> {
     let heap = so_far();
     COUNTS.store(false, Relaxed);

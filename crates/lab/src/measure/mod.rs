@@ -139,7 +139,7 @@ impl Breakdown {
         Self::with(on, trace.then(|| Trace::begin("train")))
     }
 
-    /// One that keeps a trace, in which the process is called `process`.
+    /// Returns a breakdown that keeps a trace, in which the process is called `process`.
     pub(crate) fn traced(process: &str) -> Self {
         Self::with(true, Some(Trace::begin(process)))
     }
@@ -222,7 +222,7 @@ impl Breakdown {
         self.trace
     }
 
-    /// Forgets how much time has been spent.
+    /// Resets the times.
     pub(crate) fn restart(&mut self) {
         self.spent = [Duration::ZERO; Part::ALL.len()];
     }

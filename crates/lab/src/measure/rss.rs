@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// The largest resident memory before it was forgotten, in bytes.
+/// The largest resident memory before the system's maximum was reset, in bytes.
 static FORGOTTEN: AtomicU64 = AtomicU64::new(0);
 
 /// Resident memory in bytes: the second number of `/proc/self/statm`, in pages.
@@ -12,20 +12,21 @@ pub(super) fn current() -> Option<f64> {
     Some(pages * rustix::param::page_size() as f64)
 }
 
-/// The largest resident memory of this process so far, in bytes; `None` where the system does not say.
+/// The largest resident memory of this process so far, in bytes; `None` where the system does not report it.
 ///
 /// Read from `VmHWM` in `/proc/self/status`, which counts the whole process: the program's own pages, the data mapped
 /// and touched, and everything allocated on the host.
 pub(crate) fn peak_memory() -> Option<f64> {
     let status = fs_err::read_to_string("/proc/self/status").ok()?;
-    // What was forgotten to measure a part of the work is not forgotten for the whole.
+    // The maximum was reset to measure a part of the work; the maximum of the whole includes the time before.
     Some(bytes(&status, "VmHWM:")?.max(FORGOTTEN.load(Relaxed) as f64))
 }
 
-/// The result of `work`, and the most bytes by which it raised resident memory; `None` where the system does not say.
+/// Returns the result of `work`, and the maximum number of bytes by which `work` raised resident memory; `None` where the
+/// system does not report it.
 ///
-/// Linux keeps the largest size so far, and forgets it when asked to (`/proc/self/clear_refs`). Sizes are whole pages,
-/// and memory that the allocator had already is not seen.
+/// Linux keeps the largest size so far, and resets it on request (`/proc/self/clear_refs`). Sizes are whole pages, and
+/// memory that the allocator already had is not included.
 pub(crate) fn raised<T>(work: impl FnOnce() -> T) -> (T, Option<f64>) {
     let read = |name| bytes(&fs_err::read_to_string("/proc/self/status").ok()?, name);
     if let Some(peak) = read("VmHWM:") {

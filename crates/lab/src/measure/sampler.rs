@@ -17,7 +17,7 @@ use sweep_job::{Backend, MetricInfo, Outcome, tasks::SampledMetrics};
 
 use super::rss;
 
-/// Between two looks.
+/// Interval between two samples.
 const INTERVAL: Duration = Duration::from_millis(100);
 
 /// The values that were measured, and the reasons why others were not, by the name of the metric.
@@ -54,7 +54,7 @@ pub struct Sampler {
 }
 
 impl Sampler {
-    /// Begins to look at this process, and at the GPU that `backend` computes on.
+    /// Begins to sample this process, and the GPU on which `backend` computes.
     pub fn start(backend: Backend) -> Self {
         Self::with(move || Gpu::find(backend, Path::new("/sys/class/drm")))
     }
@@ -84,7 +84,7 @@ impl Sampler {
         self.paused.store(false, Ordering::Relaxed);
     }
 
-    /// Ends, and gives what was seen.
+    /// Ends the sampling, and returns the measurements.
     pub fn finish(mut self) -> Sampled {
         drop(self.stop.take());
         self.thread.take().and_then(|thread| thread.join().ok()).unwrap_or_default()
@@ -190,7 +190,7 @@ fn processor_seconds() -> Option<f64> {
     Some(time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9)
 }
 
-/// A GPU whose driver says how busy it is.
+/// A GPU whose driver reports its utilization.
 enum Gpu {
     /// NVIDIA's management library, and the GPU's place in its list.
     #[cfg(feature = "cuda")]
@@ -200,7 +200,7 @@ enum Gpu {
 }
 
 impl Gpu {
-    /// The GPU that `backend` computes on, or why there is nothing to look at.
+    /// Returns the GPU on which `backend` computes, or the reason why it cannot be sampled.
     fn find(backend: Backend, cards: &Path) -> Result<Self, String> {
         match backend {
             Backend::Cpu => Err("the CPU backend computes on no GPU".into()),
@@ -211,7 +211,7 @@ impl Gpu {
         }
     }
 
-    /// Its current values.
+    /// Returns the current values of the GPU.
     fn look(&self) -> Vec<(&'static MetricInfo, f64)> {
         match self {
             #[cfg(feature = "cuda")]
@@ -261,7 +261,7 @@ fn nvidia() -> Result<Gpu, String> {
     Ok(Gpu::Nvidia(Box::new(nvml), index))
 }
 
-/// The first AMD GPU among `cards` that says how busy it is.
+/// Returns the first AMD GPU among `cards` whose driver reports its utilization.
 fn amd(cards: &Path) -> Option<Gpu> {
     let mut folders: Vec<PathBuf> =
         std::fs::read_dir(cards).ok()?.filter_map(|entry| Some(entry.ok()?.path().join("device"))).collect();

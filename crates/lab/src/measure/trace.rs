@@ -55,7 +55,7 @@ impl Trace {
         self.visit(&format!("step {iteration}"), started, ended);
     }
 
-    /// As [`step`](Self::step), with a name.
+    /// Adds a step like [`step`](Self::step), with a name.
     pub(crate) fn visit(&mut self, name: &str, started: Instant, ended: Instant) {
         self.complete(STEP_ROW, "step", name, started, ended);
         self.steps += 1;

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::ops::Ops;
 
-/// One kind of attention.
+/// A layer of attention, by its kind.
 #[derive(Module, Debug)]
 pub enum TokenMixer<B: Backend> {
     /// Queries, keys and values for every head.

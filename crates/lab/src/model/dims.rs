@@ -40,7 +40,7 @@ pub enum Role {
     PositionTable,
     /// The weight of a linear layer.
     Linear,
-    /// A matrix for each head, of MLA. The reference prunes weights of linear layers only, and these are none of them.
+    /// A matrix for each head, of MLA. The reference prunes only weights of linear layers, to which these do not belong.
     HeadMaps,
     /// A bias, a gain of a LayerNorm, or a mechanism's strength.
     Vector,
@@ -97,7 +97,8 @@ impl ParamInfo {
 }
 
 impl GptDims {
-    /// The dimensions that a recipe asks for; `vocab_size` is what the data needs, unless the recipe gives its own.
+    /// Returns the dimensions that a recipe requests; `vocab_size` is the size that the data needs, which the recipe may
+    /// override.
     ///
     /// Fails where the heads cannot share `d_model`.
     pub fn new(model: &Model, architecture: &Architecture, vocab_size: usize) -> Result<Self, LabError> {

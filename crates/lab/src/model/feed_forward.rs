@@ -9,13 +9,13 @@ use sweep_job::tasks::Activation;
 use super::layers::{Mlp, Unbiased};
 use crate::ops::Ops;
 
-/// One kind of MLP.
+/// An MLP, by its kind.
 #[derive(Module, Debug)]
 #[expect(clippy::large_enum_variant, reason = "a network has a handful of them, and a module is not boxed")]
 pub enum FeedForward<B: Backend> {
     /// Two linear layers with a GELU between them.
     Gelu(Mlp<B>),
-    /// The same without biases, in two parts.
+    /// The two linear layers without biases, in two parts.
     Reciprocal(ReciprocalMlp<B>),
 }
 

@@ -77,7 +77,7 @@ impl<B: Backend> Gpt<B> {
         Self::with_values(dims, device, |info| Ok(initial_values(&dims, info, seed)))
     }
 
-    /// A network with the values that `values_of` gives for each parameter, row by row.
+    /// Creates a network with the values that `values_of` returns for each parameter, row by row.
     pub fn with_values(
         dims: GptDims,
         device: &B::Device,
@@ -195,7 +195,7 @@ impl<B: Ops> Gpt<B> {
         (x, handed)
     }
 
-    /// The loss, see [`Network::loss`], of what the last block gives.
+    /// Returns the loss, see [`Network::loss`], of the output of the last block.
     pub(crate) fn loss_after(&self, x: Tensor<B, 2>, targets: Tensor<B, 2, Int>) -> Tensor<B, 1> {
         self.loss_of(self.ln_f.forward(x), targets)
     }
@@ -209,7 +209,7 @@ impl<B: Ops> Gpt<B> {
         cross_entropy(logits.reshape([batch, length, self.dims.vocab_size]), targets)
     }
 
-    /// Logits of what [`stream`](Self::stream) gives.
+    /// Returns the logits of the output of [`stream`](Self::stream).
     fn head(&self, hidden: Tensor<B, 2>, batch: usize) -> Tensor<B, 3> {
         let length = hidden.dims()[0] / batch;
         let logits = autocast::product(hidden, self.wte.weight.val().transpose());

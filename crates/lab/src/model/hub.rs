@@ -105,7 +105,8 @@ impl Config {
         }
     }
 
-    /// An error if a number is none that a recipe could ask for: what follows allocates, and counts, as much as they say.
+    /// Returns an error if a size is outside the limits of recipes: later steps allocate memory in proportion to these
+    /// sizes.
     fn check_sizes(&self) -> Result<(), String> {
         check("n_layer", self.n_layer, "n_layer")?;
         check("n_head", self.n_head, "n_head")?;

@@ -20,7 +20,7 @@ pub fn initial_values(dims: &GptDims, info: &ParamInfo, seed: u64) -> Vec<f32> {
     let std = match info.role() {
         Role::Vector => return vec![initial_vector(dims, &info.name); info.len()],
         Role::Linear if info.name.ends_with(".c_proj.weight") => STD / (2.0 * dims.n_layer as f32).sqrt(),
-        // A map per head keeps the scale of what it gets.
+        // A map per head preserves the scale of its input.
         Role::HeadMaps => (info.shape[1] as f32).sqrt().recip(),
         Role::Linear | Role::TokenTable | Role::PositionTable => STD,
     };

@@ -19,8 +19,8 @@ thread_local! {
     static SEEN: RefCell<Option<Result<Norms, LabError>>> = const { RefCell::new(None) };
 }
 
-/// Does `work`; gives the Euclidean norm of every input feature over the rows of each linear layer's input. Of several
-/// inputs of a layer the largest norm counts.
+/// Does `work`, and returns the Euclidean norm of every input feature over the rows of each linear layer's input. For
+/// several inputs of a layer, the largest norm counts.
 pub(crate) fn watch(work: impl FnOnce() -> Result<(), LabError>) -> Result<Norms, LabError> {
     /// Stops looking, also when `work` panics.
     struct Stop;

@@ -24,7 +24,7 @@ const UNSEEN: f32 = -1.0;
 pub(crate) struct PruneMasks<B: Backend> {
     /// Sums over the queries so far, `[n, n]`.
     sums: Tensor<B, 2>,
-    /// One over the number of queries that have seen a key, `[n, n]`; 0 where the query does not see it.
+    /// Reciprocal of the number of queries that have seen a key, `[n, n]`; 0 where the query does not see the key.
     exposure: Tensor<B, 2>,
     /// Added: [`RECENT`] where a key is always kept, [`UNSEEN`] where the query does not see it, `[n, n]`.
     always: Tensor<B, 2>,

@@ -75,7 +75,7 @@ impl<B: Ops> HeadGate<B> {
         let pooled = self.pool.forward(hidden).reshape([pass.batch, length, dim]);
         let pooled = match (cache, &pass.rows.mean) {
             (_, _) if self.spec.pool == GatePool::Token => pooled,
-            // A cache knows no later token, so a mean over all of them is one over those so far.
+            // A cache contains no later token, so a mean over all its tokens is a mean over the tokens so far.
             (Some(cache), _) => {
                 if mutants::active(Mutant::ForgetfulGate) {
                     cache.pooled = None;
@@ -171,14 +171,14 @@ pub struct LatentReciprocity<B: Backend> {
     pub alpha_mlp: Param<Tensor<B, 1>>,
     /// Strength of what the next block's keys get, `[1]`.
     pub alpha_attn: Param<Tensor<B, 1>>,
-    /// From hidden numbers to keys, `[hidden, latent]`; the other way its transpose, unless `enrich` is there.
+    /// The map from hidden numbers to keys, `[hidden, latent]`; its transpose maps back, unless `enrich` is present.
     pub back: Unbiased<B>,
     /// From keys to hidden numbers, `[latent, hidden]`.
     pub enrich: Option<Unbiased<B>>,
 }
 
 impl<B: Ops> LatentReciprocity<B> {
-    /// `keys` `[batch, 1, length, latent]` with what the MLP before gives back, `[batch * length, latent]`.
+    /// Adds the feedback of the previous MLP, `back` `[batch * length, latent]`, to `keys` `[batch, 1, length, latent]`.
     pub(crate) fn add_to_keys(&self, keys: Tensor<B, 4>, back: Tensor<B, 2>, coupling: f64) -> Tensor<B, 4> {
         let dims = keys.dims();
         keys + back.reshape(dims) * strength(&self.alpha_attn, coupling)
@@ -256,8 +256,8 @@ pub(crate) fn head_mean<B: Backend>(weights: Tensor<B, 2>, batch: usize, heads: 
     weights.reshape([batch, heads, length * seen]).mean_dim(1).reshape([batch, length, seen])
 }
 
-/// The root of the mean square over the visible numbers of each row of `weights` `[any * length, seen]`,
-/// `[any * length, 1]`. Those that are masked are 0, and do not count.
+/// Returns the root of the mean square over the visible numbers of each row of `weights` `[any * length, seen]`, as `[any *
+/// length, 1]`. Masked numbers are 0, and do not count.
 fn root_mean_square<B: Backend>(weights: Tensor<B, 2>, rows: &Rows<B>) -> Tensor<B, 2> {
     let [all, seen] = weights.dims();
     let squares = (weights.clone() * weights).sum_dim(1);

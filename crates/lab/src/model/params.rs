@@ -20,7 +20,7 @@ pub fn infos<B: Backend, M: Module<B>>(module: &M) -> Vec<ParamInfo> {
     }
 
     impl<B: Backend> ModuleVisitor<B> for Infos {
-        // A name says where a parameter is, not of which kind its module is.
+        // A name consists of the places of a parameter, not of the kinds of its modules.
         fn enter_module(&mut self, name: &str, container: &str) {
             if !container.starts_with("Enum:") {
                 self.path.push(name.to_owned());

@@ -328,7 +328,7 @@ fn reusable(tensor: &FlexTensor) -> bool {
     tensor.is_unique() && tensor.is_contiguous()
 }
 
-/// The tensor with memory of its own: itself, or a copy.
+/// Returns the tensor with unshared memory: itself, or a copy.
 fn writable(tensor: FlexTensor) -> FlexTensor {
     if reusable(&tensor) { tensor } else { copied(&tensor) }
 }

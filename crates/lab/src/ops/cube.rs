@@ -48,7 +48,7 @@ pub(crate) fn adamw_step<B: CubeMemory>(
     (B::tensor(weights), AdamWState { moment_1, moment_2, max_moment_2: max.map(B::tensor) })
 }
 
-/// As [`adamw_step`], by operations of the fusing backend `F` over the same memory.
+/// Makes a step like [`adamw_step`], by operations of the fusing backend `F` on the same memory.
 pub(crate) fn fused_adamw_step<B: CubeMemory, F: CubeMemory<Runtime = B::Runtime>>(
     step: &AdamWStep<B>,
     parameter: Parameter<'_, B>,

@@ -17,7 +17,7 @@ pub type Gradients3<B> = [Option<FloatTensor<B>>; 3];
 
 /// Forward and backward passes in single precision; shapes are those of [`Ops`](super::Ops).
 ///
-/// The factors of a layer's and of the output layer's matrix products are rounded as [`Products`] says, in both passes.
+/// The factors of a layer's and of the output layer's matrix products are rounded according to [`Products`], in both passes.
 ///
 /// A backward pass gets the gradient with respect to the output by value, so that it can use its memory.
 pub trait Kernels<B: BurnBackend>: Debug + Sync {
@@ -98,7 +98,7 @@ pub trait Kernels<B: BurnBackend>: Debug + Sync {
         others: Option<FloatTensor<B>>,
     ) -> FloatTensor<B>;
 
-    /// The loss `[1]`.
+    /// Returns the loss, `[1]`.
     fn tied_cross_entropy(
         &self,
         hidden: &FloatTensor<B>,

@@ -100,7 +100,7 @@ pub struct Parameter<'a, B: BurnBackend> {
     pub weights: Tensor<B, 1>,
     /// `[numbers]`.
     pub gradient: Tensor<B, 1>,
-    /// None before the first step: then the means begin at 0.
+    /// `None` before the first step: then the means begin at 0.
     pub state: Option<AdamWState<B>>,
     /// The part of a weight that decays: learning rate times weight decay.
     pub decay: f64,
@@ -188,7 +188,7 @@ pub trait Ops: BurnBackend {
     }
 
     /// Mean cross-entropy in nats, `[1]`, of the logits `hidden * table^T` for `hidden` `[rows, d]` and `table`
-    /// `[vocab, d]`, against `targets` `[batch, length]` with as many ids as there are rows.
+    /// `[vocab, d]`, against `targets` `[batch, length]` with one id per row.
     ///
     /// With kernels there are never more than a few MiB of logits at a time, and the gradients are computed along with
     /// the loss.
@@ -296,12 +296,12 @@ fn in_use() -> bool {
 
 /// Makes this thread one of those that kernels run on, if the pool has not begun and there are more.
 ///
-/// Otherwise it would wait, asleep, while the pool's threads do what it asks for: two switches of context for each of
-/// the hundreds of loops of a step. For the thread that trains, before its first operation.
+/// Otherwise this thread would sleep while the pool's threads do its work: two switches of context for each of the hundreds
+/// of loops of a step. For the thread that trains, before its first operation.
 pub fn compute_on_this_thread() {
     // Alone in the pool this thread would leave others that compute waiting for it.
     if std::thread::available_parallelism().is_ok_and(|threads| threads.get() > 1) {
-        // An error says that the pool has begun: then it stays as it is.
+        // An error means that the pool has already started; then it stays as it is.
         let _begun = rayon::ThreadPoolBuilder::new().use_current_thread().build_global();
     }
 }
@@ -437,7 +437,7 @@ fn kernels_for<B: Ops>(dtypes: &[DType]) -> Option<&'static dyn Kernels<B>> {
     B::kernels().filter(|_| dtypes.iter().all(|dtype| *dtype == DType::F32))
 }
 
-/// The same, with the format of their products, if they know that of this thread.
+/// Returns the kernels of `B` with the format of their products, if they support this thread's format.
 fn products_for<B: Ops>(dtypes: &[DType]) -> Option<(&'static dyn Kernels<B>, Products)> {
     let products = match autocast::format() {
         None => Products::Single,

@@ -85,7 +85,7 @@ pub fn causal_attention<B: Backend>(
     let (keys, values) = (split(part(1)), split(part(2)));
 
     let scores = queries.matmul(keys.swap_dims(2, 3));
-    // As one row per head, so that adding the mask repeats a row.
+    // Reshaped to one row per head, so that adding the mask repeats a row.
     let scores = scores.reshape([batch * heads, length * length]) + mask.clone();
     let probabilities = softmax(scores.reshape([batch * heads * length, length]));
     let probabilities = dropout(probabilities, dropout_p).reshape([batch, heads, length, length]);

@@ -31,8 +31,8 @@ use super::Kernels;
 /// A tensor of `B` with its place in the graph.
 type Tracked<B, C> = FloatTensor<Autodiff<B, C>>;
 
-/// Defines an operation's backward pass: the type of what it keeps, and the gradients with respect to its inputs, of
-/// which those that are not wanted may be `None`.
+/// Defines an operation's backward pass: the type of its saved state, and the gradients with respect to its inputs; a
+/// gradient that is not requested may be `None`.
 macro_rules! backward {
     ($name:ident, $inputs:literal, $state:ty, |$kernels:ident, $kept:pat_param, $gradient:ident, $wanted:pat_param| $body:expr) => {
         #[derive(Debug)]
@@ -57,7 +57,7 @@ macro_rules! backward {
     };
 }
 
-/// Puts an operation into the graph: its inputs, its output, and what its backward pass needs if there will be one.
+/// Adds an operation to the graph: its inputs, its output, and the state for its backward pass, if there will be one.
 macro_rules! record {
     ($backward:expr, [$($input:ident),*], $out:expr, $kept:expr) => {
         match $backward.prepare::<C>([$($input.node.clone()),*]).compute_bound().stateful() {

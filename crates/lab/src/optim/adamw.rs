@@ -69,7 +69,7 @@ impl<B: Ops> AdamW<B> {
         }
     }
 
-    /// This optimizer with steps as `fusing` says, on backends that can fuse them.
+    /// Returns this optimizer with steps that are fused according to `fusing`, on backends that can fuse them.
     pub fn with_fusing(self, fusing: Fusing) -> Self {
         Self { fused: Some(fusing.fuses_optimizer()), ..self }
     }
@@ -94,7 +94,7 @@ impl<B: Ops> AdamW<B> {
         self.spam.as_ref().map_or(Ok(None), Spam::reading)
     }
 
-    /// Applies SPAM to the gradients of an iteration. Also gives the gradients' global norm if it was needed.
+    /// Applies SPAM to the gradients of an iteration. Also returns the gradients' global norm if SPAM needed it.
     pub fn guard(&mut self, gradients: Gradients<B>) -> (Gradients<B>, Option<Tensor<B, 1>>) {
         let Some(spam) = &mut self.spam else { return (gradients, None) };
         let gradients = spam.clip_elements(gradients, &self.states, self.beta_2);
@@ -117,7 +117,7 @@ impl<B: Ops> AdamW<B> {
         }
     }
 
-    /// One step with learning rate `lr`, times SPAM's factor. A parameter without a gradient stays as it is.
+    /// Makes one step with learning rate `lr`, times SPAM's factor. A parameter without a gradient is unchanged.
     pub fn step<AB, M>(&mut self, network: M, gradients: Gradients<B>, lr: f64) -> M
     where
         AB: AutodiffBackend<InnerBackend = B>,
@@ -126,7 +126,7 @@ impl<B: Ops> AdamW<B> {
         self.step_with::<AB, M>(network, gradients, lr, StepContext::default())
     }
 
-    /// As [`step`](Self::step), with what surrounds it in the same pass over the parameters.
+    /// Makes a step like [`step`](Self::step), and does the work before and after it in the same pass over the parameters.
     pub fn step_with<AB, M>(
         &mut self,
         network: M,
@@ -155,7 +155,7 @@ impl<B: Ops> AdamW<B> {
         model::map_values::<AB, M>(network, &mut |index, weights| {
             let keep = around.masks.get(index).and_then(Option::as_ref);
             let Some(gradient) = gradients.get_mut(index).and_then(Option::take) else {
-                // It may have been pruned since its last gradient.
+                // The parameter may have been pruned since its last gradient.
                 return match keep {
                     Some(keep) => B::masked(weights, keep),
                     None => weights,
@@ -207,8 +207,8 @@ impl<B: Ops> AdamW<B> {
         }
     }
 
-    /// Takes what [`store`](Self::store) has put into `snapshot` out of it and continues from there. On an error this
-    /// optimizer may have taken a part.
+    /// Takes the state that [`store`](Self::store) has put into `snapshot`, and continues from it. After an error, this
+    /// optimizer may have taken a part of the state.
     pub fn restore(&mut self, snapshot: &mut Snapshot<B>, parameters: &[ParamInfo]) -> Result<(), StateError> {
         self.steps = snapshot.take_count("adam.steps")?;
         for (info, state) in parameters.iter().zip(&mut self.states) {

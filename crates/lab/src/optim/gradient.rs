@@ -48,7 +48,7 @@ pub struct Dropout {
 pub enum Requested<'a> {
     /// All of them.
     All,
-    /// Those at these places in the network's order.
+    /// The parameters at these indices in the network's order.
     These(&'a [usize]),
 }
 
@@ -138,7 +138,7 @@ impl<B: Ops> Forward<B> {
         Self::of(network, tokens, targets, computing, dropout, Requested::All)
     }
 
-    /// As [`new`](Self::new), for a backward pass that gives the gradients that are `requested`.
+    /// Computes the forward pass like [`new`](Self::new), for a backward pass that computes the `requested` gradients.
     pub fn of(
         network: &Gpt<Autodiff<B>>,
         tokens: Tensor<B, 2, Int>,
@@ -408,7 +408,7 @@ pub struct LossScale {
 impl LossScale {
     /// The smallest number of half precision. Gradients that are not finite with a smaller factor never are.
     const MIN_FACTOR: f64 = 1.0 / 16_777_216.0;
-    /// The first factor and the patience of PyTorch's `GradScaler`.
+    /// The initial factor and the growth interval of PyTorch's `GradScaler`.
     const FIRST: Self = Self { factor: 65_536.0, good: 0, left_out: 0, patience: 2000 };
 
     /// State that `precision` needs.

@@ -4,7 +4,7 @@
 //!
 //! Defects of the reference (ratio-ablation, section 8) are not reproduced: SPAM counts an iteration once, corrects the bias
 //! of the second moment before it clips by it, and does not clip in the first iterations after the start and after a reset; a
-//! reset also clears AMSGrad's maximum. `spam_reference: true` computes as the reference does.
+//! reset also clears AMSGrad's maximum. `spam_reference: true` reproduces the reference.
 
 mod adamw;
 pub mod gradient;
@@ -18,7 +18,7 @@ use sweep_job::tasks::Optimizer;
 
 use crate::ops::Ops;
 
-/// Gradients by the network's order of parameters, each `[numbers]`; `None` where there is none.
+/// Gradients in the network's order of parameters, each `[numbers]`; `None` for a parameter without a gradient.
 pub type Gradients<B> = Vec<Option<Tensor<B, 1>>>;
 
 /// The learning rate of iteration `iter`, counted from 0, in a training of `iters` iterations (ratio-ablation,
@@ -34,7 +34,7 @@ pub fn learning_rate(settings: &Optimizer, iter: usize, iters: usize) -> f64 {
     least + 0.5 * (1.0 + (std::f64::consts::PI * passed).cos()) * (peak - least)
 }
 
-/// The L2 norm of all `gradients` taken as one vector, `[1]`; `None` if there is none.
+/// Returns the L2 norm of all `gradients` taken as one vector, `[1]`; `None` if there are no gradients.
 pub fn global_norm<B: Ops>(gradients: &Gradients<B>) -> Option<Tensor<B, 1>> {
     let squares = gradients.iter().flatten().cloned().map(B::sum_of_squares);
     squares.reduce(|sum, square| sum + square).map(Tensor::sqrt)
@@ -51,7 +51,7 @@ pub fn clip_global_norm<B: Ops>(gradients: Gradients<B>, max_norm: f64) -> Gradi
     }
 }
 
-/// As [`clip_global_norm`], where the global norm, `[1]`, is known already.
+/// Clips `gradients` like [`clip_global_norm`], with the known global norm `norm`, `[1]`.
 pub fn clip_norm<B: Ops>(gradients: Gradients<B>, norm: Tensor<B, 1>, max_norm: f64) -> Gradients<B> {
     let Some(factor) = clip_factor(norm, max_norm) else { return gradients };
     gradients.into_iter().map(|gradient| gradient.map(|gradient| B::scale(gradient, factor.clone()))).collect()

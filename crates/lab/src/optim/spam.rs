@@ -37,7 +37,7 @@ pub(super) struct Spam<B: Backend> {
     warmup: u64,
     reset_all: bool,
     reference: bool,
-    /// Iterations so far; in the reference twice as many.
+    /// Number of iterations so far, or twice that number if `reference` is true.
     count: u64,
     /// Steps that are in the second moment: since the start or the last reset.
     age: u64,
@@ -97,7 +97,7 @@ impl<B: Backend> Spam<B> {
         self.reset_all
     }
 
-    /// Clips every element of `gradients` to `sqrt(theta v)`, `v` being what its square is expected to be.
+    /// Clips every element of `gradients` to `sqrt(theta v)`, where `v` is the expected value of its square.
     pub(super) fn clip_elements(
         &self,
         gradients: Gradients<B>,
@@ -120,7 +120,7 @@ impl<B: Backend> Spam<B> {
     }
 
     /// Remembers `norm`, the global norm of an iteration's gradients, `[1]`, and finds out whether it is a spike: at least
-    /// ten norms are there, and it is more than `spike_z` standard deviations above the mean of those before it. A norm
+    /// ten norms are known, and `norm` is more than `spike_z` standard deviations above the mean of those before it. A norm
     /// that is not finite is not remembered and is no spike.
     pub(super) fn observe(&mut self, norm: Tensor<B, 1>) {
         if self.reference {
@@ -163,7 +163,7 @@ impl<B: Backend> Spam<B> {
         Some(DAMPING.map(|part| spike.clone() * -part + 1.0))
     }
 
-    /// Counts an iteration; gives whether the moments are to be forgotten before its step.
+    /// Counts an iteration; returns whether the moments must be reset before its step.
     pub(super) fn advance(&mut self) -> bool {
         self.count += 1;
         let reset = self.interval > 0 && self.count.is_multiple_of(self.interval);

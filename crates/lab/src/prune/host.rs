@@ -30,7 +30,7 @@ pub struct HostSelect {
 }
 
 impl HostSelect {
-    /// As `settings` ask.
+    /// Creates the selection that `settings` describe.
     pub fn new(settings: &Prune) -> Self {
         let floor = if settings.prune.has_negative_scores() { PRUNED } else { 0.0 };
         let Prune { threshold: method, prune_update: update, sample_fraction, .. } = *settings;
@@ -51,7 +51,7 @@ impl HostSelect {
                 let mut sample = self.sample(parts, seed)?;
                 sample.sort_unstable_by(f32::total_cmp);
                 let counted = |threshold| count_up_to(parts, threshold);
-                // What is pruned already stays so, whatever the sample has.
+                // Weights that are pruned already stay pruned, whatever the sample contains.
                 Ok(corrected(&sample, total(parts), pruned, counted)?.unwrap_or(self.floor))
             }
         }
@@ -81,7 +81,7 @@ impl HostSelect {
     }
 }
 
-/// Finds the `k`-th smallest of the scores in some tensors, with a seed for what it draws.
+/// Finds the `k`-th smallest of the scores in some tensors, with a seed for its random numbers.
 type Find<'a, B> = &'a dyn Fn(&[Tensor<B, 1>], usize, u64) -> Result<f32, Unfit>;
 
 impl HostSelect {
@@ -190,8 +190,8 @@ fn count_up_to<B: Backend>(parts: &[Tensor<B, 1>], threshold: f32) -> Result<usi
     Ok(usize::try_from(count).unwrap_or_default())
 }
 
-/// The largest score in `sample` up to which, as `counted` says, at most `k` of all `total` scores are; `None` if there is
-/// none. The sample must be in order.
+/// Returns the largest score in `sample` up to which `counted` finds at most `k` of all `total` scores; `None` if no score
+/// qualifies. The sample must be in order.
 ///
 /// Looks first where the sample expects it, then where a line between the two nearest counts does, and every other time in
 /// the middle between them, so that it ends after a few counts whatever the scores are.

@@ -28,7 +28,7 @@ impl<B: Backend> Masks<B> {
 /// Masks in memory of the host, one for each layer.
 #[derive(Debug, Clone, PartialEq)]
 pub enum HostMasks {
-    /// Only thresholds are asked for.
+    /// No masks, because only thresholds are requested.
     None(Vec<Vec<()>>),
     /// A byte for each weight.
     Bytes(Vec<Vec<u8>>),
@@ -63,7 +63,7 @@ impl HostMasks {
         }
     }
 
-    /// Sets what they prune to 0 in `numbers`: by layer, several of the layer's size.
+    /// Sets pruned numbers to 0 in `numbers`: by layer, several slices of the layer's size.
     pub fn apply(&self, numbers: &mut [Vec<Vec<f32>>]) {
         for (layer, numbers) in numbers.iter_mut().enumerate() {
             let mut numbers = slices(numbers);

@@ -50,7 +50,7 @@ use crate::{
     rng,
 };
 
-/// Most that a layer loses where every layer has a threshold of its own.
+/// Maximum sparsity of a layer where every layer has its own threshold.
 const MAX_LAYER_SPARSITY: f64 = 0.95;
 
 /// Chooses and applies masks.
@@ -100,12 +100,12 @@ impl<B: Selects> Pruner<B> {
         }
     }
 
-    /// This pruner with `seed` for what it draws.
+    /// Returns this pruner with `seed` for its random numbers.
     pub fn with_seed(self, seed: u64) -> Self {
         Self { seed, ..self }
     }
 
-    /// This pruner with scores as `fusing` says, on backends that can fuse them.
+    /// Returns this pruner with scores that are fused according to `fusing`, on backends that can fuse them.
     pub fn with_fusing(self, fusing: Fusing) -> Self {
         if fusing == Fusing::Scores { Self { scorer: B::fused_scores, ..self } } else { self }
     }
@@ -245,7 +245,7 @@ impl<B: Selects> Pruner<B> {
         Inputs { name: name.to_owned(), weights, moments, origin: self.origins[index].clone(), mask }
     }
 
-    /// Takes the chosen masks; gives the part that they prune.
+    /// Takes the chosen masks, and returns the part that they prune.
     fn keep(&mut self, chosen: Vec<Option<Choice<B>>>) -> Result<f64, LabError> {
         let (mut pruned, mut kept) = (0, Vec::new());
         for ((&index, choice), (_, size)) in self.layers.iter().zip(chosen).zip(&self.names) {
@@ -280,8 +280,8 @@ impl<B: Selects> Pruner<B> {
         }
     }
 
-    /// Takes what [`store`](Self::store) has put into `snapshot` out of it and continues from there. On an error this
-    /// pruner may have taken a part.
+    /// Takes the state that [`store`](Self::store) has put into `snapshot`, and continues from it. After an error, this
+    /// pruner may have taken a part of the state.
     pub fn restore(&mut self, snapshot: &mut Snapshot<B>, parameters: &[ParamInfo]) -> Result<(), StateError> {
         self.choices = snapshot.take_count("prune.choices")?;
         for &index in &self.layers {

@@ -1,4 +1,4 @@
-//! A choice of masks: what is chosen from, what is chosen, and the trait of those that choose.
+//! A choice of masks: its inputs, its result, and the trait of selectors.
 
 use std::{
     fmt,
@@ -73,12 +73,12 @@ pub struct Layers<'a, B: Backend> {
 }
 
 impl<'a, B: Backend> Layers<'a, B> {
-    /// Layers that are scored as `settings` ask.
+    /// Creates layers that are scored according to `settings`.
     pub fn new(settings: &'a Prune, inputs: Vec<Inputs<B>>) -> Self {
         Self { settings, inputs, scorer: scores, scoring: None }
     }
 
-    /// The same, with scores by `scorer`.
+    /// Returns these layers with scores by `scorer`.
     pub(super) fn scored_by(self, scorer: Scorer<B>) -> Self {
         Self { scorer, ..self }
     }

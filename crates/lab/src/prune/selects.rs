@@ -1,4 +1,4 @@
-//! The boundary behind which a backend may have kernels of its own.
+//! The interface behind which a backend may have its own kernels.
 
 use burn::tensor::Tensor;
 use sweep_job::tasks::{MaskFormat, Prune, ThresholdSearch};
@@ -47,8 +47,8 @@ pub trait Selects: Ops {
         None
     }
 
-    /// A pass over the same memory that computes next to nothing, where [`stream`](Self::stream) is there. Does not wait
-    /// for the device.
+    /// Makes a pass over the same memory that computes next to nothing, where [`stream`](Self::stream) is supported. Does
+    /// not wait for the device.
     fn stream_floor(_inputs: &[Inputs<Self>], _settings: Option<&Prune>, _masks: &mut Masks<Self>) -> Option<()> {
         None
     }

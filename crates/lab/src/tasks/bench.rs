@@ -78,7 +78,7 @@ struct Calls {
 }
 
 impl Calls {
-    /// Calls `work` once, and as often as `workload` says. What it gives is dropped after the clock has stopped.
+    /// Calls `work` once, and then `workload.calls` times. Its results are dropped after the clock has stopped.
     fn measure<B: Compute, T>(
         workload: &Workload,
         device: &B::Device,
@@ -90,7 +90,7 @@ impl Calls {
             let found = work();
             sync::<B>(device).and(found)
         });
-        // The host's memory says nothing of a device's.
+        // The host's memory does not reflect a device's memory.
         let raised = raised.filter(|_| B::SYNCHRONOUS);
         let mut last = first?;
         let mut seconds = Vec::with_capacity(workload.calls);
@@ -142,7 +142,7 @@ fn pruned(workload: &Workload) -> usize {
     part_of(workload.sparsity, workload.weights())
 }
 
-/// The settings of a training that finds thresholds by Burn's operations as `search` says.
+/// Returns the settings of a training that finds thresholds by Burn's operations with the method `search`.
 fn by_operations(workload: &Workload, search: ThresholdSearch, sample_fraction: f64, update: UpdateKind) -> Prune {
     Prune {
         threshold: match search {
@@ -209,8 +209,8 @@ fn all_of<B: Compute>(scores: &[Tensor<B, 1>]) -> Result<Vec<f32>, LabError> {
     Ok(all)
 }
 
-/// Adds how near `threshold` is to the `k`-th smallest of `scores`, which it reorders, and what it prunes. Gives the exact
-/// threshold.
+/// Adds the error of `threshold` relative to the `k`-th smallest of `scores`, and the sparsity that it causes. Reorders
+/// `scores`; returns the exact threshold.
 fn compare(outcome: &mut Outcome, scores: &mut [f32], threshold: f32, k: usize) -> f32 {
     outcome.set(&WorkloadMetrics::SPARSITY, pruned_by(scores, threshold));
     let exact = kth_smallest(scores, k);

@@ -7,11 +7,11 @@ use sweep_job::tasks::{Coupling, CouplingStart};
 
 use crate::{LabError, device::read::host};
 
-/// Losses whose variance tells whether they are steady.
+/// Number of losses whose variance decides whether the loss is steady.
 const WINDOW: usize = 100;
-/// The first iteration at which that is asked.
+/// The first iteration at which the variance is checked.
 const FIRST_LOOK: usize = 250;
-/// Iterations between two such questions.
+/// Number of iterations between two such checks.
 const BETWEEN_LOOKS: usize = 50;
 
 /// The coupling of a training in progress.
@@ -68,7 +68,7 @@ impl<'a, B: Backend> Schedule<'a, B> {
         self.started
     }
 
-    /// The last losses as one tensor; `None` if there are none.
+    /// Returns the last losses as one tensor; `None` before the first loss.
     pub(super) fn losses(&self) -> Option<Tensor<B, 1>> {
         (!self.losses.is_empty()).then(|| Tensor::cat(self.losses.iter().cloned().collect(), 0))
     }

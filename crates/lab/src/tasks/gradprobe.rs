@@ -128,7 +128,7 @@ impl Quality {
     }
 }
 
-/// A pruning and what it measures.
+/// A pruning and its measurements.
 struct Pruning<'a> {
     settings: &'a Probing,
     backend: Backend,
@@ -138,7 +138,7 @@ struct Pruning<'a> {
 }
 
 impl Pruning<'_> {
-    /// Prunes `subject`; gives by tensor what stays.
+    /// Prunes `subject`; returns the weights that stay, by tensor.
     fn run<B: Compute>(
         &mut self,
         subject: &mut dyn Subject<B>,
@@ -271,7 +271,7 @@ impl Pruning<'_> {
         Ok(())
     }
 
-    /// Keeps the masks and compares them with others, if asked to.
+    /// Keeps the masks and compares them with other masks, if requested.
     fn compare_masks<B: Compute>(
         &mut self,
         kept: &[Option<Tensor<B, 1>>],

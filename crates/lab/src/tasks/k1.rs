@@ -147,7 +147,7 @@ struct Trainer<'a, B: Compute> {
     scale: Option<LossScale>,
     /// Steps that were made, not skipped.
     steps: u64,
-    /// Those of the last step's gradients.
+    /// Zeros in the gradients of the last step.
     zeros: Option<Zeros<B>>,
 }
 
@@ -237,7 +237,7 @@ impl<B: Compute> Trainer<'_, B> {
         Ok(outcome)
     }
 
-    /// One optimizer step.
+    /// Makes one optimizer step.
     fn step(&mut self, network: TreeNetwork<Autodiff<B>>, iter: usize) -> Result<TreeNetwork<Autodiff<B>>, LabError> {
         let K1 { model, training, update, optimizer, computing, .. } = self.k1;
         if model.dropout > 0.0 {

@@ -58,7 +58,7 @@ fn not_for_the_lab<T: TaskSpec>(_: &T) -> LabError {
     LabError::NotALabTask(T::NAME)
 }
 
-/// The network that a recipe asks for: from a folder, or with random weights.
+/// Returns the network that a recipe requests: from a folder, or with random weights.
 ///
 /// `vocab_size` is what the data needs; the recipe may give its own.
 fn network<B: BurnBackend>(
@@ -89,7 +89,7 @@ fn batch_loss<B: Compute, N: Network<B>>(network: &N, batch: &Batch, device: &B:
     network.loss(inputs, targets, 0.0)
 }
 
-/// A mean that grows on the device and is read when asked for.
+/// A mean that is accumulated on the device and read on request.
 struct Mean<B: BurnBackend> {
     sum: Option<Tensor<B, 1>>,
     count: usize,

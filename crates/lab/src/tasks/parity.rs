@@ -55,7 +55,7 @@ fn reference(parity: &Parity, left_out: &[usize]) -> Result<Observed, LabError> 
 /// Allowed differences.
 #[derive(Debug, Clone, Copy)]
 struct Allowed {
-    /// Logits and what blocks give, as a part of the largest number.
+    /// Logits and outputs of blocks, relative to the largest number.
     outputs: f64,
     /// Gradients, as a part of their parameter's largest number.
     gradients: f64,
@@ -88,7 +88,8 @@ struct Observed {
     /// Modules in the order of the forward pass, each with its outputs.
     modules: Vec<(String, Vec<f32>)>,
     logits: Vec<f32>,
-    /// Of the first step that was not left out, by parameter; empty where there is none. `None` if every step was left out.
+    /// Gradients of the first step that was not left out, by parameter; empty for a parameter without a gradient. `None` if
+    /// every step was left out.
     gradients: Option<Vec<(String, Vec<f32>)>>,
     losses: Vec<f64>,
     /// Iterations whose step was left out, because gradients in half precision overflowed.
@@ -234,7 +235,7 @@ fn first_difference<'a>(
     allowed: f64,
 ) -> (Option<(&'a str, f64)>, f64) {
     let errors = reference.iter().zip(found).map(|((name, reference), (_, found))| {
-        // Where nothing depends on a parameter, one of the two may know no gradient and the other find it to be 0.
+        // If nothing depends on a parameter, one of the two may have no gradient of it, and the other a gradient of 0.
         let zeros = vec![0.0; reference.len().max(found.len())];
         let whole = |numbers: &'a [f32]| if numbers.is_empty() { None } else { Some(numbers) };
         (name.as_str(), error(whole(reference).unwrap_or(&zeros), if found.is_empty() { &zeros } else { found }))
@@ -363,7 +364,7 @@ mod tests {
 
     #[test]
     fn a_run_compares_kernels_with_plain_operations() {
-        /// Hears nothing.
+        /// A report that drops all messages.
         struct Deaf;
 
         impl Report for Deaf {

@@ -152,7 +152,7 @@ impl Clock {
         self.since = Instant::now();
     }
 
-    /// As [`pause`](Self::pause); gives the steps a second since the last call, if there were any.
+    /// Pauses like [`pause`](Self::pause); returns the steps per second since the last call, if there were any steps.
     pub(super) fn close(&mut self) -> Option<f64> {
         self.pause();
         let (time, steps) = std::mem::replace(&mut self.reported, (self.time, self.steps));

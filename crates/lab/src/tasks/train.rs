@@ -135,7 +135,7 @@ impl BackendTask for Job<'_> {
         if done.iters == 0 {
             checkpoint::began_anew(&folders.scratch);
         }
-        // What the training does not begin with must not be kept through it.
+        // Moved, so that an initial network that the training does not begin with is freed before the training.
         let network = resumed.unwrap_or(network);
         let mut attempts = Attempts::begin(&folders.scratch, done.iters, left);
         let beside = Beside { scratch: &folders.scratch, attempts: &mut attempts, report: &mut *report };
@@ -171,8 +171,8 @@ fn note_missing_pruning(train: &Train, report: &mut dyn Report) {
     }
 }
 
-/// Peak rates of the device, if requested. It is measured when everything else has been, because it takes memory of its
-/// own; and a training is not lost because it fails.
+/// Peak rates of the device, if requested. The rates are measured last, because the measurement takes additional memory; and
+/// a training is not lost if the measurement fails.
 fn ceiling<B: Compute>(train: &Train, device: &B::Device, report: &mut dyn Report) -> Option<Ceiling> {
     if !train.training.ceiling {
         return None;
@@ -217,7 +217,7 @@ struct Trainer<'a, B: Compute> {
     block_size: usize,
     batches: Batches,
     held_out: Vec<Batch>,
-    /// In half precision.
+    /// The factor of the loss in half precision.
     loss_scale: Option<LossScale>,
     optimizer: AdamW<B>,
     pruner: Pruner<B>,
@@ -231,7 +231,7 @@ struct Trainer<'a, B: Compute> {
     curves: Curves,
 }
 
-/// A trained network, what was measured, and where the time went if that was asked for.
+/// A trained network, its outcome, and the trace of the time, if requested.
 type Trained<B> = (Gpt<Autodiff<B>>, Outcome, Option<Trace>);
 
 impl<B: Compute> Trainer<'_, B> {
@@ -306,8 +306,8 @@ impl<B: Compute> Trainer<'_, B> {
         Ok((network, outcome, self.breakdown.into_trace()))
     }
 
-    /// Does what only the end of this training requires, and gives its loss on held-out tokens. None of it is in the state: a
-    /// longer training continues as if it were alone.
+    /// Does the work that only the end of this training requires, and returns its loss on held-out tokens. The state does
+    /// not include this work: a longer training continues as if it were alone.
     fn conclude(
         &mut self,
         network: &Gpt<Autodiff<B>>,
@@ -375,7 +375,7 @@ impl<B: Compute> Trainer<'_, B> {
         }
     }
 
-    /// One optimizer step, and what pruning adds to it.
+    /// Makes one optimizer step, with the steps that pruning adds.
     fn step(&mut self, network: Gpt<Autodiff<B>>, iter: usize) -> Result<Gpt<Autodiff<B>>, LabError> {
         let Train { training, optimizer, prune, .. } = self.train;
         let gradients = self.accumulate(&network, iter)?;
@@ -426,13 +426,13 @@ impl<B: Compute> Trainer<'_, B> {
         })
     }
 
-    /// Sets what is pruned to 0.
+    /// Sets pruned weights to 0.
     fn mask(&mut self, network: Gpt<Autodiff<B>>) -> Result<Gpt<Autodiff<B>>, LabError> {
         let Self { optimizer, pruner, breakdown, device, .. } = self;
         breakdown.time::<B, _>(Part::Masking, device, || pruner.apply::<Autodiff<B>, _>(network, optimizer))
     }
 
-    /// Begins to measure where the time goes, if asked.
+    /// Begins to measure the time of the parts, if requested.
     fn measure_parts(&mut self) {
         self.breakdown.restart();
         if self.breakdown.is_on() {

@@ -35,7 +35,7 @@ fn rounded_scores_are_equal_in_groups() {
         assert_eq!(value(&rounded, "sparsity"), sparsity, "{method}: what it prunes");
     }
     // A sample of 20,000 finds the same number or one next to it, which is 1/256 below or 1/128 above; every step between
-    // numbers of 16 bits is at least that large, and the error without rounding is none of these.
+    // numbers of 16 bits is at least that large, and the error without rounding is not a multiple of such a step.
     let sampled = with(&json!({"method": "sample", "score_format": "bf16"}));
     let steps = value(&sampled, "error.max") * 256.0;
     assert!((steps - steps.round()).abs() < 1e-9 && steps <= 8.0, "{steps}");

@@ -66,7 +66,7 @@ fn segments_and_balanced_give_the_gradients_of_the_plain_backward_pass() {
                         let error = relative_error(found, expected);
                         assert!(error < 1e-4, "{ablation} {checkpointing}: parameter {index} is off by {error}");
                     }
-                    // Where nothing depends on a parameter, one way may know no gradient and another find it to be 0.
+                    // If nothing depends on a parameter, one way may have no gradient of it, and another a gradient of 0.
                     (None, Some(zeros)) | (Some(zeros), None) => {
                         assert!(zeros.iter().all(|number| *number == 0.0), "{ablation} {checkpointing}: {index}");
                     }
@@ -84,7 +84,7 @@ fn segments_draw_the_same_dropout_twice() {
     let [(loss, first), (again_loss, again)] =
         [(); 2].map(|()| gradients(&network, &with(Checkpointing::Segment2), 0.3));
     assert_eq!((&loss, &first), (&again_loss, &again));
-    // Along its own gradient the loss falls as fast as the gradient says, which it does not if the two passes differ.
+    // Along its own gradient the loss falls at the rate that the gradient predicts, unless the two passes differ.
     let gradient = first.iter().flatten().flatten();
     let square: f64 = gradient.map(|number| f64::from(*number / 2.0).powi(2)).sum();
     let step = 1e-3;

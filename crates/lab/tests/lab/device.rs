@@ -13,7 +13,7 @@ use sweep_lab::{
     prune::{Choice, Goal, Group, Inputs, Layers, Moments, Selects},
 };
 
-/// Devices of `backend`; prints the reason if there are none.
+/// Returns the devices of `backend`; prints the reason if none was found.
 fn found(backend: Backend) -> Option<Probe> {
     let probe = sweep_lab::probe(backend);
     for rejected in &probe.rejected {
@@ -89,7 +89,7 @@ fn kernels_choose_what_the_host_chooses<B: Selects>(device: &B::Device) {
             }
         }
         let mut spoilt = inputs;
-        // What is pruned for good is not looked at.
+        // The mask is removed, because weights that are pruned for good are not examined.
         spoilt[1].mask = None;
         let nan = Tensor::<B, 1>::from_floats([f32::NAN], device);
         spoilt[1].weights = Tensor::cat(vec![spoilt[1].weights.clone().slice(0..300), nan], 0);

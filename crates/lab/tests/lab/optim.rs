@@ -19,7 +19,7 @@ fn scale(iter: u64) -> f32 {
     if [45, 90, 91, 160].contains(&iter) { 1.6 } else { 0.08 }
 }
 
-/// One iteration, as the training loop does it.
+/// Runs one iteration like the training loop.
 fn iterate(network: Small<Train>, optimizer: &mut AdamW<Inner>, iter: u64, settings: &Optimizer) -> Small<Train> {
     let (gradients, norm) = optimizer.guard(network.gradients(iter, scale(iter)));
     let gradients = match norm {

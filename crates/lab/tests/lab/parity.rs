@@ -41,7 +41,7 @@ fn cases() -> Vec<Value> {
     cases
 }
 
-/// The backends with a GPU, a software one included; a line for each that says why it is not tested.
+/// Returns the backends with a GPU, software GPUs included; prints the reason for each backend that is not tested.
 fn gpus() -> impl Iterator<Item = Backend> {
     [Backend::Cuda, Backend::Wgpu].into_iter().filter(|backend| {
         let rejected = sweep_lab::probe(*backend).rejected;
@@ -133,7 +133,7 @@ fn assert_ceiling(backend: Backend) {
     }
 }
 
-/// Operations are fused only where it is asked for.
+/// Operations are fused only where fusion is requested.
 fn assert_fuses_where_asked(backend: Backend) {
     let counts = |fusion: &str| {
         let asked = json!({"eval_batches": 1, "iters": 3, "dropout": 0, "fusion": fusion});

@@ -39,7 +39,7 @@ impl Pruned {
         self
     }
 
-    /// Chooses masks; gives the part that is pruned.
+    /// Chooses masks, and returns the part that is pruned.
     fn choose(mut self, sparsity: f64) -> (Self, f64) {
         let part = self.pruner.choose::<Train, _>(&self.network, &self.optimizer, sparsity).unwrap();
         self.network = self.pruner.apply::<Train, _>(self.network, &mut self.optimizer);
@@ -79,7 +79,7 @@ fn magnitude_prunes_what_a_hand_loop_prunes() {
         assert_eq!(part, expected.len() as f64 / 88.0);
     }
     assert!(run.network.weights()[2].iter().all(|w| *w != 0.0), "vectors are not pruned");
-    // Masks hold, but the moments go on.
+    // Masks hold, but the moments continue to change.
     let before = zeros(&run.matrices());
     let run = run.step().step();
     assert_eq!(zeros(&run.matrices()), before);

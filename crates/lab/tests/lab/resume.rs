@@ -11,7 +11,7 @@ use crate::common::{folders, merged, task};
 use serde_json::{Value, json};
 use sweep_job::{Backend, Outcome, Progress, Report};
 
-/// Ends the process, as far as a test can, when the training is so far; keeps what it is told.
+/// Ends the process, as far as a test can, when the training reaches a step; keeps the messages of the report.
 #[derive(Default)]
 struct Interrupting {
     at: Option<u64>,
@@ -213,7 +213,7 @@ fn a_checkpoint_that_is_torn_is_not_used() {
     let text = fs::read(&state).unwrap();
     fs::write(&state, &text[..text.len() / 2]).unwrap();
     fs::remove_file(folder.path().join("after-10/B3SUMS")).unwrap();
-    // One that was being written when everything ended.
+    // A checkpoint whose writing was interrupted.
     fs::create_dir(folder.path().join("unfinished")).unwrap();
     fs::write(folder.path().join("unfinished/state.safetensors"), "half").unwrap();
     let (found, notes) = resumed(folder.path(), &more);
@@ -260,7 +260,7 @@ fn a_result_tells_of_the_attempts_that_did_not_reach_it() {
         fs::read_to_string(&path).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(signs.iter().map(|sign| &sign["done"]).collect::<Vec<_>>(), [0, 10, 15]);
     let peak = signs[2]["peak"].as_f64();
-    // As if that attempt had been a larger process than this one.
+    // Simulates an attempt with a larger process than this one.
     let text = fs::read_to_string(&path).unwrap();
     let larger = peak.map(|peak| text.replace(&json!(peak).to_string(), "7e12"));
     fs::write(&path, larger.unwrap_or(text)).unwrap();

@@ -242,7 +242,7 @@ fn a_loss_that_is_no_number_ends_the_job() {
     }
 }
 
-/// The number of a step is a network. What the ablation does with it besides is said, and not done.
+/// The number of an ablation selects a network. A note mentions the pruning that the ablation adds to it, which is not done.
 #[test]
 fn ablation_1_says_that_its_pruning_is_declared_separately() {
     let dir = tempfile::tempdir().unwrap();
@@ -282,7 +282,7 @@ fn operations_and_bytes_are_those_of_the_arithmetic() {
         "dropout": 0,
     });
     // Of a weight in four bytes AdamW reads and writes the weight and two moments and reads the gradient: 7 x 4. AMSGrad reads
-    // and writes the largest second moment too: 9 x 4. With SPAM it is AMSGrad unless told otherwise.
+    // and writes the largest second moment too: 9 x 4. SPAM uses AMSGrad by default.
     for (more, bytes) in [
         (json!({}), 28.0),
         (json!({"amsgrad": true}), 36.0),

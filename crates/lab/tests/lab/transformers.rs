@@ -17,7 +17,7 @@ use serde_json::json;
 use sweep_job::tasks::{Activation, BlockSpec, Train};
 use sweep_lab::model::{Gpt, GptDims, Network, hub};
 
-/// A Python that can import what is needed, or why there is none.
+/// Returns a Python that can import the needed packages, or the reason why none was found.
 fn python() -> Result<PathBuf, String> {
     let made = std::env::home_dir().map(|home| home.join(".cache/sweep/transformers/bin/python"));
     let named = std::env::var_os("SWEEP_TEST_PYTHON").map(PathBuf::from);

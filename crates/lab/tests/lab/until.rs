@@ -102,7 +102,7 @@ fn rates_are_those_of_the_jobs_own_steps_and_totals_are_whole() {
     let [first, second] = [(); 2].map(|()| tempfile::tempdir().unwrap());
     train(&json!({"until": 20}), first.path());
     offer(first.path(), second.path(), 20);
-    // As if the other job had been very slow.
+    // Simulates a very slow other job.
     let path = second.path().join("after-20/progress.json");
     let mut progress: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
     progress["train_time"] = json!(5000.0);

@@ -21,7 +21,7 @@ pub(super) enum Right<'a> {
 }
 
 impl<'a> Right<'a> {
-    /// A factor of one product or few, or of as many that it is `kept` in a packed form.
+    /// Prepares `matrix` as the right factor. `kept` stores it in packed form, which pays off over many products.
     pub(super) fn new(matrix: Matrix<'a>, kept: bool) -> Self {
         #[cfg(target_arch = "x86_64")]
         if let Some(unit) = Unit::all().last() {

@@ -124,7 +124,7 @@ impl<'a> Right<'a> {
             }
             kept => kept.as_ref(),
         };
-        // As equal parts as there can be, so that threads end at the same time.
+        // Parts differ by at most one panel, so that all threads end at about the same time.
         let share = |panels: usize, part: usize, parts: usize| panels * part / parts..panels * (part + 1) / parts;
         (0..down * across).into_par_iter().for_each(|task| {
             let panels = [share(rows, task / across, down), share(columns, task % across, across)];
@@ -203,7 +203,7 @@ impl Product<'_> {
         let height = self.unit.rows();
         // A product of no terms is 0, which a pass over none of them writes.
         for first in (0..self.pairs.max(1)).step_by(DEPTH) {
-            // What further passes add to is better kept.
+            // Further passes add to this result, so it should stay in the caches.
             let into = match self.into {
                 _ if first > 0 => Into::Sum,
                 Into::Memory if self.pairs > DEPTH => Into::Overwrite,
@@ -240,7 +240,7 @@ impl Product<'_> {
             }
         }
         if self.unit == Unit::Vector && self.into == Into::Memory {
-            // What was written past the caches is there before this task is done.
+            // The fence makes stores that bypass the caches visible before this task ends.
             // SAFETY: every processor of the architecture has the instruction.
             unsafe { _mm_sfence() };
         }

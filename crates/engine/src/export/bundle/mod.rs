@@ -47,7 +47,7 @@ const SOURCES: &str = "sources";
 const ITEMS: &str = "items";
 /// The folder in the archive.
 const TOP: &str = "sweep-bundle";
-/// The file that says what else there is.
+/// The file that lists the contents of a bundle.
 const CONTENTS: &str = "bundle.json";
 /// Maximum number of runs that are read for the reason why a job has no result.
 const MAX_RUNS: usize = 20;
@@ -78,7 +78,7 @@ pub struct Contents {
     /// The digests of further files that jobs were observed to read, by their paths from the recipes' folder.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     read: BTreeMap<PathBuf, String>,
-    /// Those of the files that jobs read that are not in the bundle, with their sizes.
+    /// Files that jobs read but the bundle does not contain, with their sizes in bytes.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub left_out: BTreeMap<PathBuf, u64>,
     /// Digests of the code that jobs were observed to read, by the jobs' base keys.
@@ -136,19 +136,19 @@ pub enum BundleError {
     /// An I/O error, or a truncated archive.
     #[error("{0}")]
     Io(#[from] io::Error),
-    /// The store says no.
+    /// The store returned an error.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// A key could not be written.
     #[error("cannot compute a job's key: {0}")]
     Key(#[from] serde_json::Error),
-    /// It is an archive of something else, or made to do harm.
+    /// The archive is not a bundle, or is malicious.
     #[error("this is not a bundle: {0}")]
     Foreign(String),
-    /// It is larger than a bundle may be.
+    /// The archive exceeds the limits of a bundle.
     #[error("the bundle was rejected: {0}")]
     TooLarge(String),
-    /// It comes from a later version.
+    /// The bundle comes from a later version.
     #[error("the bundle has format {0}, this program knows up to {FORMAT}: use a newer one")]
     TooNew(u32),
     /// There is nothing to bundle.
@@ -183,11 +183,11 @@ fn decisions(plan: &Plan, store: &Store) -> Result<Vec<(Key, Vec<u8>)>, BundleEr
     Ok(found)
 }
 
-/// Bytes of the files that jobs read, which a bundle has at most unless its author says otherwise.
+/// Default limit, in bytes, of the files that jobs read and a bundle contains.
 pub const MAX_INPUT: u64 = 64 << 20;
 
-/// Writes a bundle of a study, whose report is up to date. The same results make the same bundle. It has the files that jobs read, as
-/// long as they have at most `most` bytes together, and no path of this machine but those that the recipe itself names.
+/// Writes a bundle of a study, whose report is up to date. The same results make the same bundle. It contains the files that
+/// jobs read up to a total of `most` bytes, and no path of this machine except those that the recipe itself names.
 pub fn write(
     plan: &Plan,
     request: &Request<'_>,
@@ -302,7 +302,7 @@ fn facts(record: &Record) -> Vec<(&'static str, String)> {
     facts
 }
 
-/// Writes an archive and remembers what is in it.
+/// Writes an archive and remembers its files.
 struct Writer<'a, W: Write> {
     archive: Builder<W>,
     files: BTreeMap<String, Sum>,
@@ -314,7 +314,7 @@ impl<W: Write> Writer<'_, W> {
         self.add_with_mode(name, content, 0o644)
     }
 
-    /// Adds a file, unless it is there already.
+    /// Adds a file, unless the archive already contains it.
     fn add_with_mode(&mut self, name: &str, content: &[u8], mode: u32) -> io::Result<()> {
         if self.files.contains_key(name) {
             return Ok(());
@@ -329,7 +329,7 @@ impl<W: Write> Writer<'_, W> {
         Ok(())
     }
 
-    /// Adds what jobs read, of at most `most` bytes together, and returns what is left out.
+    /// Adds the files that jobs read, up to a total of `most` bytes, and returns the files that are left out.
     fn needed(&mut self, needed: &AllNeeded, digests: &mut Digests, most: u64) -> io::Result<BTreeMap<PathBuf, u64>> {
         let mut left_out = BTreeMap::new();
         let mut all = 0;
@@ -338,7 +338,7 @@ impl<W: Write> Writer<'_, W> {
             let files = needed.files(digests).unwrap_or_default();
             let sizes: Vec<u64> = files.iter().filter_map(|(path, _)| Some(fs::metadata(path).ok()?.len())).collect();
             let bytes: u64 = sizes.iter().sum();
-            // One that has gone since it was planned is left out, too.
+            // A file that was removed after planning is left out, too.
             let fits =
                 u64::saturating_add(all, bytes) <= most && !sizes.iter().any(|size| *size > limits::MAX_FILE_BYTES);
             if !fits || files.is_empty() || sizes.len() < files.len() {

@@ -16,7 +16,7 @@ use crate::{
     record::ABSENT,
 };
 
-/// The name of a folder above the recipe's in a bundle, whose own name is nobody's business.
+/// Replaces, in a bundle, the name of a folder above the recipe's, because that name may be private.
 const ABOVE: &str = "@";
 
 /// The files of a study on the machine that has them.
@@ -26,7 +26,7 @@ pub(super) struct Places {
     root: PathBuf,
     /// Folders above it that a bundle has, because files are in them.
     pub(super) above: usize,
-    /// Paths of this machine, the longest first, and what is written in their place.
+    /// Paths of this machine, the longest first, with their replacements.
     hidden: Vec<(String, String)>,
 }
 
@@ -43,7 +43,7 @@ pub(super) struct Needed {
     ignored: Vec<String>,
 }
 
-/// What jobs read: their inputs, and the code that earlier runs of them were observed to read.
+/// Files that jobs read: their inputs, and the code that their earlier runs were observed to read.
 #[derive(Debug, Default)]
 pub(super) struct AllNeeded {
     pub(super) inputs: Vec<Needed>,
@@ -87,7 +87,7 @@ impl Places {
         let above = needed.iter().map(|needed| ups(&needed.place)).max().unwrap_or(0);
         let mut hidden: BTreeMap<String, String> = BTreeMap::new();
         let mut hide = |path: &Path, by: String| {
-            // The root of the file system is nobody's.
+            // The root of the file system reveals nothing private.
             if let Some(text) = path.to_str().filter(|_| path.components().count() > 1) {
                 hidden.entry(text.to_owned()).or_insert(by);
             }
@@ -144,7 +144,7 @@ impl Places {
         text
     }
 
-    /// The same in all texts of a JSON value.
+    /// Replaces this machine's paths in all texts of a JSON value.
     pub(super) fn without_paths_in(&self, value: &mut serde_json::Value) {
         match value {
             serde_json::Value::String(text) => *text = self.without_paths(text),
@@ -157,7 +157,7 @@ impl Places {
 
 /// A text with another path in the place of one, and of the folder in longer paths.
 fn replaced(text: &str, path: &str, by: &str) -> String {
-    // What else can be in a path's name, or go on with one.
+    // Characters that can be part of a path's component or continue it.
     let is_part = |char: char| char.is_alphanumeric() || "_-.~".contains(char);
     let mut changed = String::with_capacity(text.len());
     let mut rest = text;
@@ -182,7 +182,7 @@ fn replaced(text: &str, path: &str, by: &str) -> String {
     changed + rest
 }
 
-/// True if a point goes on with a name: `/a/b.py` is no `/a/b` at the end of a sentence.
+/// Returns true if a period continues a name: `/a/b.py` is not `/a/b` at the end of a sentence.
 fn is_longer(after: &str) -> bool {
     after.strip_prefix('.').is_some_and(|after| after.starts_with(|char: char| char.is_alphanumeric()))
 }

@@ -37,7 +37,7 @@ pub struct Compared {
     /// Names of the metrics that are times, rates or sizes, which depend on the machine and are not compared.
     #[serde(rename = "not_compared")]
     pub left_out: Vec<String>,
-    /// Those that are not the same.
+    /// Metrics that differ beyond the tolerance.
     #[serde(rename = "differ")]
     pub other: Vec<Differing>,
 }
@@ -72,7 +72,7 @@ impl Rerun {
         let mut digests = Digests::default();
         let mut left = Vec::new();
         let mut wanted = wanted.to_vec();
-        // What a job reads, or one that it needs, must be here.
+        // The inputs of a job, and of the jobs that it needs, must be present.
         wanted.retain(|id| {
             let missing = plan.with_needs([*id]).into_iter().find_map(|need| {
                 let (inputs, ignored) = (plan.inputs_of(need).into_iter(), plan.ignored_by(need));
@@ -106,7 +106,7 @@ impl Rerun {
     }
 }
 
-/// A command that jobs run, and what its environment has beside the caller's.
+/// A command that jobs run, and the variables that are added to the caller's environment.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Command {
     /// The names of the jobs.

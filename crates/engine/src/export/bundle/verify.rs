@@ -62,10 +62,10 @@ impl Opened {
         Draft::load(&Request { paths: &paths, set: &request.set, axes: &request.axes, scale, only: &[] })
     }
 
-    /// Plans the recipe, which may mean no more than a bundle of this size lists.
+    /// Plans the recipe, whose number of jobs is limited by the size of the bundle.
     pub fn plan(&self, draft: Draft) -> Result<Plan, SearchError> {
         let room = || Room::of(super::limits::meant(self.bytes));
-        // A store of its own: that of the bundle is made of what is valid.
+        // A separate, empty store: the store of the bundle is built only from valid records.
         let folder = tempfile::tempdir()?;
         let store = Store::new(folder.path());
         if draft.again().is_some() {
@@ -195,7 +195,7 @@ impl Opened {
         Ok(())
     }
 
-    /// Checks that the recipe gives these jobs.
+    /// Checks that the recipe results in the jobs of the bundle.
     fn jobs(&self, plan: &Plan, verified: &mut Verified) {
         let mut said: BTreeMap<&str, _> = self.contents.jobs.iter().map(|job| (job.label.as_str(), job.key)).collect();
         for (_, job) in plan.jobs() {
@@ -372,8 +372,8 @@ fn is_close(first: &str, second: &str) -> bool {
     }
 }
 
-/// True if one number is the other one with fewer digits. Another version of the program may show another number of digits; the
-/// numbers themselves are in the table's CSV file.
+/// Returns true if one number is the other number with fewer digits. Another version of the program may show another number
+/// of digits; the numbers themselves are in the table's CSV file.
 fn is_rounding(first: &str, second: &str) -> bool {
     let unit = |number: &str| {
         let (mantissa, exponent) = number.split_once('e').unwrap_or((number, "0"));

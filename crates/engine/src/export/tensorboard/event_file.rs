@@ -79,7 +79,7 @@ pub(crate) struct Scalar<'a> {
     pub(crate) value: f64,
 }
 
-/// The step and the scalars of a record's content. Other contents, and what is damaged, have none.
+/// Returns the step and the scalars of a record's content. Other or damaged contents have no scalars.
 pub(crate) fn scalars(content: &[u8]) -> (u64, Vec<Scalar<'_>>) {
     let (mut step, mut found) = (0, Vec::new());
     for (field, value) in Fields(content) {

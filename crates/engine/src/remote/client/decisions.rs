@@ -1,5 +1,5 @@
 //! Decisions in a remote: those whose result does not follow from their grounds, such as the answers of samplers that are
-//! other programs. Each is an object under its key, signed as records are.
+//! other programs. Each decision is an object under its key, and signed like a record.
 
 use std::{fs::File, io::Read as _};
 
@@ -44,8 +44,8 @@ impl Remote {
         decision.map(Some).ok_or_else(|| self.refused(key, "it is another decision"))
     }
 
-    /// Brings a decision there if there is none with its key, and answers the one that is there: whoever comes first
-    /// decides for all.
+    /// Uploads `decision` unless the remote has one with its key, and returns the remote's decision: the first one counts
+    /// for all.
     ///
     /// # Errors
     /// The remote does not answer, or what it has is damaged or not trusted.
@@ -69,7 +69,7 @@ impl Remote {
             match created {
                 Ok(_) => Ok(true),
                 Err(object_store::Error::AlreadyExists { .. } | object_store::Error::Precondition { .. }) => Ok(false),
-                // Not every server knows conditions.
+                // Not every server supports conditional requests.
                 Err(object_store::Error::NotImplemented { .. } | object_store::Error::NotSupported { .. }) => {
                     self.objects.put(place, PutPayload::from(text)).await.map(|_| true)
                 }

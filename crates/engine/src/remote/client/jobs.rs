@@ -1,5 +1,5 @@
 //! Texts of jobs that run on machines without a shared folder: specifications on their way there, journals on their way back. They
-//! are signed and trusted as records are, because a specification says what is run.
+//! are signed and trusted as records are, because a specification determines what is run.
 
 use std::io::Read as _;
 
@@ -36,7 +36,7 @@ impl Remote {
         }
     }
 
-    /// A text of a job; `None` if there is none.
+    /// Returns a text of a job; `None` if the remote does not have it.
     ///
     /// # Errors
     /// The remote does not answer, or the text is damaged or its signer is not trusted.

@@ -92,7 +92,7 @@ impl Stored<'_> {
         let found = self.found(was, now, &known, &mut notes);
         take(now, &sources, found, &mut outcome, &mut notes);
         for (name, reason, place) in absent {
-            // A source that takes precedence may have it; a value of another one would be a wrong one.
+            // A source that takes precedence may have the metric; the value of another source would be wrong.
             if !sources[..place].iter().any(|source| source.reported.has(&name)) {
                 outcome.metrics.remove(&name);
                 outcome.metrics.remove(&format!("{name}.step"));
@@ -112,8 +112,8 @@ impl Stored<'_> {
         Again { outcome, notes }
     }
 
-    /// Does without a log of an earlier version in which standard output and standard error are mixed within lines: it does
-    /// not give the curves that were recorded.
+    /// Does without a log of an earlier version in which standard output and standard error are mixed within lines: such a
+    /// log does not reproduce the recorded curves.
     fn check_log(&mut self, was: &Command) {
         let patterns = was.sources().filter(|(kind, _)| *kind == STDOUT);
         let differs = |(kind, place)| {
@@ -133,7 +133,7 @@ impl Stored<'_> {
         if kept.exists() { kept } else { self.files.join(place) }
     }
 
-    /// Reads a source from the stored files. The error says why that is impossible.
+    /// Reads a source from the stored files. The error is the reason why the files cannot be read.
     fn replay(&self, command: &Command, kind: &str, place: &str) -> Result<(Source, Vec<String>), String> {
         let name = source_name(kind, place);
         let is_output = kind == STDOUT;
@@ -162,7 +162,7 @@ impl Stored<'_> {
                     patterns.hear(Output::Out, &plain(line), false);
                     waiting += 1;
                     if waiting % 1000 == 0 {
-                        // It is read from memory, which cannot fail.
+                        // An error is ignored: the source is read from memory, which cannot fail.
                         let _ = source.follower.poll(&mut source.series);
                     }
                 })

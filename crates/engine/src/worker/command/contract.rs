@@ -32,7 +32,7 @@ pub(super) struct Contract {
 }
 
 impl Contract {
-    /// Makes the files of an attempt, and reads what the one before has left.
+    /// Creates the files of an attempt, and reads the files that the previous attempt has left.
     pub(super) fn open(command: &Command, job: &Job) -> io::Result<Self> {
         let folder = job.scratch.join(FOLDER);
         fs::create_dir_all(&folder)?;
@@ -44,7 +44,6 @@ impl Contract {
         Ok(Self { folder, earlier: state })
     }
 
-    /// The report file.
     fn report(&self) -> PathBuf {
         self.folder.join(REPORT)
     }
@@ -59,8 +58,8 @@ impl Contract {
         self.folder.join("state.json")
     }
 
-    /// The sources of curves and metrics, the part of them that hears standard output, and the keeper of the attempt's
-    /// checkpoints. Paths of files that the program writes start from `written`.
+    /// Returns the sources of curves and metrics, the part of them that reads standard output, and the keeper of the
+    /// attempt's checkpoints. Paths of files that the program writes start from `written`.
     pub(super) fn sources(&mut self, command: &Command, job: &Job, written: &Path) -> (Vec<Source>, Patterns, Keeper) {
         let mut series = self.earlier.take(report::REPORT);
         let keeper = Keeper::begin(&job.scratch, series.checkpoints());
@@ -100,8 +99,9 @@ fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     fs::OpenOptions::new().write(true).create_new(true).open(path)?.write_all(content)
 }
 
-/// Removes what an attempt without a result leaves and a later one does not need. Without a file of the program to go on
-/// from, that begins anew, and the curves are removed, too. Files that cannot be removed do no harm.
+/// Removes the files that an attempt without a result leaves and a later attempt does not need. If the program has left no
+/// file to resume from, a later attempt begins anew, so the curves are removed, too. Files that cannot be removed do no
+/// harm.
 pub(super) fn leave(scratch: &Path) {
     let folder = scratch.join(FOLDER);
     let mut entries = fs::read_dir(scratch).into_iter().flatten().filter_map(Result::ok);

@@ -14,7 +14,7 @@ use sweep_job::{Failure, FailureKind, Ignore, tasks::is_pattern};
 /// A job's folder.
 pub(super) struct Folder {
     path: PathBuf,
-    /// The same without links, to compare with where links lead.
+    /// The path without links, to compare it with the targets of links.
     real: PathBuf,
 }
 
@@ -32,7 +32,7 @@ impl Folder {
         fs::os::unix::fs::symlink(input, self.path.join(name))
     }
 
-    /// Copies an input, without what is ignored in it and without the results folder. Links are followed, as they are for digests.
+    /// Copies an input, without ignored files and without the results folder. Links are followed, as for digests.
     pub(super) fn copy(&self, input: &Path, name: &str, ignore: &Ignore, results: &Path) -> io::Result<()> {
         let mut copy = Copy { ignore, results: fs::canonicalize(results)?, around: Vec::new() };
         copy.all(input, &self.path.join(name), Path::new(""))
@@ -178,7 +178,7 @@ fn find(folder: &Path, inner: &str, inputs: &[&str], pattern: &Pattern, found: &
     let options = MatchOptions { require_literal_separator: true, ..MatchOptions::new() };
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
-        // A name that is no text matches no pattern.
+        // A name that is not UTF-8 matches no pattern.
         let Ok(name) = entry.file_name().into_string() else { continue };
         if inner.is_empty() && inputs.contains(&name.as_str()) {
             continue;
@@ -199,9 +199,9 @@ const OWN: u32 = 0o700;
 /// Permission of a file that lets its owner change it.
 const OWN_FILE: u32 = 0o200;
 
-/// Removes what is in a folder and neither kept nor on the way to what is.
+/// Removes the entries of a folder that are neither kept nor contain kept entries.
 fn tidy(folder: &Path, kept: &[PathBuf]) -> io::Result<()> {
-    // A program may have made it read-only, and then nothing could be removed from it.
+    // A program may have made the folder read-only, and then nothing could be removed from it.
     let mode = fs::symlink_metadata(folder)?.permissions().mode();
     if mode & OWN != OWN {
         fs::set_permissions(folder, Permissions::from_mode(mode | OWN))?;

@@ -1,7 +1,7 @@
 //! Files of a finished program from which its metrics can be taken again later: those that `reads` and `metrics` name,
 //! and small logs that they do not name yet.
 //!
-//! They are in the folder [`KEPT`] among the job's files. What is there is no artifact: no other job gets it.
+//! They are in the folder [`KEPT`] among the job's files. Files in it are no artifacts: no other job gets them.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -27,7 +27,7 @@ const MAX_FILE_BYTES: u64 = 1 << 20;
 /// Bytes of all files that nothing names, and of all that something names.
 const MAX_BYTES: u64 = 4 << 20;
 const MAX_NAMED_BYTES: u64 = 32 << 20;
-/// Most files, most entries of folders that are looked at, and levels of folders.
+/// Maximum numbers of files, of examined entries, and of levels of folders.
 const MAX_FILES: usize = 64;
 const MAX_ENTRIES: usize = 5000;
 const MAX_LEVELS: usize = 8;
@@ -43,7 +43,8 @@ struct Candidate {
     is_named: bool,
 }
 
-/// Moves the files to the folder [`KEPT`]. Those below `outputs` are kept anyway. `true` if there are any.
+/// Moves the files to the folder [`KEPT`], except those below `outputs`, which are kept anyway. Returns true if files were
+/// moved.
 pub(super) fn keep(command: &Command, folder: &Path, outputs: &[&str]) -> io::Result<bool> {
     let kept = folder.join(KEPT);
     if outputs.iter().any(|output| Path::new(output).starts_with(KEPT)) {
@@ -57,7 +58,7 @@ pub(super) fn keep(command: &Command, folder: &Path, outputs: &[&str]) -> io::Re
     let named = named(command);
     let find = Find { folder, outputs, named: &named };
     find.below(Path::new(""), 0, &mut 0, &mut candidates)?;
-    // Those first that something names, and of the others the small ones.
+    // Files that the command names come first; the others follow by size, the smallest first.
     candidates.sort_by(|a, b| (!a.is_named, a.bytes, &a.name).cmp(&(!b.is_named, b.bytes, &b.name)));
     let (mut named_bytes, mut other_bytes) = (0, 0);
     let secrets = secrets(command);
@@ -150,7 +151,7 @@ impl Find<'_> {
             }
             let kind = entry.file_type()?;
             if kind.is_dir() && level < MAX_LEVELS {
-                // One that cannot be read is not worth a failure.
+                // An unreadable folder is no reason to fail.
                 let _ = self.below(&name, level + 1, seen, found);
             } else if kind.is_file() {
                 let bytes = entry.metadata()?.len();

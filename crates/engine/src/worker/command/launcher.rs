@@ -21,8 +21,8 @@ const UNDER_SRUN: &str = r"
 export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID NODE_RANK=$SLURM_NODEID
 export MASTER_ADDR=${SLURM_LAUNCH_NODE_IPADDR:-$MASTER_ADDR}
 ";
-/// The same for Open MPI, and for MPICH and its relatives. Their labels are in the middle of a line that is written in parts,
-/// where lines of others may be, too; so only the first process writes to standard output.
+/// Does the same for Open MPI, and for MPICH and its relatives. They insert labels within a line that is written in parts,
+/// and may mix lines of several processes; so only the first process writes to standard output.
 const UNDER_MPIRUN: &str = r"
 RANK=${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-$PMIX_RANK}}
 export RANK LOCAL_RANK=${OMPI_COMM_WORLD_LOCAL_RANK:-${MPI_LOCALRANKID:-$((RANK % LOCAL_WORLD_SIZE))}}
@@ -44,7 +44,7 @@ exec "$@""#;
 
 /// Time for Slurm to answer.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// Most of an answer that is read, in bytes.
+/// Maximum length of an answer, in bytes.
 const MAX_ANSWER_BYTES: usize = 1 << 20;
 
 /// A start of processes by another program.
@@ -70,7 +70,7 @@ enum With {
     Mpich,
 }
 
-/// A process that has failed, as its launcher says.
+/// A failed process, as its launcher reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Failed {
     /// Its rank.
@@ -201,7 +201,7 @@ impl Launcher {
         (rank < self.ranks).then_some((rank, rest))
     }
 
-    /// A failure of which the launcher tells in a line of its own.
+    /// Returns the failure that the launcher reports in `line`, if any.
     pub(super) fn failed(&self, line: &str) -> Option<Failed> {
         match self.with {
             With::Srun => failed_task(line),
@@ -214,8 +214,8 @@ impl Launcher {
         }
     }
 
-    /// Ends processes of this job that the launcher has left on other nodes. What Slurm does not end now ends with the
-    /// allocation.
+    /// Ends processes of this job that the launcher has left on other nodes. Processes that Slurm does not end now end with
+    /// the allocation.
     pub(super) fn clear(&self) {
         let Some(allocation) = allocation().filter(|_| self.with == With::Srun) else { return };
         let ask = |program: &str, arguments: &[&str]| {

@@ -1,6 +1,6 @@
 //! Lines of a program's output.
 
-/// The longest line that is read, in bytes; of a longer one, the beginning up to a space.
+/// Maximum length of a line, in bytes; a longer line is cut at a space.
 const MAX_LINE_LENGTH: usize = 1 << 16;
 
 /// Output that becomes lines.

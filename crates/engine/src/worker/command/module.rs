@@ -29,7 +29,7 @@ pub(super) fn offer(job: &Job, program: &mut process::Command) -> io::Result<()>
     Ok(())
 }
 
-/// The folder of this version, which is written unless it is there.
+/// Returns the folder of this version; writes it if it does not exist.
 fn written(results: &Path) -> io::Result<PathBuf> {
     static VERSION: OnceLock<String> = OnceLock::new();
     let version = VERSION.get_or_init(|| {

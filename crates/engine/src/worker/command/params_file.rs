@@ -8,11 +8,12 @@ use rustix::{fs::inotify, io::Errno};
 
 use crate::store::CONTRACT;
 
-/// A watch of the file. The kernel reports whoever opens it on this machine, by any name and from any process.
+/// A watch of the file. The kernel reports every process on this machine that opens the file, by any of its names.
 pub(super) struct ParamsFile(OwnedFd);
 
 impl ParamsFile {
-    /// Begins to watch; `None` if the kernel does not, or if files of an earlier attempt may have what the file says.
+    /// Begins to watch the file at `path`; returns `None` if the kernel cannot, or if files of an earlier attempt in
+    /// `scratch` may contain its content.
     pub(super) fn watch(path: &Path, scratch: &Path) -> Option<Self> {
         let is_first = fs::read_dir(scratch).is_ok_and(|entries| {
             entries.into_iter().all(|entry| entry.is_ok_and(|entry| entry.file_name() == CONTRACT))

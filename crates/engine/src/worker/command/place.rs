@@ -25,7 +25,7 @@ static REFUSED: OnceLock<Option<String>> = OnceLock::new();
 pub(super) struct Place {
     /// The folder that the program starts in.
     working: PathBuf,
-    /// The folder that has what the program writes to its working folder.
+    /// The folder that contains the files that the program writes to its working folder.
     written: PathBuf,
     /// The private view of the project.
     view: Option<View>,
@@ -37,8 +37,8 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// The place of a job's program. Where this machine has no private views, the program runs in the project itself, and the
-    /// report says so.
+    /// The place of a job's program. Where this machine has no private views, the program runs in the project itself, and a
+    /// notice in the report mentions it.
     ///
     /// # Errors
     /// There is no such folder, or files of the program cannot be told from those of other jobs, because there is no view.
@@ -59,7 +59,7 @@ impl Place {
         let check = || {
             let place = folder.join("check");
             let refused = View::check(&place).err().map(|error| error.to_string());
-            // What stays here would be in the way of the view.
+            // A leftover of the check would be in the way of the view.
             let _ = remove_if_there(&place);
             refused
         };
@@ -123,7 +123,7 @@ impl Place {
         &self.working
     }
 
-    /// The folder in which what the program writes by relative paths is found.
+    /// Returns the folder with the files that the program writes by relative paths.
     pub(super) fn written(&self) -> &Path {
         &self.written
     }
@@ -142,12 +142,12 @@ impl Place {
         }
     }
 
-    /// True if the program writes to a folder of its own. False if it writes to the project itself.
+    /// Returns true if the program writes to its own folder, false if it writes to the project itself.
     pub(super) fn is_private(&self) -> bool {
         !self.in_project || self.view.is_some()
     }
 
-    /// The folder that has what the program has written, once it has ended.
+    /// Returns the folder with the files that the program has written, once the program has ended.
     pub(super) fn finish(&self) -> io::Result<Folder> {
         if let Some(view) = &self.view {
             view.take_away(&self.layer)?;
@@ -165,7 +165,7 @@ impl Place {
         }
     }
 
-    /// Removes what the program has written and what is not kept.
+    /// Removes the files that the program has written and that are not kept.
     pub(super) fn clear(&self) -> io::Result<()> {
         remove_if_there(&self.folder)
     }

@@ -35,13 +35,13 @@ use crate::host::{log, threads};
 
 /// End of a program.
 pub(super) struct Ended {
-    /// That of its process; of several, that of the first which failed.
+    /// Exit status of the program's process; of several processes, the status of the first that failed.
     pub(super) status: ExitStatus,
     /// The rank of the process that failed, if there are several.
     pub(super) rank: Option<usize>,
-    /// From its start to its end.
+    /// Time from the program's start to its end.
     pub(super) seconds: f64,
-    /// The last thing that it said on standard error.
+    /// The last line that the program wrote to stderr.
     pub(super) complaint: String,
 }
 
@@ -52,7 +52,7 @@ struct End {
     at: Instant,
 }
 
-/// One of a program's two outputs.
+/// A program's stdout or stderr.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Output {
     Out,
@@ -61,17 +61,17 @@ pub(super) enum Output {
 
 /// Events from the threads that follow the program.
 enum Event {
-    /// It said something that means something.
+    /// The program wrote a meaningful line.
     Word(Word),
-    /// It wrote something.
+    /// The program wrote other output.
     Output,
-    /// One of its outputs is closed.
+    /// An output of the program was closed.
     Closed,
     /// All of its processes have ended, and so has everything that they started; the end that decides.
     Ended(End),
 }
 
-/// Longest complaint that is quoted, in characters.
+/// Maximum length of a quoted line of stderr, in characters.
 const MAX_STDERR_LENGTH: usize = 300;
 /// Shortest interval at which output counts as activity.
 const ACTIVITY_INTERVAL: Duration = Duration::from_secs(1);
@@ -104,14 +104,14 @@ pub(super) fn follow_engine() -> io::Result<Arc<AtomicBool>> {
     }
     let stop = Arc::new(AtomicBool::new(false));
     signal_hook::flag::register(SIGTERM, Arc::clone(&stop))?;
-    // What the program leaves running becomes this process's child, so that it can be found.
+    // Processes that the program leaves running become children of this process, so that they can be found.
     set_child_subreaper(Some(getpid()))?;
     Ok(Arc::clone(FOLLOWED.get_or_init(|| stop)))
 }
 
 /// True if nothing of a program is left in this process: no process, no thread that copies its output, no request to end.
 pub(in crate::worker) fn is_over() -> bool {
-    /// A thread that has said its last word is about to end.
+    /// A thread that has sent its last event is about to end, so it is given a moment.
     const TRIES: u32 = 50;
     const RETRY_DELAY: Duration = Duration::from_micros(100);
     let stops = FOLLOWED.get().is_some_and(|stop| stop.load(Ordering::SeqCst));
@@ -135,17 +135,17 @@ fn end_everything() -> ! {
 /// Standard error of the processes.
 #[derive(Debug, Default)]
 struct Said {
-    /// The last thing that each process said; without a rank, the launcher.
+    /// The last line of each process's stderr, by rank; the launcher has no rank.
     last: BTreeMap<Option<usize>, String>,
-    /// The first process that has failed, as the launcher says.
+    /// The first failed process, as the launcher reports it.
     failed: Option<Failed>,
-    /// The rank that said something last.
+    /// The rank that last wrote to stderr.
     latest: Option<usize>,
 }
 
 impl Said {
-    /// The process that has failed, as far as its launcher says, and its complaint. Without that, the last complaint of a
-    /// process is likely to be that of the one that has failed.
+    /// Returns the failed process, if its launcher reported one, and the last line of its stderr. If no process was
+    /// reported, the rank that last wrote to stderr has probably failed.
     fn of_failed(&mut self) -> (Option<Failed>, String) {
         let rank = self.failed.map(|failed| failed.rank);
         let own = rank.and_then(|rank| self.last.remove(&Some(rank)));
@@ -165,14 +165,15 @@ type Complaints = Arc<Mutex<Said>>;
 enum Writer {
     /// The only process.
     Alone,
-    /// One of several.
+    /// A process of several, by rank.
     Rank(usize),
-    /// All of them, with their labels.
+    /// A launcher, which forwards the output of all processes with their labels.
     All(Launcher),
 }
 
-/// Runs a program to its end, as one process, as several ranks, or by a launcher that starts them; `on_word` also hears `None`, when the program has written
-/// something, and `on_line` every line of the first rank, without codes for terminals, and if it is cut. An error means that it could not be started.
+/// Runs a program to its end, as one process, as several ranks, or by a launcher that starts them; `on_word` is also called
+/// with `None` when the program has written other output, and `on_line` with every line of the first rank, without codes for
+/// terminals, and whether the line was cut. An error means that the program could not be started.
 pub(super) fn run(
     programs: Vec<Command>,
     launcher: Option<&Launcher>,
@@ -215,7 +216,7 @@ pub(super) fn run(
     })?;
     let mut ended: Option<End> = None;
     while open > 0 || ended.is_none() {
-        // Another process may hold an output open, and write to it for as long as it likes.
+        // Another process may hold an output open, and write to it without end.
         let until = ended.as_ref().map(|end| end.at + TIMEOUT);
         let patience = until.map_or(Duration::MAX, |until| until.saturating_duration_since(Instant::now()));
         match receiver.recv_timeout(patience) {
@@ -240,7 +241,7 @@ pub(super) fn run(
     Ok(Ended { status, rank: several.then_some(rank), seconds, complaint })
 }
 
-/// Follows the outputs of a process; answers how many they are. Only the first rank's words count.
+/// Follows the outputs of a process, and returns their number. Only the first rank's lines are interpreted.
 fn follow_outputs(
     mut child: Child,
     writer: &Writer,
@@ -271,7 +272,7 @@ fn follow_outputs(
                 on_line(Output::Err, line, is_cut);
             }
             let text = String::from_utf8_lossy(line);
-            // What ends a step of Slurm speaks in the name of a process.
+            // Lines of `slurmstepd`, which ends a step of Slurm, carry the label of a process, but are not its output.
             if text.trim().is_empty() || (launcher.is_some() && text.starts_with("slurmstepd")) {
                 return;
             }
@@ -295,7 +296,7 @@ fn follow_worker(program: &mut Command) {
     let worker = getpid();
     let follow = move || {
         set_parent_process_death_signal(Some(Signal::KILL))?;
-        // It may have ended before the kernel was told.
+        // The worker may have ended before the signal was requested.
         if getppid() == Some(worker) { Ok(()) } else { Err(io::ErrorKind::BrokenPipe.into()) }
     };
     // SAFETY: the closure makes two system calls and touches nothing that another thread may hold; an `io::Error` from a
@@ -378,8 +379,8 @@ fn listen(
     threads::start(follow).map(drop)
 }
 
-/// Waits for the end of all these processes, and clears away whatever else ends meanwhile: this process gets the orphans.
-/// The first failure of one ends the others, which cannot go on. Answers this failure, else the last end.
+/// Waits for the end of all these processes, and reaps any other child that ends meanwhile: this process gets the orphans.
+/// The first failure ends the other processes, which cannot continue. Returns this failure, else the last end.
 fn wait_for(mut open: HashMap<Pid, usize>) -> End {
     let mut failed: Option<End> = None;
     loop {
@@ -395,7 +396,7 @@ fn wait_for(mut open: HashMap<Pid, usize>) -> End {
                 None
             }
             Err(rustix::io::Errno::INTR) => None,
-            // It cannot have been waited for by anybody else; if it was, it did not end well.
+            // No other code waits for this process; if it was reaped elsewhere, it counts as failed.
             Err(_) => {
                 let status = ExitStatus::from_raw(Signal::KILL.as_raw());
                 return failed.unwrap_or(End { rank: 0, status, at: Instant::now() });
@@ -417,7 +418,7 @@ fn wait_for(mut open: HashMap<Pid, usize>) -> End {
     }
 }
 
-/// Ends what the program has left running, and comes back when it is gone.
+/// Ends the processes that the program has left running, and returns once they are gone.
 fn end_rest() {
     let begun = Instant::now();
     while begun.elapsed() < TIMEOUT {

@@ -35,7 +35,7 @@ impl Keeper {
     pub(super) fn begin(scratch: &Path, earlier: &[Checkpoint]) -> Self {
         let scratch = Scratch::new(scratch);
         let mut attempts = scratch.attempts();
-        // The worker may have been killed before it had read of the last one.
+        // The worker may have been killed before it read the report of the last checkpoint.
         for checkpoint in earlier {
             if let Some(path) = scratch.inside(&checkpoint.path)
                 && !attempts.knows(&path, checkpoint.step)
@@ -60,8 +60,8 @@ impl Keeper {
         keeper
     }
 
-    /// The last reported step in the state of another job with which the program begins. What that job has reported after it
-    /// does not belong to this one.
+    /// Returns the last reported step in the state of another job with which the program begins. Later reports of that job
+    /// do not belong to this one.
     pub(super) fn began_after(&self) -> Option<u64> {
         self.began_after
     }
@@ -75,8 +75,8 @@ impl Keeper {
         };
     }
 
-    /// Takes up the checkpoints that the program has declared by now; `is_new` says that it has reported anything. Answers
-    /// those that are not in the scratch folder.
+    /// Adds the checkpoints that the program has `declared` so far; `is_new` is true if it has reported anything. Returns
+    /// the paths that are not in the scratch folder.
     pub(super) fn look(&mut self, declared: &[Checkpoint], is_new: bool) -> Vec<String> {
         let mut refused = Vec::new();
         let mut added = false;
@@ -125,7 +125,7 @@ impl Keeper {
     fn save(&mut self) {
         self.attempts.set_time(self.begun.elapsed());
         self.saved = Instant::now();
-        // Where it cannot be written, the next attempt begins anew, which is no reason to fail.
+        // If the state cannot be written, the next attempt begins anew, which is no reason to fail.
         self.known |= self.scratch.save(&self.attempts).is_ok();
     }
 }

@@ -28,7 +28,7 @@ use crate::{
     record::{fact, path_text, text_path},
 };
 
-/// Most files that a manifest has; of more, only those with code.
+/// Maximum number of files in a manifest; beyond it, only files with code are listed.
 const MAX_FILES: usize = 20_000;
 /// Maximum number of other paths that a manifest has.
 const MAX_FACTS: usize = 20_000;
@@ -46,7 +46,7 @@ pub(super) struct Tracking<'a> {
     /// Inputs without links, in which the program's writes are observed.
     inputs: Vec<PathBuf>,
     audit: Audit,
-    /// The kernel's observation, or the reason for which there is none.
+    /// The kernel's observation, or the reason why it is not available.
     kernel: Result<Kernel, String>,
     begun: SystemTime,
 }
@@ -117,7 +117,7 @@ impl<'a> Tracking<'a> {
         let results = fs::canonicalize(results_of(job))?;
         let staging = fs::canonicalize(job.dir.parent().unwrap_or(&job.dir))?;
         let audit = Audit::begin(&staging)?;
-        // Results in the project's folder itself are not told from the project.
+        // If the results folder contains the project, results cannot be distinguished from the project.
         let is_apart = |folder: &PathBuf| !project.starts_with(folder);
         let own: Vec<PathBuf> = [staging, fs::canonicalize(&job.scratch)?].into_iter().filter(is_apart).collect();
         let store = Some(results).filter(is_apart);
@@ -155,12 +155,12 @@ impl<'a> Tracking<'a> {
         self.kernel.as_ref().ok().map(Kernel::hook)
     }
 
-    /// A reason for which the program may have failed under observation.
+    /// Returns a reason why the program may have failed under observation.
     pub(super) fn hint(self) -> Option<String> {
         unprivileged(&self.kernel.ok()?.end().ok()?)
     }
 
-    /// Reports what the program has read. Must be called before the job's folder is cleared.
+    /// Reports the files that the program has read. Must be called before the job's folder is cleared.
     pub(super) fn end(mut self, folder: &Path, report: &mut dyn Report) -> Result<(), Failure> {
         let kernel = std::mem::replace(&mut self.kernel, Err(String::new()));
         let mut found = match kernel {
@@ -262,7 +262,7 @@ impl<'a> Tracking<'a> {
     fn observed(&self, found: Found, report: &mut dyn Report) -> Result<Observed, Failure> {
         let texts = |paths: BTreeSet<PathBuf>| paths.iter().map(|path| path_text(path)).collect();
         let Found { tool, files, facts, listed, modules, written, made, rewritten, outside } = found;
-        // Patterns that are none are mistakes of the recipe, and have been reported.
+        // Invalid patterns are mistakes of the recipe, and have been reported.
         let ignore = Ignore::only(&self.command.ignore).unwrap_or_default();
         let counts = |path: &Path| !ignore.covers(&self.project, path);
         let mut is_cut = false;
@@ -372,7 +372,7 @@ impl<'a> Tracking<'a> {
         files
     }
 
-    /// A path from the project's folder, or as it is.
+    /// Returns `path` relative to the project's folder, or unchanged if it is outside.
     fn place<'p>(&self, path: &'p Path) -> &'p Path {
         path.strip_prefix(&self.project).unwrap_or(path)
     }

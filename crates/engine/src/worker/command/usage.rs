@@ -1,4 +1,4 @@
-//! Memory and processor time of a program and of what it starts, sampled by a thread of its own.
+//! Memory and processor time of a program and its child processes, sampled by a separate thread.
 
 use std::{
     io,
@@ -13,7 +13,7 @@ use crate::host::{
     threads::{self, Started},
 };
 
-/// Time to the first sample. A program that ends earlier is not measured: what it used has hardly begun to tell.
+/// Time to the first sample. A program that ends earlier is not measured, because a sample so early would mean little.
 const FIRST: Duration = Duration::from_secs(1);
 /// Interval between two samples.
 const INTERVAL: Duration = Duration::from_millis(200);
@@ -43,7 +43,8 @@ impl Usage {
         Ok(Self { stop, thread, before })
     }
 
-    /// Ends after a program that took `seconds`, and adds the measurements. Those that could not be taken are absent.
+    /// Ends the sampling of a program that took `seconds`, and adds the measurements to `outcome`. Failed measurements are
+    /// absent.
     pub(super) fn finish(self, seconds: f64, outcome: &mut Outcome) {
         drop(self.stop);
         let Ok(peak @ 1..) = self.thread.join() else { return };

@@ -10,7 +10,7 @@ use sweep_job::{
 use super::words;
 use crate::format::{clean, shortened};
 
-/// Most notices about values that are no numbers.
+/// Maximum number of notices about values that are not numbers.
 const MAX_NOTICES: usize = 20;
 /// Longest part of such a value that is quoted, in characters.
 const QUOTED: usize = 80;
@@ -65,7 +65,7 @@ impl<'c> Values<'c> {
         Ok(())
     }
 
-    /// Adds them to an outcome, and says which are no numbers.
+    /// Adds the values to `outcome`, and notes those that are not numbers.
     pub(super) fn add_to(self, outcome: &mut Outcome, to: &mut impl Report) {
         let remedy = if self.file.is_none() { "; a line has one name, and a number a decimal point" } else { "" };
         for (name, text) in self.others.iter().take(MAX_NOTICES) {

@@ -6,15 +6,15 @@ use sweep_job::{Failure, FailureKind};
 #[derive(Debug, Clone, Copy)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(super) struct Facts {
-    /// It has ended with exit code 0.
+    /// The program has ended with exit code 0.
     pub(super) is_success: bool,
-    /// It has written reports.
+    /// The program has written reports.
     pub(super) has_reported: bool,
-    /// It was asked to stop.
+    /// The program was asked to stop.
     pub(super) is_asked: bool,
     /// SIGTERM was sent.
     pub(super) is_terminated: bool,
-    /// It has said that it stops early.
+    /// The program has reported that it stops early.
     pub(super) says_stopped: bool,
     /// The newest step.
     pub(super) step: Option<u64>,
@@ -47,7 +47,7 @@ pub(super) fn stopped(facts: &Facts) -> Option<Failure> {
             )),
         };
     }
-    // One that knows no request to stop has not heard of it before SIGTERM.
+    // A program that does not read requests to stop is interrupted only by SIGTERM.
     facts.is_terminated.then(|| Failure {
         kind: FailureKind::Crash,
         message: "it was asked to end (SIGTERM); in a script, `kill 0` asks its worker, too".into(),

@@ -15,7 +15,7 @@ use super::report::{number, parse};
 pub(super) enum Word {
     /// `name=value`, with the unit if it is written.
     Metric(String, f64, Option<&'static str>),
-    /// The same with a value that looks like a number and is none: the name and the text.
+    /// `name=text` with a text that looks like a number but is not one.
     NoNumber(String, String),
     /// `progress 3/10`.
     Progress(Progress),
@@ -89,8 +89,8 @@ fn is_metric(name: &str) -> bool {
         && chars.all(|char| char.is_alphanumeric() || "_-./@#:%+".contains(char))
 }
 
-/// True for a text that its author is likely to take for a number, `0,5` or `1 000`, and for several values in a line.
-/// Dates, times of the day, names and sizes of pictures are none.
+/// Returns true for a text that its author probably considers a number, such as `0,5` or `1 000`, and for several values in
+/// a line. Dates, times of day, names and sizes of pictures do not look like numbers.
 pub(super) fn looks_like_number(text: &str) -> bool {
     let is_written_otherwise = |char: char| char.is_ascii_digit() || ".,'’_ \u{a0}\u{202f}%".contains(char);
     let unsigned = text.trim_start_matches(['+', '-', '\u{2212}']);

@@ -13,7 +13,7 @@ const WITHOUT: [&str; 2] = ["sh", "dash"];
 pub enum Shell {
     /// The program and its arguments before the script.
     Given(Vec<String>),
-    /// One that ends the script if any part of a pipeline fails.
+    /// A shell that ends the script if any part of a pipeline fails.
     Pipefail,
     /// Any shell of POSIX.
     Plain,

@@ -20,7 +20,7 @@ use crate::{
 /// The candidates among the weights.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Candidates {
-    /// By tensor: 0 where a weight is a candidate, 1 where it is none.
+    /// By tensor: 0 where a weight is a candidate, 1 where it is not.
     pub stays: Vec<Vec<u8>>,
 }
 
@@ -37,7 +37,7 @@ impl Candidates {
 pub struct Chooser {
     threshold: ProbeThreshold,
     scope: ThresholdScope,
-    /// By tensor: the norms of what its weights multiply. None in all means that sizes are the scores.
+    /// The norms of the inputs of each tensor's weights. If the whole is `None`, the scores are the weights' magnitudes.
     norms: Option<Vec<Option<Vec<f32>>>>,
     seed: u64,
     /// Number of times that candidates were chosen.

@@ -123,12 +123,12 @@ impl Points {
         Self { inputs, labels, features }
     }
 
-    /// Number of images.
+    /// Number of points.
     pub fn len(&self) -> usize {
         self.labels.len()
     }
 
-    /// True if there are none.
+    /// Returns true if there are no points.
     pub fn is_empty(&self) -> bool {
         self.labels.is_empty()
     }

@@ -21,7 +21,7 @@ use crate::{
     },
 };
 
-/// A language model, calibration batches from what it was trained on, and held-out batches.
+/// A language model, calibration batches from its training data, and held-out batches.
 #[derive(Debug)]
 pub struct GptSubject<B: Compute> {
     /// The network.

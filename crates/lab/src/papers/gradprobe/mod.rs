@@ -91,7 +91,7 @@ pub trait Subject<B: Compute> {
     /// Quality of the network: perplexity or accuracy.
     fn quality(&self, on: Judge) -> Result<f64, LabError>;
 
-    /// By how much `now` is worse than `dense`; negative if it is better.
+    /// Returns by how much `now` is worse than `dense`; negative if `now` is better.
     fn harm(&self, dense: f64, now: f64) -> f64;
 
     /// The most that tensors have taken on the device, in bytes, as far as that is known.
@@ -103,15 +103,15 @@ pub trait Subject<B: Compute> {
 /// Cost of probing.
 #[derive(Debug, Clone, Default)]
 pub struct Tally {
-    /// Forward and backward passes.
+    /// Number of forward and backward passes.
     pub passes: u64,
-    /// Those that were repeated because their gradients overflowed.
+    /// Number of passes that were repeated because their gradients overflowed.
     pub repeated: u64,
-    /// Seconds of each of them.
+    /// Duration of each pass, in seconds.
     pub pass_seconds: Vec<f64>,
-    /// Most bytes of kept gradients.
+    /// Maximum size of kept gradients, in bytes.
     pub gradient_bytes: usize,
-    /// Most bytes of kept weights.
+    /// Maximum size of kept weights, in bytes.
     pub weight_bytes: usize,
     /// Seconds spent on each tensor visited, in the order of the visits.
     pub tensor_seconds: Vec<f64>,
@@ -141,7 +141,7 @@ pub struct Prober<'a, B: Compute> {
     pub tally: Tally,
     /// By tensor: 1 where a weight stays, 0 where it was pruned, `[numbers]`; none where nothing was.
     pub kept: Vec<Option<Tensor<B, 1>>>,
-    /// Is told after each pass how many are done, and how many there will be in the rounds begun.
+    /// Called after each pass with the number of passes done, and the number of passes in the rounds begun.
     progress: &'a mut dyn FnMut([u64; 2]),
     /// Passes in the rounds begun.
     expected: u64,
@@ -156,8 +156,8 @@ impl<B: Compute> std::fmt::Debug for Prober<'_, B> {
 }
 
 impl<'a, B: Compute> Prober<'a, B> {
-    /// A prober of `subject`. `progress` is told after each pass how many are done, and how many there are in the rounds
-    /// that have begun.
+    /// Creates a prober of `subject`. `progress` is called after each pass with the number of passes done, and the number of
+    /// passes in the rounds begun.
     ///
     /// Fails if `only` names no tensor.
     pub fn new(
@@ -202,7 +202,7 @@ impl<'a, B: Compute> Prober<'a, B> {
         pruned.collect()
     }
 
-    /// Prunes as the settings say; gives the last round that counts.
+    /// Prunes according to the settings; returns the last round that counts.
     pub fn prune(&mut self) -> Result<Round, LabError> {
         match self.settings.mode {
             ProbeMode::Iterative => self.rounds(),
@@ -213,8 +213,8 @@ impl<'a, B: Compute> Prober<'a, B> {
         }
     }
 
-    /// One round at `sparsity`; gives the candidates by tensor, and, if all tensors were shrunk at once, what else was
-    /// known when it was decided.
+    /// Runs one round at `sparsity`; returns the number of candidates by tensor, and, if all tensors were shrunk at once,
+    /// the data on which the decision was based.
     pub(crate) fn round(
         &mut self,
         sparsity: f64,
@@ -271,7 +271,7 @@ impl<'a, B: Compute> Prober<'a, B> {
         }
     }
 
-    /// Goes from tensor to tensor, or from some to the next ones; gives the candidates by tensor.
+    /// Visits the tensors one by one, or in groups; returns the candidates by tensor.
     fn by_turns(&mut self, sparsity: f64, tolerance: f64) -> Result<Vec<usize>, LabError> {
         let again = self.settings.mode != ProbeMode::Streaming;
         let among = self.among.clone();
@@ -334,7 +334,7 @@ impl<'a, B: Compute> Prober<'a, B> {
         order
     }
 
-    /// 1 where a weight is no candidate, else 0, `[numbers]`.
+    /// Returns 1 where a weight is not a candidate, else 0, `[numbers]`.
     fn stays(&self, tensor: usize, candidates: &Candidates) -> Tensor<B, 1> {
         let stays: Vec<f32> = candidates.stays[tensor].iter().map(|stays| f32::from(*stays)).collect();
         let length = stays.len();

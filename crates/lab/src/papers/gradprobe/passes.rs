@@ -85,7 +85,7 @@ impl<B: Compute> Prober<'_, B> {
         Ok(sum)
     }
 
-    /// One forward and backward pass, timed.
+    /// Makes one forward and backward pass, and measures its time.
     fn pass(&mut self, at: [usize; 2], of: Option<&[usize]>) -> Result<Gradients<B>, LabError> {
         B::sync(self.device)?;
         let started = Instant::now();

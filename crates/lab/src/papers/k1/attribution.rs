@@ -174,7 +174,7 @@ impl<B: Ops> Attribution<B> {
         Factors::Host(factors)
     }
 
-    /// Chooses by `norms` `[nodes]` on the device; gives a factor for each node, `[nodes]`.
+    /// Chooses nodes by `norms` `[nodes]` on the device; returns a factor for each node, `[nodes]`.
     fn on_device(&self, norms: &Tensor<B, 1>) -> Tensor<B, 1> {
         let nodes = self.dims.nodes();
         let branching = self.dims.branching;
@@ -229,7 +229,7 @@ fn by_sorting(norms: &[f64], k: usize) -> Vec<usize> {
     nodes
 }
 
-/// The same by a heap of the `k` largest so far.
+/// Returns the `k` nodes with the largest norms, by a heap of the `k` largest so far.
 fn by_heap(norms: &[f64], k: usize) -> Vec<usize> {
     /// Ordered by norm, of equal ones the first node being the larger.
     #[derive(PartialEq)]

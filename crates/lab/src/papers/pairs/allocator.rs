@@ -17,7 +17,7 @@ pub(super) struct Pool {
     free: BTreeMap<usize, Vec<Vec<u8>>>,
     /// Blocks that were there.
     pub(super) hits: usize,
-    /// Blocks that were asked for.
+    /// Number of requested blocks.
     pub(super) asked: usize,
 }
 
@@ -41,7 +41,7 @@ impl Pool {
     }
 }
 
-/// Touches the first `bytes` of a block; answers on how many pages they are.
+/// Touches the first `bytes` of a block, and returns the number of their pages.
 fn touch(block: &mut [u8], bytes: usize) -> f32 {
     let mut pages = 0_u16;
     for page in block[..bytes].chunks_mut(PAGE) {

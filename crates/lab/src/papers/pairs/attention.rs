@@ -48,7 +48,7 @@ impl Contender for Attention {
     }
 
     fn further<B: Compute>(&self, seed: u64, device: &B::Device, outcome: &mut Outcome) -> Result<(), LabError> {
-        // An allocator of a device tells what is in use between operations, not the most within one.
+        // A device's allocator reports the memory in use between operations, not the maximum within one.
         if B::device_memory(device).is_some() {
             return Ok(());
         }

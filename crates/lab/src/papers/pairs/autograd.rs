@@ -11,7 +11,6 @@ use super::{
 };
 use crate::{LabError, backend::Compute, measure::Part};
 
-/// The learning rate.
 const LR: f32 = 0.01;
 
 impl Contender for Autograd {

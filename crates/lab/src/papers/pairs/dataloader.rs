@@ -23,7 +23,6 @@ use super::{
 };
 use crate::{LabError, backend::Compute, measure::Part};
 
-/// The learning rate.
 const LR: f32 = 0.01;
 
 /// Samples, and how batches of them are prepared.

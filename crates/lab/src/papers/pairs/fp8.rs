@@ -188,9 +188,9 @@ mod tests {
 
     #[derive(Deserialize)]
     struct Expected {
-        /// The bits of the numbers of all 256 codes; those of a number that is none are 0x7fc00000.
+        /// The bits of the numbers of all 256 codes; codes of NaN have the bits 0x7fc00000.
         decoded: Vec<u32>,
-        /// The codes of the numbers to round; any of those that are no number is 255.
+        /// The codes of the numbers to round; the code of any NaN is 255.
         codes: Vec<u8>,
     }
 

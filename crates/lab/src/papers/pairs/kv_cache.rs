@@ -111,7 +111,6 @@ fn owned<B: Backend>(shape: [usize; 4], device: &B::Device) -> Tensor<B, 4> {
 /// The caches of all layers of a request: keys and values.
 type Caches<B> = Vec<[Kept<B>; 2]>;
 
-/// A request.
 struct Request<B: Backend> {
     /// Queries, keys and values of all its tokens, which are the same in all layers.
     given: [Tensor<B, 4>; 3],

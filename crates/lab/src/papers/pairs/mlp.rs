@@ -83,7 +83,7 @@ impl<B: Backend> Mlp<B> {
 }
 
 impl<B: Compute> Mlp<B> {
-    /// The same, noting a graph.
+    /// Returns this network with a graph for gradients.
     pub(super) fn tracked(&self) -> Mlp<Autodiff<B>> {
         let layer = |(weight, bias): &(Tensor<B, 2>, Tensor<B, 1>)| {
             (Tensor::from_inner(weight.clone()).require_grad(), Tensor::from_inner(bias.clone()).require_grad())

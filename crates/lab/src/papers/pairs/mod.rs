@@ -64,7 +64,7 @@ const FIRST: usize = 4;
 /// Difference allowed where the same numbers are added in another order.
 const ROUNDING: f64 = 1e-5;
 
-/// One of several ways to do a thing.
+/// A way to do a computation, of which there are several.
 trait Contender {
     /// The way that is known to be right.
     fn reference(&self) -> Self;
@@ -74,7 +74,8 @@ trait Contender {
         ROUNDING
     }
 
-    /// Makes the inputs, and gives what is called. They depend on `seed` alone, so all ways have the same.
+    /// Creates the inputs, and returns the function that is measured. The inputs depend on `seed` alone, so all ways have
+    /// the same inputs.
     fn ready<'a, B: Compute>(&'a self, seed: u64, device: &'a B::Device) -> Result<Call<'a, B>, LabError>;
 
     /// Adds what follows from the first output and the median time of a call.
@@ -86,7 +87,7 @@ trait Contender {
     }
 }
 
-/// Does it once.
+/// Makes one call of a way.
 type Call<'a, B> = Box<dyn FnMut(&mut Meter) -> Result<Left<B>, LabError> + 'a>;
 
 /// Result of a call.
@@ -138,7 +139,7 @@ impl Meter {
     }
 }
 
-/// Runs one way, and compares what it gives.
+/// Runs one way, and compares its results with the reference's.
 pub(crate) fn run(
     pair: &Pair,
     backend: Backend,
@@ -210,7 +211,7 @@ fn tolerance(way: &Way) -> f64 {
     with_contender!(way, contender => contender.tolerance())
 }
 
-/// Those that can be fused; a list of its own, because every one is compiled once more for every backend.
+/// Contenders that can be fused. They are a separate list, because each is compiled once more for every backend.
 enum Fusable<'a> {
     Autograd(&'a Autograd),
     Matmul(&'a Matmul),
@@ -306,7 +307,7 @@ fn measured<B: Compute, C: Contender>(
     report: &mut dyn Report,
 ) -> Result<Measured, LabError> {
     let Protocol { warmups, calls, seed, trace } = *protocol;
-    // Threads, queues and the like are there before anything is counted.
+    // Creates threads, queues and the like before anything is counted.
     drop(host(Tensor::<B, 1>::ones([1], device))?);
     let mut call = contender.ready::<B>(seed, device)?;
     sync::<B>(device)?;
@@ -372,7 +373,7 @@ fn counted<B: Compute, C: Contender>(contender: &C, seed: u64, device: &B::Devic
     Ok(heap)
 }
 
-/// Adds the times of calls; answers their median.
+/// Adds the times of calls, and returns their median.
 fn describe(outcome: &mut Outcome, seconds: &mut [f64]) -> f64 {
     let count = seconds.len() as f64;
     let mean = seconds.iter().sum::<f64>() / count;

@@ -15,7 +15,6 @@ use super::{
 };
 use crate::{LabError, backend::Compute, device::read::host, measure::Part};
 
-/// The learning rate.
 const LR: f32 = 0.01;
 /// The factor of the loss in half precision, whose smallest gradients would be 0 without one.
 const LOSS_SCALE: f32 = 1024.0;

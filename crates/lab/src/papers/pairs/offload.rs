@@ -1,7 +1,7 @@
-//! A training whose parameters and moments are not on the device: one layer at a time is.
+//! A training whose parameters and moments are not kept on the device: only one layer at a time is there.
 //!
 //! They are in the memory of the host. Where the device is the host, they are in a file without a name in the system's
-//! folder for temporary files, so that its memory has room for what it computes with.
+//! folder for temporary files, so that its memory has room for the computation.
 
 use std::{
     fs::File,
@@ -24,7 +24,7 @@ const PIECE: usize = 1 << 14;
 /// State of a layer: weights, and both moments.
 const KEPT: usize = 3;
 
-/// The place of what is away.
+/// The place of the numbers that are not on the device.
 enum Away {
     Host(Vec<Vec<f32>>),
     File(File),
@@ -76,7 +76,7 @@ impl Store {
         }
     }
 
-    /// Numbers on the device.
+    /// Copies numbers to the device.
     fn up<B: Compute>(&mut self, index: usize, device: &B::Device) -> Result<Tensor<B, 1>, LabError> {
         let started = Instant::now();
         let numbers = self.take(index)?;
@@ -86,7 +86,7 @@ impl Store {
         Ok(tensor)
     }
 
-    /// The way back.
+    /// Copies numbers from the device back to the host's memory or file.
     fn down<B: Compute>(&mut self, index: usize, tensor: Tensor<B, 1>) -> Result<(), LabError> {
         let started = Instant::now();
         self.put(index, host(tensor)?)?;
@@ -140,7 +140,6 @@ fn read(file: &mut File, first: usize, count: usize) -> io::Result<Vec<f32>> {
     Ok(numbers)
 }
 
-/// A training.
 struct Training<B: Compute> {
     store: Store,
     width: usize,

@@ -1,8 +1,8 @@
 //! Ranks that are processes: each has a shard of weights, gradients and moments, and a part of the batch.
 //!
 //! The first rank is the job's process. It starts the others, this program too, with the pipes of a ring as standard input
-//! and output, and tells them what to do next. A rank whose neighbor is gone ends, so that all do if one is killed; the
-//! first one then says which it was.
+//! and output, and sends them their commands. A rank whose neighbor is gone ends, so that all do if one is killed; the first
+//! rank then reports which one it was.
 
 use std::{
     fs::File,
@@ -33,7 +33,7 @@ use crate::{
     measure::Part,
 };
 
-/// The variable that tells a process which rank it is.
+/// The environment variable with the rank of a process.
 const VARIABLE: &str = "SWEEP_RANK";
 /// Time that ranks have to end.
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -177,7 +177,7 @@ fn broken(error: &io::Error) -> LabError {
     LabError::Ranks(error.to_string())
 }
 
-/// A process that is another rank's, until it is told to end.
+/// The process of another rank, until it gets the command to end.
 struct Other(Job);
 
 impl BackendTask for Other {
@@ -212,8 +212,8 @@ impl BackendTask for Other {
     }
 }
 
-/// Runs this process as the rank that its environment says, until the first rank has no more to do. A rank that loses a
-/// neighbor ends without a message: the first one knows who was first.
+/// Runs this process as the rank that its environment names, until the first rank has no more work. A rank that loses a
+/// neighbor ends without a message: the first rank knows which process ended first.
 pub fn main() -> ExitCode {
     let job = std::env::var(VARIABLE).ok().and_then(|text| serde_json::from_str::<Job>(&text).ok());
     let Some(job) = job.filter(|job| (1..job.ranks).contains(&job.rank)) else {
@@ -233,7 +233,7 @@ pub fn main() -> ExitCode {
 
 /// The other ranks, as the first sees them.
 struct Group {
-    /// `None` when they have been told to end.
+    /// `None` once the other ranks have got the command to end.
     ring: Option<Ring>,
     others: Vec<Child>,
 }
@@ -249,7 +249,7 @@ impl Group {
             lefts.push(Some(read));
             rights.push(Some(write));
         }
-        // Rank r reads what the one on its left writes.
+        // Each rank reads from the pipe of its left neighbor.
         lefts.rotate_right(1);
         let mut pipes = lefts.into_iter().zip(rights).map(|(left, right)| left.zip(right));
         let Some((left, right)) = pipes.next().flatten() else {
@@ -277,7 +277,7 @@ impl Group {
         Ok(group)
     }
 
-    /// Does `work`, after the others were told `word`.
+    /// Sends `word` to the other ranks, then does `work`.
     fn all<T>(&mut self, word: u8, work: impl FnOnce(&mut Ring) -> Result<T, LabError>) -> Result<T, LabError> {
         let done = match &mut self.ring {
             Some(ring) => ring.tell(word).map_err(|error| broken(&error)).and_then(|()| work(ring)),
@@ -301,10 +301,10 @@ impl Group {
         })
     }
 
-    /// Lets all ranks end, and waits for them; one that does not end in time is killed, and has no status.
+    /// Ends all ranks, and waits for them; a rank that does not end in time is killed, and has no status.
     fn end(&mut self) -> Vec<(usize, Option<ExitStatus>)> {
         if let Some(mut ring) = self.ring.take() {
-            // A rank that is gone does not hear it, and the pipes end with the ring.
+            // An error is ignored: a rank that is gone needs no command, and the pipes end with the ring.
             let _ = ring.tell(END);
         }
         let until = Instant::now() + TIMEOUT;

@@ -60,7 +60,7 @@ struct Steps<B: Compute> {
 }
 
 impl<B: Compute> Steps<B> {
-    /// `x`, which is executed before more is told if operations are eager.
+    /// Returns `x`; if operations are eager, has the queued operations executed first.
     fn one<const D: usize>(&self, x: Tensor<B, D>) -> Tensor<B, D> {
         if self.eager {
             B::flush(&self.device);

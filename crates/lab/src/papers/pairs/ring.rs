@@ -1,4 +1,4 @@
-//! Collective operations of ranks that stand in a ring: each sends to the rank on its right what it got from its left.
+//! Collective operations of ranks in a ring: each rank sends to its right neighbor the data that it got from its left one.
 //!
 //! All ranks call the same operations in the same order. A number crosses a pipe in little-endian bytes, in pieces that
 //! an empty pipe takes whole: a rank writes a piece, then reads one, so that no two ranks wait for each other.
@@ -13,7 +13,7 @@ const PIECE: usize = 8192;
 /// Bytes of a number.
 const WIDTH: usize = size_of::<f32>();
 
-/// One rank's place.
+/// The place of a rank in the ring.
 pub(super) struct Ring {
     /// Its number, from 0.
     pub(super) rank: usize,
@@ -145,7 +145,7 @@ mod tests {
             reads.push(read);
             writes.push(write);
         }
-        // Rank r reads what the one on its left writes.
+        // Each rank reads from the pipe of its left neighbor.
         reads.rotate_right(1);
         let threads: Vec<_> = reads
             .into_iter()
@@ -211,7 +211,7 @@ mod tests {
     #[test]
     fn a_rank_that_is_gone_ends_all_others() {
         let ended = ring(3, |ring| {
-            // The second rank leaves at once; nobody waits for it without end.
+            // The second rank leaves at once; no other rank may wait for it forever.
             let own = vec![0.0; 100_000];
             Ok(ring.rank == 1 || ring.all_gather(&own).is_err())
         });

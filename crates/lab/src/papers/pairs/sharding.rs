@@ -96,7 +96,7 @@ pub(super) fn batch<B: Backend>(sharding: &Sharding, seed: u64, device: &B::Devi
     ["x", "y"].map(|name| tensor::<B, 2>(seed, name, 0, [sharding.batch_size, sharding.width], 1.0, device))
 }
 
-/// Ranks that share.
+/// Returns the number of ranks that share the state.
 fn ranks(pair: &Sharding) -> usize {
     match pair.variant {
         ShardingVariant::Sharded | ShardingVariant::Processes => pair.shards,
@@ -104,8 +104,8 @@ fn ranks(pair: &Sharding) -> usize {
     }
 }
 
-/// The gradients of a layer's weights `[in, out]` and of what it gets, `x`. `back` is the gradient of what it gives, after
-/// `ReLU`; the last layer has none, but targets.
+/// Returns the gradients of a layer's weights `[in, out]` and of its input `x`. `back` is the gradient of its output, after
+/// `ReLU`; the last layer has targets instead.
 pub(super) fn backward<B: Compute>(
     x: Tensor<B, 2>,
     weights: Tensor<B, 2>,
@@ -151,8 +151,8 @@ impl<B: Compute> Training<B> {
     fn step(&mut self, meter: &mut Meter, device: &B::Device) -> Result<(), LabError> {
         self.steps += 1;
         let Self { width, layers, x, y, steps } = self;
-        // What each layer gets; its graph is made again when the backward pass comes to it, so that no more than one
-        // layer's weights are whole at a time.
+        // The inputs of the layers. The backward pass rebuilds the graph of each layer from its input, so that the weights
+        // of at most one layer are whole at a time.
         let mut inputs = vec![x.clone()];
         meter.part::<B, _>(Part::Forward, device, || {
             for shards in &layers[..layers.len() - 1] {
@@ -226,7 +226,7 @@ impl Contender for Sharding {
         let memory = match self.variant {
             ShardingVariant::Processes => ranks::memory::<B>(self, seed, device)?,
             ShardingVariant::OffloadedParameters => offload::memory::<B>(self, seed, device)?,
-            // One rank's state; the others' are in the same memory.
+            // Only the state of one rank is measured; the states of the others are in the same memory.
             ShardingVariant::Sharded => {
                 let own = || (0..self.n_layer).map(|layer| Shard::<B>::new(self, seed, layer, 0, device)).collect();
                 let (_, state) = allocated::<B, Vec<_>>(device, own)?;
@@ -281,7 +281,7 @@ pub(super) fn measured_memory<B: Compute, T>(
     let reserved = B::device_memory(device).map(|memory| memory.reserved);
     let (training, state) = allocated::<B, _>(device, make)?;
     let mut training = training?;
-    // Where the device is not the host, what is elsewhere is not in its memory.
+    // Where the device is not the host, numbers that are kept elsewhere do not occupy its memory.
     let state = state.map(|bytes| if reserved.is_none() { bytes - elsewhere(&training) } else { bytes });
     let (done, heap) = heap::counted(|| (0..MEASURED_STEPS).try_for_each(|_| step(&mut training)));
     done?;

@@ -1,4 +1,4 @@
-//! Thresholds by operations that materialize what they need: what streaming methods are compared with.
+//! Thresholds by operations that materialize their inputs: the baseline for streaming methods.
 
 use std::hint::black_box;
 

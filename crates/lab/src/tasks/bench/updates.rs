@@ -163,7 +163,7 @@ pub(super) fn masking<B: Compute>(
         outcome.set(&WorkloadMetrics::SPARSITY, 1.0 - stays / workload.weights() as f64);
         (updates, Masks::Device(masks))
     };
-    // The gradients have the size of the first moments; what they hold makes no difference.
+    // The gradients have the size of the first moments; their values make no difference.
     let with_gradients = state_of(&inputs).map(|state| [&[state[1]], &state[..]].concat());
     let mut numbers = Numbers::of(with_gradients, &masks)?;
     let (mut masking, ()) = Calls::measure::<B, ()>(workload, device, report, || numbers.mask(&masks))?;

@@ -149,7 +149,7 @@ impl<'a, B: Compute> Checker<'a, B> {
         AdamW::new(&settings, &self.parameters)
     }
 
-    /// The same with SPAM's guards, for the step that prunes.
+    /// Returns the optimizer with SPAM's guards, for the step that prunes.
     pub(super) fn spam(&self) -> AdamW<B> {
         let settings = Optimizer {
             weight_decay: 0.0,

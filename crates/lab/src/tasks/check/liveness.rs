@@ -45,7 +45,7 @@ impl<B: Compute> Checker<'_, B> {
         self.logits(network, &self.batch.inputs, self.expected.batch[1])
     }
 
-    /// Those of `mechanisms` that can do something: a gate needs a next block.
+    /// Returns the `mechanisms` that can have an effect: a gate needs a next block.
     fn alive(&self, mechanisms: &[Mechanism]) -> Vec<Mechanism> {
         let single = self.expected.dims.n_layer == 1;
         mechanisms.iter().copied().filter(|mechanism| !(single && *mechanism == Mechanism::Gate)).collect()

@@ -131,7 +131,7 @@ impl Assertion {
     }
 }
 
-/// Makes every assertion about `network`; gives them with the loss of the network as it came.
+/// Makes every assertion about `network`; returns the assertions with the loss of the unchanged network.
 pub fn assertions<B, N>(
     network: N,
     expected: &Expected,

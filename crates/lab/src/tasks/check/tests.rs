@@ -79,7 +79,7 @@ impl Report for Silent {
     fn note(&mut self, _text: &str) {}
 }
 
-/// Names of the assertions that fail, and what the task's error would say.
+/// Returns the names of the failing assertions, and the text of the task's error.
 fn failures<N>(network: N, expected: &Expected) -> (Vec<&'static str>, String)
 where
     N: Network<Train> + AutodiffModule<Train, InnerModule: Network<Flex>>,
@@ -427,7 +427,7 @@ fn with_a_width_that_is_ignored() {
 
 #[test]
 fn with_another_number_of_heads() {
-    // As many numbers, in other shapes.
+    // The same number of weights, in other shapes.
     let claimed = expected_of(&step(Ablation::Step8));
     let built = GptDims { n_head: 2, ..claimed.dims };
     let (failed, message) = failures(random(built), &claimed);

@@ -140,7 +140,7 @@ impl Reading {
 
 /// Zeros among the elements of gradients.
 pub(super) struct Zeros<B: Compute> {
-    /// Their number, `[1]`.
+    /// Number of zeros, `[1]`.
     zeros: Tensor<B, 1>,
     elements: usize,
 }

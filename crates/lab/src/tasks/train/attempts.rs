@@ -36,7 +36,7 @@ struct Sign {
     seconds: f64,
     /// Time of its first step, in seconds; 0 before its end.
     first_step: f64,
-    /// The largest resident memory of its process, in bytes, where the system says that.
+    /// The largest resident memory of the attempt's process, in bytes, where the system reports it.
     peak: Option<f64>,
 }
 
@@ -75,7 +75,7 @@ impl Attempts {
         attempts
     }
 
-    /// That its first step has taken `time`.
+    /// Notes that the first step of this attempt has taken `time`.
     pub(super) fn first_step(&mut self, time: Duration) {
         self.now.first_step = time.as_secs_f64();
     }
@@ -94,7 +94,7 @@ impl Attempts {
         self.file = self.file.take().filter(|mut file| file.write_all(&line).is_ok());
     }
 
-    /// As [`sign`](Self::sign), unless there was one just before.
+    /// Writes a sign like [`sign`](Self::sign), unless the last one is recent.
     pub(super) fn sign_now_and_then(&mut self, done: usize, time: Duration) {
         if self.signed.elapsed() >= BETWEEN {
             self.sign(done, time);
@@ -123,7 +123,7 @@ impl Attempts {
         }
     }
 
-    /// The largest resident memory of all attempts so far, in bytes, where the system says that.
+    /// Returns the largest resident memory of all attempts so far, in bytes, where the system reports it.
     pub(super) fn peak(&self) -> Option<f64> {
         let now = measure::peak_memory()?;
         Some(self.earlier.iter().filter_map(|sign| sign.peak).fold(now, f64::max))

@@ -111,7 +111,7 @@ pub(super) fn began_anew(scratch: &Path) {
 
 /// Removes the checkpoint `folder`, which cannot be used because of `error`, with a note.
 pub(super) fn throw_away(folder: &Path, done: usize, error: &StateError, report: &mut dyn Report) {
-    // What cannot be read now may be read another time.
+    // A file that cannot be read now may be readable later.
     let unread = matches!(error, StateError::Read(source) if source.kind() != io::ErrorKind::NotFound);
     let removed = !unread && fs::remove_dir_all(folder).is_ok();
     let end = if removed { " and is removed" } else { "" };
@@ -144,7 +144,7 @@ fn sync(path: &Path) -> io::Result<()> {
 
 impl<B: Compute> Trainer<'_, B> {
     /// Saves the state of the training of `network`; of earlier checkpoints all but the last are removed. A state with
-    /// non-finite numbers is not saved, because no attempt could resume from it; a note says so.
+    /// non-finite numbers is not saved, because no attempt could resume from it; a note reports this.
     pub(super) fn save(
         &mut self,
         network: &Gpt<Autodiff<B>>,
@@ -216,8 +216,8 @@ impl<B: Compute> Trainer<'_, B> {
         snapshot
     }
 
-    /// Takes up the checkpoint after `done` iterations from `folder`, if it is what was written and possible. On an error
-    /// this trainer may have taken up a part of it.
+    /// Restores the checkpoint after `done` iterations from `folder`, if the checkpoint is intact and fits this training.
+    /// After an error, this trainer may have restored a part of it.
     pub(super) fn restore(
         &mut self,
         network: Gpt<Autodiff<B>>,

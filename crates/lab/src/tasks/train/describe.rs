@@ -26,7 +26,7 @@ pub(super) fn describe(outcome: &mut Outcome, train: &Train, parameters: &[Param
     outcome.set(&Train::PRUNABLE_MATRICES, parameters.iter().filter(|info| prunable(info)).count() as f64);
 }
 
-/// Adds how much of what the device can do at best a training does.
+/// Adds the part of the device's peak performance that a training reaches.
 pub(super) fn describe_speed(outcome: &mut Outcome, train: &Train, dims: &GptDims, ceiling: Option<Ceiling>) {
     let flops = outcome.value(&Train::TOKENS_PER_S).map(|tokens| tokens * flops_per_token(dims));
     outcome.set(&ComputeMetrics::FLOPS, flops.unwrap_or(f64::NAN));

@@ -1,4 +1,4 @@
-//! Log points of a training: what is read of the device, and the curves that grow by it.
+//! Log points of a training: the numbers that are read from the device, and the curves that they extend.
 
 use sweep_job::{Progress, Unit, tasks::Train};
 
@@ -10,7 +10,7 @@ use crate::{
 };
 
 impl<B: Compute> Trainer<'_, B> {
-    /// Reads what a log point shows, and gives the progress.
+    /// Reads the numbers of a log point, and returns the progress.
     pub(super) fn log(&mut self, done: usize) -> Result<Progress, LabError> {
         let Train { training, optimizer, .. } = self.train;
         let rate = optim::learning_rate(optimizer, done - 1, training.iters);

@@ -70,7 +70,7 @@ pub(crate) fn ids(values: &[i32], shape: [usize; 2]) -> Tensor<Train, 2, Int> {
     Tensor::from_data(TensorData::new(values.to_vec(), shape), &FlexDevice)
 }
 
-/// A report that keeps what it is told.
+/// A report that keeps its messages.
 #[derive(Default)]
 pub(crate) struct Kept {
     pub(crate) progress: Vec<Progress>,
@@ -103,7 +103,7 @@ pub(crate) fn run(task: &str, given: serde_json::Value, dir: &Path) -> Result<Ou
     run_on(Backend::Cpu, task, given, dir)
 }
 
-/// As [`run`], on another backend.
+/// Runs a task like [`run`], on another backend.
 pub(crate) fn run_on(backend: Backend, task: &str, given: serde_json::Value, dir: &Path) -> Result<Outcome, Failure> {
     sweep_lab::run(&self::task(task, given), backend, &folders(dir), &mut Kept::default())
 }

@@ -319,7 +319,7 @@ fn a_weight_that_helps_stays_and_one_that_harms_goes() {
     let pruned = prune(&Probing { tolerance: 0.0, ..settings.clone() }, &mut subject);
     assert_eq!(pruned.gone, [[false, true]]);
     assert_eq!(weights(&subject), [[2.0, 0.0]]);
-    // Gradients of 1 before and 2.8 after: a tolerance of 1.8 is the least that lets it go.
+    // Gradients of 1 before and 2.8 after: the smallest tolerance that permits removal is 1.8.
     for (tolerance, goes) in [(1.7, false), (1.9, true)] {
         let mut subject = Squares::new([2.0, 2.0], [1.0, 1.0], [3.0, 3.0]);
         let pruned = prune(&Probing { tolerance, ..settings.clone() }, &mut subject);
@@ -425,7 +425,7 @@ fn passes_and_choices_are_counted() {
 
 #[test]
 fn tensors_are_visited_in_the_order_asked_for() {
-    // What is pruned of one tensor depends on what was pruned before, so orders differ; the last is the same network's.
+    // The pruned weights of a tensor depend on the tensors pruned before, so orders differ; the last is the same network's.
     let by = |order| {
         let settings = Probing { order, mode: ProbeMode::LayerWise, tolerance: 0.5, ..settings() };
         prune(&settings, &mut tiny(20, 3, 100, &settings)).gone

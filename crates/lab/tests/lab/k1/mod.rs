@@ -54,7 +54,7 @@ fn parameter_counts_are_the_papers() {
     assert_eq!((tree.nodes(), blocks.nodes()), (13, 4));
     assert_eq!(tree.numbers(), [2_578_448, 132_480]);
     assert_eq!((tree.parameters(), blocks.parameters()), (4_300_688, 3_108_368));
-    // What is counted is what is made.
+    // The counted parameters are those of a constructed network.
     let model = small(NetworkShape::Tree);
     let dims = TreeDims::new(&model);
     let nodes = (0..dims.nodes()).flat_map(|node| dims.node_parameters(node));

@@ -8,7 +8,7 @@ use super::{merged, metric};
 use crate::common::Inner;
 
 /// The factor after steps whose gradients are finite (`1`) or not (`0`), as PyTorch's `_amp_update_scale_` defines it: the
-/// backoff halves it and forgets the good steps; as many good steps as the interval double it.
+/// backoff halves the factor and resets the count of good steps; `interval` good steps double the factor.
 fn reference(mut factor: f64, interval: u32, steps: &str) -> Vec<f64> {
     let mut good = 0;
     let step = |finite: char| {

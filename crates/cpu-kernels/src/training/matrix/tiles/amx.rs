@@ -7,9 +7,9 @@ use super::{COLUMNS, pack::BLOCK};
 /// Rows of a tile: two registers of 16.
 pub(super) const ROWS: usize = 32;
 
-/// True if this processor has the instructions and the system lets this process use them.
+/// Returns true if this processor has the instructions and the system permits this process to use them.
 ///
-/// A process asks for the registers once, because they add 8 KiB to what the system saves of a thread.
+/// A process requests the registers once, because they add 8 KiB to the state that the system saves for each thread.
 #[cfg(target_os = "linux")]
 pub(super) fn available() -> bool {
     use std::arch::x86_64::__cpuid_count;

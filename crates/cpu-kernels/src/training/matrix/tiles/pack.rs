@@ -22,7 +22,7 @@ pub(super) const BLOCK: usize = 16;
 /// Groups of panels for each thread that packs.
 const GROUPS: usize = 2;
 
-/// Numbers of a row that are asked for before they are packed.
+/// Distance, in numbers of a row, between the prefetched place and the packed one.
 const AHEAD: usize = 256;
 
 /// Order of the pairs of a panel.
@@ -48,7 +48,7 @@ pub(super) fn pairs(numbers: usize) -> usize {
     numbers.div_ceil(2 * BLOCK) * BLOCK
 }
 
-/// A factor in panels of rows or columns. What lies outside of the matrix is 0.
+/// A factor in panels of rows or columns. Numbers outside the matrix are 0.
 pub(super) struct Packed {
     numbers: Buffer,
     /// Pairs along the inner dimension, in whole blocks.
@@ -64,7 +64,8 @@ impl Packed {
         let pairs = pairs(matrix.columns);
         let panels = matrix.rows.div_ceil(panel);
         let mut numbers = Buffer::new(panels * panel * pairs);
-        // As few groups as keep all threads at work: a group reads longer parts of rows.
+        // The groups are as large as possible while all threads have work, because a larger group reads longer parts of
+        // rows.
         let group = match threads {
             Threads::All => panels.div_ceil(GROUPS * rayon::current_num_threads()),
             Threads::This => panels,
@@ -148,7 +149,7 @@ fn lines_of(matrix: Matrix<'_>, rows: Range<usize>, column: usize) -> [__m512i; 
     for (row, to) in (rows.start..rows.end.min(matrix.rows)).zip(&mut lines) {
         let start = row * matrix.row_stride + column;
         let numbers = &matrix.data[start..start + width];
-        // What this row has some blocks later.
+        // The numbers that this row needs some blocks later.
         prefetch(matrix.data, start + AHEAD);
         prefetch(matrix.data, start + AHEAD + BLOCK);
         let (one, two) = numbers.split_at(width.min(BLOCK));
@@ -164,7 +165,7 @@ fn pairs_of(matrix: Matrix<'_>, line: usize, column: usize) -> [__m512i; BLOCK] 
     let numbers = |column: usize| {
         if column < matrix.columns && height > 0 {
             let start = column * matrix.column_stride + line;
-            // The same place of the next block.
+            // The same offset in the next block.
             prefetch(matrix.data, start + 2 * BLOCK * matrix.column_stride);
             load(&matrix.data[start..start + height])
         } else {
@@ -253,7 +254,7 @@ fn load(numbers: &[f32]) -> __m512 {
     }
 }
 
-/// Writes as many pairs as there is place for.
+/// Writes the first pairs of `pairs` to `to`, up to its length.
 #[target_feature(enable = "avx512f")]
 fn store(pairs: __m512i, to: &mut [u32]) {
     #[expect(unsafe_code, reason = "the instruction takes a pointer")]

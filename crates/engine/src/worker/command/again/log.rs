@@ -30,7 +30,7 @@ pub(super) struct Log {
 }
 
 impl Log {
-    /// The log of a record. The error is a phrase that says why it cannot be used.
+    /// The log of a record. The error is a phrase with the reason why the log cannot be used.
     pub(super) fn of(record: &Record, path: Option<&Path>) -> Result<Self, String> {
         let gone = || "the log of its run is gone".to_owned();
         let path = path.ok_or_else(gone)?.to_owned();
@@ -92,7 +92,7 @@ impl Log {
     /// The numbers of lines `name=value` of the last attempt.
     pub(super) fn words(&self) -> BTreeMap<String, Option<Metric>> {
         let mut found = BTreeMap::new();
-        // What cannot be read has no lines; the digest was right a moment ago.
+        // A read error only ends the lines early; the digest was right a moment ago.
         let _ = self.lines(self.from..self.end, &mut |line| {
             if let Some(Word::Metric(name, value, unit)) = understand(&plain(line)) {
                 found.insert(name, value.is_finite().then(|| metric(value, unit)));

@@ -37,7 +37,7 @@ pub(super) fn attributed(stored: &Stored<'_>, was: &Command) -> Reported {
             sources.push(source(stored, was, &name, own.into_iter()));
         }
     }
-    // As a report, it takes precedence.
+    // A report takes precedence over the other sources.
     let (name, place) = unread.map_or((REPORT.to_owned(), 0), |name| (name, sources.len()));
     sources.insert(place, source(stored, was, &name, open.into_iter()));
     Reported { sources, ..Reported::default() }

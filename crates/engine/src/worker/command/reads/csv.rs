@@ -79,7 +79,7 @@ impl Table {
             self.begun.clear();
             return sink.once("row", || "a row of the CSV file is too long: skipped".into());
         }
-        // An odd number of quotation marks: the row goes on in the next line.
+        // After an odd number of quotation marks, the row continues in the next line.
         if self.begun.iter().fold(false, |open, byte| open != (*byte == b'"')) {
             return;
         }
@@ -141,7 +141,7 @@ impl Table {
                     *is_number = true;
                     sink.point(step, name, number.value, number.unit);
                 }
-                // An empty cell is no value, and neither is a text.
+                // Empty cells and texts are not values.
                 None if !cell.trim().is_empty() && (*is_number || looks_like_number(cell.trim())) => {
                     sink.once(&format!("text of {name}"), || {
                         let cell = shortened(cell, QUOTED);

@@ -37,7 +37,7 @@ impl Follower for JsonLines {
     fn finish(&mut self, sink: &mut Series) -> io::Result<()> {
         while self.lines.read(&mut |line| self.state.line(&line, sink))? {}
         self.lines.rest(&mut |line| {
-            // A last line that is torn says nothing.
+            // An incomplete last line is ignored.
             if matches!(&line, Line::Whole(line) if parse_object(line).is_some()) {
                 self.state.line(&line, sink);
             }

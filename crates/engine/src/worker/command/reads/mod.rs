@@ -13,8 +13,8 @@ use self::{csv::Csv, jsonl::JsonLines, tensorboard::EventFiles};
 pub(super) use self::{pattern::Patterns, tensorboard::is_event_file};
 use super::report::{Appended, Follower, Series, Source, State};
 
-/// The sources that a job's `reads` names, and the part of them that hears the program's output. `locate` gives the path of a
-/// file; each source continues what it had in earlier attempts.
+/// Returns the sources that a job's `reads` names, and the part of them that reads the program's output. `locate` returns
+/// the path of a file; each source continues what it had in earlier attempts.
 pub(super) fn sources(
     command: &Command,
     locate: impl Fn(&str) -> PathBuf,
@@ -46,7 +46,7 @@ pub(super) fn source_name(kind: &str, place: &str) -> String {
     format!("{kind} {place}")
 }
 
-/// The place of the name that says the step, in any case of letters.
+/// Returns the index of the name of the step's column, regardless of case.
 fn step_column<'a, N: Iterator<Item = &'a str>>(names: impl Fn() -> N) -> Option<usize> {
     STEP_NAMES.iter().find_map(|step| names().position(|name| name.trim().eq_ignore_ascii_case(step)))
 }

@@ -25,7 +25,7 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// Longest part of a line that is quoted, in characters.
 const QUOTED: usize = 80;
 
-/// The patterns of a job: the part that hears lines.
+/// The patterns of a job: the part that receives lines.
 #[derive(Clone, Default)]
 pub(in super::super) struct Patterns(Vec<Arc<Heard>>);
 
@@ -51,7 +51,7 @@ pub(super) struct Matches {
 }
 
 impl Patterns {
-    /// Adds a pattern, and answers its follower.
+    /// Adds a pattern, and returns its follower.
     pub(super) fn add(&mut self, text: &str, pattern: Pattern) -> Matches {
         let heard = Arc::new(Heard {
             text: text.to_owned(),
@@ -111,7 +111,7 @@ impl Heard {
 }
 
 impl Matches {
-    /// True if the matches of this output count. Those of standard error do not, once standard output has one.
+    /// Returns true if the matches of `output` count. Matches on stderr do not count once stdout has a match.
     fn counts(&mut self, output: Output, sink: &mut Series) -> bool {
         let shown = self.heard.shown();
         match self.of {

@@ -10,9 +10,9 @@ use std::{
 use super::super::report::{Follower, Series};
 use crate::export::tensorboard::event_file::{FOOTER, HEADER, content_length, is_whole, scalars};
 
-/// A longer record is no scalar, and is skipped.
+/// Maximum length of a record, in bytes: a longer record is not a scalar, and is skipped.
 const MAX_RECORD_LENGTH: u64 = 4 << 20;
-/// Most event files of a folder, and levels of subfolders.
+/// Maximum numbers of event files of a folder, and of levels of subfolders.
 const MAX_FILES: usize = 1000;
 const MAX_LEVELS: usize = 8;
 /// Bytes that one look reads of a file at most, so that other followers have their turn.
@@ -71,7 +71,7 @@ impl EventFiles {
         }
     }
 
-    /// Reads what is new; `true` if there may be more.
+    /// Reads the new data; returns true if there may be more.
     fn look(&mut self, sink: &mut Series) -> io::Result<bool> {
         let path = self.path.clone();
         match std::fs::metadata(&path) {
@@ -136,7 +136,7 @@ impl EventFile {
         std::fs::metadata(path).is_ok_and(|data| data.len() < self.offset)
     }
 
-    /// Reads the whole records that were added; `true` if there may be more.
+    /// Reads the complete records that were added; returns true if there may be more.
     fn read(&mut self, path: &Path, series: &mut BTreeMap<String, PathBuf>, sink: &mut Series) -> io::Result<bool> {
         let length = std::fs::metadata(path)?.len();
         if self.damaged || length < self.offset + (HEADER + FOOTER) as u64 {
@@ -210,8 +210,8 @@ pub(in super::super) fn is_event_file(path: &Path) -> bool {
     path.file_name().is_some_and(|name| name.to_string_lossy().contains("tfevents"))
 }
 
-/// True for the name of a folder that says only which run it is: a version or a date, as `version_0` and
-/// `Nov22_11-04-07_host`. In `train` and `validation`, the name says what was measured.
+/// Returns true if the name of a folder only identifies a run by a version or a date, like `version_0` or
+/// `Nov22_11-04-07_host`. Names like `train` and `validation` tell what was measured.
 fn is_of_a_run(name: &str) -> bool {
     let version = name.strip_prefix("version_").is_some_and(|number| number.chars().all(|char| char.is_ascii_digit()));
     version || name.chars().filter(char::is_ascii_digit).count() >= 4

@@ -7,7 +7,7 @@
 use serde::{Deserialize, Serialize};
 use sweep_job::{Curve, Unit, tasks::Collect};
 
-/// Most points of a curve.
+/// Maximum number of points of a curve.
 pub(super) const MAX_POINTS: usize = 4000;
 
 /// A value at a step.
@@ -111,8 +111,7 @@ impl Points {
         Self { unit, log_width: 0, ranges: Vec::new(), kept: 0, first, last, start, end, broken: false, since: None }
     }
 
-    /// Adds a point; a value that is not finite is none. `false` if the curve does not show the step's value before it any
-    /// more.
+    /// Adds a point unless `value` is not finite. Returns false if the curve no longer shows the step's previous value.
     pub(super) fn push(&mut self, step: u64, value: f64) -> bool {
         if !value.is_finite() {
             self.since = self.since.filter(|_| self.broken).or(Some(step));
@@ -252,8 +251,8 @@ impl Points {
         self.since
     }
 
-    /// The value that becomes the metric, with its step. A series whose newest value is not finite has diverged, and has none
-    /// unless `how` says otherwise.
+    /// The value that becomes the metric, with its step. A series whose newest value is not finite has diverged, and has no
+    /// such value unless `how` ignores divergence.
     pub(in super::super) fn collect(&self, how: Collect) -> Option<Point> {
         if self.broken && !how.ignores_divergence() {
             return None;

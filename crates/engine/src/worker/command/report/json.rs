@@ -6,7 +6,7 @@ use sweep_job::tasks::leading_number;
 /// Begins a text that stands for a number that is not finite: no program writes it.
 const MARK: char = '\0';
 
-/// The value of a text. The error is that of the text as it is.
+/// Returns the value of a text. The error is that of the unchanged text.
 pub(in super::super) fn parse(text: &[u8]) -> serde_json::Result<Value> {
     let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
     serde_json::from_slice(text).or_else(|error| serde_json::from_slice(&with_numbers(text)).map_err(|_| error))
@@ -42,7 +42,7 @@ fn with_numbers(text: &[u8]) -> Vec<u8> {
             let end = text[at..].iter().position(|byte| !is_part(byte)).map_or(text.len(), |length| at + length);
             let word = &text[at..end];
             at = end;
-            // A name without quotation marks is none.
+            // A name without quotation marks is not a number.
             let is_name = text[end..].trim_ascii_start().starts_with(b":");
             match std::str::from_utf8(word).ok().filter(|_| !is_name).and_then(leading_number) {
                 Some((value, "")) => match serde_json::Number::from_f64(value) {

@@ -33,11 +33,11 @@ pub(in super::super) struct Appended {
     buffer: Vec<u8>,
 }
 
-/// A line, or that one was too long, or that the file begins anew.
+/// A line, a notice that a line was too long, or a notice that the file begins anew.
 pub(in super::super) enum Line<'a> {
     /// The lines before it do not count any more.
     Anew,
-    /// Without its end.
+    /// A complete line, without its end.
     Whole(&'a [u8]),
     /// Longer than a mebibyte.
     TooLong,
@@ -48,7 +48,7 @@ impl Appended {
         Self { path, file: None, offset: 0, head: Vec::new(), begun: Vec::new(), too_long: false, buffer: Vec::new() }
     }
 
-    /// Passes on the lines that were added. `true` if there may be more already.
+    /// Passes the new lines to `on_line`. Returns true if there may be more already.
     pub(in super::super) fn read(&mut self, on_line: &mut dyn FnMut(Line<'_>)) -> io::Result<bool> {
         let Some((length, inode)) = self.state()? else { return Ok(false) };
         let is_other = self.file.as_ref().is_none_or(|(_, known)| *known != inode);
@@ -172,7 +172,7 @@ impl Follower for ReportFile {
     fn finish(&mut self, sink: &mut Series) -> io::Result<()> {
         while self.0.read(&mut |line| report(&line, sink))? {}
         self.0.rest(&mut |line| {
-            // A last line that is torn says nothing.
+            // An incomplete last line is ignored.
             if let Line::Whole(line) = &line
                 && parse_object(line).is_none()
             {

@@ -37,7 +37,7 @@ pub(super) use self::{
 
 /// Reads what a program leaves while it runs.
 pub(super) trait Follower: Send {
-    /// Reads what is new. A source that is not there yet is no error.
+    /// Reads the new data. A source that does not exist yet is not an error.
     fn poll(&mut self, sink: &mut Series) -> io::Result<()>;
 
     /// Reads the rest, after the program's end.
@@ -49,7 +49,7 @@ pub(super) trait Follower: Send {
     fn silence(&self, series: &Series) -> Vec<String>;
 }
 
-/// A follower with what it has read.
+/// A follower with the series that it has read.
 pub(super) struct Source {
     /// Its name in the state that outlives an attempt, unique among the sources of a job.
     pub(super) name: String,
@@ -79,15 +79,15 @@ pub(super) struct Following {
 /// Statements of all sources of a program. Earlier sources take precedence.
 pub(super) struct Gathered(Vec<Source>);
 
-/// The thread's part.
+/// State of the thread that follows the sources.
 struct Thread<R> {
     sources: Vec<Source>,
     state: PathBuf,
-    /// Number of steps, if the job says it.
+    /// Number of steps, if the job declares it.
     until: Option<u64>,
     to: R,
     spoke: Arc<AtomicBool>,
-    /// Time of the last message and its changes; the same of the state.
+    /// Time of the last message and the number of changes it included; likewise for the saved state.
     told: (Instant, u64),
     saved: (Instant, u64),
     /// Time that the last write of the state took.
@@ -130,7 +130,7 @@ impl Following {
         Ok(Self { stop, spoke, thread: threads::start(run)? })
     }
 
-    /// True once the program has written to its report file: it speaks the contract.
+    /// Returns a flag that is set once the program has written to its report file, and thus follows the contract.
     pub(super) fn spoke(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.spoke)
     }
@@ -214,7 +214,7 @@ fn checkpoints(sources: &[Source]) -> &[Checkpoint] {
 }
 
 impl Gathered {
-    /// True if the program has said that it ends early because it was asked to.
+    /// Returns true if the program has reported that it ends early because it was asked to.
     pub(super) fn is_stopped(&self) -> bool {
         self.0.iter().any(|source| source.series.is_stopped())
     }

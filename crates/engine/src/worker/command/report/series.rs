@@ -12,11 +12,11 @@ use sweep_job::{Aggregates, Curve, Metric, ReportedSource, Unit, tasks::Collect}
 use super::curve::{MAX_POINTS, Points};
 use crate::format::clean;
 
-/// Most series of a source, and most names of final values.
+/// Maximum number of series of a source, and of names of final values.
 const MAX_NAMES: usize = 200;
 /// Longest name, in bytes.
 const MAX_NAME_LENGTH: usize = 200;
-/// Most notices of an attempt, and the longest, in characters.
+/// Maximum number of notices of an attempt, and maximum length of a notice, in characters.
 const MAX_NOTES: usize = 50;
 const MAX_NOTE_LENGTH: usize = 500;
 /// Checkpoints that are remembered, the newest.
@@ -33,7 +33,7 @@ struct Final {
 /// A checkpoint that the program has declared to be complete.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(in super::super) struct Checkpoint {
-    /// As the program has written it.
+    /// The path as the program has written it.
     pub(in super::super) path: String,
     /// The newest step when it was declared.
     pub(in super::super) step: Option<u64>,
@@ -57,7 +57,7 @@ pub(in super::super) struct Series {
     checkpoints: Vec<Checkpoint>,
     #[serde(skip)]
     stopped: bool,
-    /// What earlier attempts have said.
+    /// The series of earlier attempts.
     #[serde(skip)]
     earlier: Option<Box<Self>>,
     /// The smallest step of this attempt: from there on, the points of earlier ones do not count.
@@ -71,7 +71,7 @@ pub(in super::super) struct Series {
     needed: Arc<BTreeSet<String>>,
     #[serde(skip)]
     notes: Vec<String>,
-    /// Number of notices so far, and what has been said once.
+    /// Number of notices so far, and the topics whose notice was already given.
     #[serde(skip)]
     said: (usize, BTreeSet<String>),
     /// Raised with every change.
@@ -80,7 +80,7 @@ pub(in super::super) struct Series {
 }
 
 impl Series {
-    /// Continues what earlier attempts have said: the points of this one replace theirs from its smallest step on.
+    /// Continues the series of earlier attempts: the points of this attempt replace theirs from its smallest step on.
     pub(in super::super) fn resume(self) -> Self {
         let (total, step, checkpoints) = (self.total, self.step, self.checkpoints.clone());
         Self { total, step, checkpoints, earlier: Some(Box::new(self)), ..Self::default() }
@@ -91,7 +91,7 @@ impl Series {
         self.needed = Arc::clone(names);
     }
 
-    /// Forgets what this attempt has said: the source begins anew, and says it again as far as it still counts.
+    /// Discards the series of this attempt: the source begins anew, and reports again all points that still count.
     pub(in super::super) fn restart(&mut self) {
         self.curves.clear();
         self.order.clear();
@@ -262,7 +262,7 @@ impl Series {
         std::mem::take(&mut self.notes)
     }
 
-    /// A value with this written unit, in the unit that the name says.
+    /// Returns `value`, written with `unit`, in the unit that `name` implies.
     fn measured(&mut self, name: &str, value: f64, unit: Option<&str>) -> Metric {
         let written = unit.map(|symbol| {
             Unit::written(symbol).unwrap_or_else(|| {
@@ -323,7 +323,7 @@ impl Series {
         &self.checkpoints
     }
 
-    /// True if the program has said that it ends early because it was asked to.
+    /// Returns true if the program has reported that it ends early because it was asked to.
     pub(in super::super) fn is_stopped(&self) -> bool {
         self.stopped
     }

@@ -14,19 +14,19 @@ pub(in super::super) struct State {
     series: BTreeMap<String, Series>,
 }
 
-/// The same to be written.
+/// The borrowed form of [`State`] for writing.
 #[derive(Serialize)]
 struct Kept<'a> {
     series: BTreeMap<&'a str, Cow<'a, Series>>,
 }
 
 impl State {
-    /// The state that an earlier attempt has left, with what it wrote to the file `report` after that; nothing if there
-    /// was none or it cannot be read.
+    /// Loads the state that an earlier attempt has left, and adds the lines that the attempt wrote to `report` after that;
+    /// returns an empty state if the file at `path` is missing or unreadable.
     pub(in super::super) fn load(path: &Path, report: &Path) -> Self {
         let kept = std::fs::read(path).ok().and_then(|text| serde_json::from_slice(&text).ok());
         let mut state: Self = kept.unwrap_or_default();
-        // It is read as a whole: what the state has of it already is replaced by the same.
+        // The report is read as a whole: points that the state already has are replaced by the same points.
         let mut series = std::mem::take(state.series.entry(REPORT.to_owned()).or_default()).resume();
         if ReportFile::new(report.to_owned()).finish(&mut series).is_ok() {
             state.series.insert(REPORT.to_owned(), series.whole().into_owned());

@@ -19,11 +19,11 @@ use crate::{
     store::{OBSERVER, READS, TRACKING},
 };
 
-/// The module.
+/// Source of the Python module `sitecustomize`.
 const MODULE: &str = include_str!("sitecustomize.py");
-/// The longest list of installed files that is searched for a module, in bytes.
+/// Maximum length of a list of installed files that is searched for a module, in bytes.
 const MAX_LIST_LENGTH: u64 = 16 << 20;
-/// The longest report that is read, in bytes; of a longer one, the beginning.
+/// Maximum length of a report, in bytes; of a longer report, only the beginning is read.
 const MAX_REPORT_LENGTH: usize = 256 << 20;
 
 /// The folder with the module, and the file that it writes.
@@ -58,7 +58,7 @@ impl Seen {
     /// The modules that were looked for in a folder.
     pub(super) fn wanted_in(&self, folder: &Path) -> BTreeSet<&str> {
         let inner = self.wanted_in.get(folder);
-        // One that is neither comes from an importer that is not known.
+        // A folder that is neither on the path nor in a package belongs to an unknown importer.
         let is_on_path = inner.is_none() || self.on_path.contains(folder);
         let outer = self.wanted.iter().filter(|_| is_on_path);
         outer.chain(inner.into_iter().flatten()).map(String::as_str).collect()
@@ -66,7 +66,7 @@ impl Seen {
 }
 
 impl Noted {
-    /// True if the file is as it was when the program read it.
+    /// Returns true if the file is unchanged since the program read it.
     pub(super) fn is_unchanged(&self, path: &Path) -> bool {
         !self.was_written_first && fs::metadata(path).is_ok_and(|metadata| FileStamp::of(&metadata) == self.read.stamp)
     }
@@ -92,8 +92,8 @@ impl Audit {
         self.folder.join(format!("{READS}.started"))
     }
 
-    /// Adds the variables that make Python import the module. `is_aid` if the kernel reports the files, and Python adds only
-    /// what the kernel does not know.
+    /// Adds the variables that make Python import the module. `is_aid` is true if the kernel reports the files, and Python
+    /// adds only the facts that the kernel does not know.
     pub(super) fn prepare(
         &self,
         program: &mut Command,
@@ -188,7 +188,7 @@ fn parse(text: &[u8]) -> Seen {
     seen
 }
 
-/// The name of a module. One that is no word cannot be told from others in a list.
+/// The name of a module. A name that is not a word could not be separated from others in a list.
 fn word(module: &[u8]) -> Option<String> {
     let is_word = !module.iter().any(|byte| byte.is_ascii_whitespace() || b"./".contains(byte));
     str::from_utf8(module).ok().filter(|_| is_word).map(str::to_owned)

@@ -29,11 +29,11 @@ pub(super) fn read(path: &Path) -> Result<Vec<PathBuf>, String> {
     parse(&text)
 }
 
-/// The prerequisites of all rules. A phrase if there is no rule.
+/// Returns the prerequisites of all rules. The error is a phrase, if there is no rule.
 ///
-/// As in Make: words end at blanks; a line that ends with a backslash goes on in the next; `\ `, `\#` and `\:` stand for
-/// the character; `$$` is `$`; of several targets before one colon none is a prerequisite. A backslash before any other
-/// character stands for itself, as compilers write it.
+/// The rules of Make apply: words end at blanks; a line that ends with a backslash continues in the next; `\ `, `\#` and
+/// `\:` stand for the character; `$$` is `$`; of several targets before one colon none is a prerequisite. A backslash before
+/// any other character stands for itself, as compilers write it.
 fn parse(text: &[u8]) -> Result<Vec<PathBuf>, String> {
     let (mut found, mut word): (Vec<PathBuf>, Vec<u8>) = (Vec::new(), Vec::new());
     let (mut after_colon, mut rules) = (false, 0);

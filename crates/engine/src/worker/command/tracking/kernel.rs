@@ -25,7 +25,7 @@ pub(super) struct Kernel {
 }
 
 impl Kernel {
-    /// Begins the observation; the reason if it cannot be.
+    /// Begins the observation; the error is the reason why it cannot begin.
     pub(super) fn begin(options: Options) -> Result<Self, String> {
         observation::check()?;
         let begin = || -> io::Result<Self> {
@@ -35,7 +35,7 @@ impl Kernel {
         begin().map_err(|error| format!("the observer cannot be started: {error}"))
     }
 
-    /// The same, for programs that must not start without it.
+    /// Returns this observation for programs that must not start without it.
     pub(super) fn required(self) -> Self {
         Self { hook: self.hook.required(), ..self }
     }
@@ -56,7 +56,7 @@ impl Kernel {
     }
 }
 
-/// The files that were read. Those of which only the size or times are known count like others.
+/// Returns the files that were read. Files whose size or times alone were queried count like the others.
 pub(super) fn files(seen: &BTreeMap<PathBuf, File>, python: &audit::Seen) -> BTreeMap<PathBuf, Noted> {
     let noted = |(path, file): (&PathBuf, &File)| {
         // Read again with another content: no digest would be that of what was read.
@@ -105,7 +105,7 @@ pub(super) fn facts(
         };
         facts.entry(path.clone()).or_insert(text);
     }
-    // A folder is there if anything in it is.
+    // A folder exists if any path in it exists.
     let inside: BTreeSet<&Path> = seen.files.keys().chain(listed.keys()).flat_map(|path| path.ancestors()).collect();
     facts.retain(|path, text| !(text == fact::FOLDER && inside.contains(path.as_path())));
     (facts, listed)
