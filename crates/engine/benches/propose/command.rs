@@ -12,7 +12,7 @@ use sweep_engine::{propose::Verdict, stats::Draws};
 
 use crate::{
     changes::{Change, changes},
-    referees::{MOST, SEARCH, judge},
+    referees::{MAX_SEALED_SEEDS, SEARCH, judge},
     tasks::{self, State, Task},
 };
 
@@ -105,7 +105,7 @@ fn ask(folder: &Path, task: &Task, proposer: u64, [old, new]: [&str; 2]) -> Opti
     let least = format!("{:e}", task.sd);
     let mut command = Command::new(env!("CARGO_BIN_EXE_sweep-engine"));
     command.args(["propose", &old, &new, "--metric", "loss", "--better", "min", "--least", &least, "--format", "json"]);
-    command.args(["--most", &MOST.to_string()]);
+    command.args(["--most", &MAX_SEALED_SEEDS.to_string()]);
     let output = command.current_dir(folder).output().unwrap();
     let answer: Value = serde_json::from_slice(&output.stdout).ok()?;
     answer.get("standing").is_some().then_some(answer)
