@@ -42,7 +42,7 @@ impl fmt::Display for Notice {
 }
 
 impl Arriving {
-    /// Those of these keys.
+    /// Marks the records of `keys` as undecided.
     pub(crate) fn new(keys: &[Key]) -> Self {
         let arriving = Self::default();
         arriving.state().open.extend(keys);

@@ -29,20 +29,20 @@ use crate::{
 /// A job with a process.
 pub(super) struct Attempt {
     pub(super) worker: Worker,
-    /// The parameters that it was given.
+    /// The parameters that the job was started with.
     pub(super) values: Values,
-    /// What it writes, which is known to other jobs before anything of it is removed.
+    /// The paths that the job writes; other jobs know them before any of them is removed.
     pub(super) writing: Writing,
     pub(super) pending: Pending,
     /// Its inputs.
     pub(super) reads: Arc<Reads>,
     pub(super) lease: Lease,
     pub(super) log: PathBuf,
-    /// Bytes that the log had when it began.
+    /// Size of the log in bytes when the attempt began.
     pub(super) log_from: u64,
     pub(super) started: Timestamp,
     pub(super) begun: Instant,
-    /// Time since then in which this process did not run, which does not count for its time limit.
+    /// Time since `begun` during which this process did not run; it does not count toward the time limit.
     pub(super) forgiven: Duration,
     /// Its last message.
     pub(super) outcome: Option<Result<Outcome, Failure>>,
@@ -52,11 +52,11 @@ pub(super) struct Attempt {
     pub(super) notices: Vec<String>,
     /// `sweep`'s part of its scratch folder.
     pub(super) scratch: Scratch,
-    /// True if it shall stop when it can.
+    /// True if the job is to stop as soon as it can.
     pub(super) unwanted: bool,
-    /// Time at which it was asked to stop, in the way that programs know.
+    /// Time of the request to stop, for programs that know the contract.
     pub(super) asked: Option<Instant>,
-    /// Its end, if it is being ended.
+    /// State of its termination, once that has begun.
     pub(super) ending: Option<End>,
     /// Bytes of main memory that it has been seen to have.
     pub(super) peak: u64,
@@ -117,12 +117,12 @@ pub(super) enum Ending {
 
 /// Time for a worker to end after SIGTERM.
 pub(super) const GRACE: Duration = Duration::from_secs(5);
-/// Time between the request to stop and SIGTERM, if the recipe says nothing else.
+/// Time between the request to stop and SIGTERM, unless the recipe sets another one.
 const GRACE_OF_PROGRAMS: Duration = Duration::from_secs(30);
 
 impl Attempt {
-    /// Asks it to stop when it can, and does nothing if it cannot. Only a program that knows the contract is asked: another
-    /// may end without a word that its result is not whole.
+    /// Asks the program to stop as soon as it can. Only a program that knows the contract is asked: another program may
+    /// end without reporting that its result is incomplete.
     pub(super) fn ask(&mut self) {
         self.unwanted = true;
         if self.asked.is_none() && self.scratch.has_reported() {
@@ -130,8 +130,8 @@ impl Attempt {
         }
     }
 
-    /// Ends it: by a request and, after the grace, by SIGTERM, and by SIGKILL in the end. What does not know the contract,
-    /// or hangs, gets SIGTERM with the request.
+    /// Ends the attempt: by a request, by SIGTERM after the grace period, and finally by SIGKILL. A program that does
+    /// not know the contract, or hangs, gets SIGTERM together with the request.
     pub(super) fn end(&mut self, why: Ending, policy: &Policy) {
         if let Some(end) = &mut self.ending {
             if why == Ending::Stopped {
@@ -161,7 +161,7 @@ impl Attempt {
 
     /// Makes the file appear for which a program looks.
     fn show_request(&mut self) {
-        // Where it cannot be written, SIGTERM says the same.
+        // If the request cannot be written, SIGTERM still follows.
         if let Err(error) = self.scratch.ask_to_stop() {
             warn!(target: log::SPAWN, %error, "the program cannot be asked to stop");
         }
@@ -181,7 +181,7 @@ impl Attempt {
         }
     }
 
-    /// Leaves this much time before now, in which nobody listened to it, out of its limits.
+    /// Excludes `time`, during which the engine did not read the worker's messages, from the limits of the attempt.
     pub(super) fn forgive(&mut self, time: Duration) {
         self.worker.forgive(time);
         self.forgiven += time.min(self.begun.elapsed());

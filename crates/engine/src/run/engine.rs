@@ -102,7 +102,7 @@ pub(super) struct Run<'a, 'o> {
     attempts: BTreeMap<usize, u32>,
     /// True if a program has started that may write to projects without being observed.
     has_unseen_writer: bool,
-    /// Jobs that ran again because a file was edited while they ran, which is none of their attempts.
+    /// Jobs that ran again because a file was edited while they ran; such a run does not count as an attempt.
     repeated: BTreeSet<usize>,
     /// State of the GPUs that jobs share.
     gpus: Gpus,
@@ -437,7 +437,7 @@ impl<'a, 'o> Run<'a, 'o> {
         let log = self.options.folder.join("logs").join(format!("{}.log", planned.key.short()));
         let log = self.attempts.contains_key(&job).then_some(log);
         if let Some(failures) = self.options.failures.as_ref().filter(|_| log.is_some()) {
-            // Where it cannot be said, others find out for themselves.
+            // If the failure cannot be written, other processes run the job and see it fail themselves.
             let _ = failures.add(planned.key, &failure);
         }
         *if tolerated { &mut self.summary.tolerated } else { &mut self.summary.failed } += 1;

@@ -12,7 +12,7 @@ use super::{
 /// Follows a run and estimates its remaining time. The engine's output and the journal's readers use the same estimate.
 #[derive(Debug, Clone)]
 pub struct Pace {
-    /// `None` where nothing can be said, or nothing more.
+    /// `None` if no estimate is possible, or the run is ending.
     estimate: Option<Arc<Estimate>>,
     jobs: HashMap<usize, Heard>,
 }
@@ -20,9 +20,9 @@ pub struct Pace {
 /// Last information about a job.
 #[derive(Debug, Clone, Copy)]
 enum Heard {
-    /// It runs since then; the seconds that it still needed at `at`, if it reports its progress.
+    /// The job has run since `since`; `left` is the number of seconds that it still needed at `at`, if it reports progress.
     Running { since: Timestamp, at: Timestamp, left: Option<f64> },
-    /// It is over; the seconds that it took, if it was done here.
+    /// The job is over; the value is its duration in seconds, if it was done here.
     Over(Option<f64>),
 }
 
@@ -33,7 +33,7 @@ impl Pace {
         Self { estimate: local.then(|| Arc::new(Estimate::new(manifest))), jobs: HashMap::new() }
     }
 
-    /// For a run of which nothing is to be said.
+    /// Creates a pace without an estimate, for a run whose remaining time is not shown.
     pub fn silent() -> Self {
         Self { estimate: None, jobs: HashMap::new() }
     }
@@ -62,7 +62,7 @@ impl Pace {
             }
             RunEvent::Retrying { job, .. } => drop(self.jobs.remove(job)),
             RunEvent::Done { job, seconds, .. } => drop(self.jobs.insert(*job, Heard::Over(*seconds))),
-            // How long it took to fail says nothing of the others.
+            // The time until a failure does not predict the durations of other jobs.
             RunEvent::Failed { job, .. } | RunEvent::Stopped { job, .. } | RunEvent::Skipped { job, .. } => {
                 self.jobs.insert(*job, Heard::Over(None));
             }
@@ -82,7 +82,7 @@ impl Pace {
         }
     }
 
-    /// Seconds until the run is over, if that can be said.
+    /// Returns the seconds until the run is over, if an estimate is possible.
     pub fn left(&self, now: Timestamp) -> Option<f64> {
         self.estimate.as_ref()?.left(|job| match self.jobs.get(&job) {
             None => Now::Open,

@@ -70,14 +70,14 @@ pub enum RunEvent {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         machine: bool,
     },
-    /// A job said how far it is.
+    /// A job reported its progress.
     Progress {
         /// The job.
         job: usize,
         /// The progress.
         progress: Progress,
     },
-    /// A job said something.
+    /// A note about a job.
     Note {
         /// The job.
         job: usize,
@@ -198,7 +198,7 @@ pub struct Summary {
     pub stopped: usize,
     /// Jobs that could not run.
     pub skipped: usize,
-    /// Those of them that needed a failed job, unless their own step tolerates failures.
+    /// Skipped jobs that needed a failed job, unless their own step tolerates failures.
     #[serde(default, skip_serializing_if = "is_none")]
     pub blocked: usize,
     /// Duration, in seconds.

@@ -16,16 +16,16 @@ pub trait Exchange: fmt::Debug + Send + Sync {
     /// True if it has a record.
     fn has(&self, key: Key) -> Result<bool, String>;
 
-    /// Brings a record here; `false` if there is none.
+    /// Downloads the record of `key` into `store`; `false` if the exchange does not have it.
     fn bring(&self, store: &Store, key: Key) -> Result<bool, String>;
 
-    /// Brings a record there.
+    /// Uploads the record of `key` from `store`.
     fn send(&self, store: &Store, key: Key) -> Result<(), String>;
 
-    /// A text with this name; `None` if there is none.
+    /// Returns the text with the name `name`; `None` if it does not exist.
     fn text(&self, name: &str) -> Result<Option<Vec<u8>>, String>;
 
-    /// Puts a text there.
+    /// Uploads `text` under the name `name`.
     fn put_text(&self, name: &str, text: &[u8]) -> Result<(), String>;
 }
 

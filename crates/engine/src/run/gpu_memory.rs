@@ -138,7 +138,7 @@ impl GpuHistory {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturating")]
         let allocated = allocated.map(|bytes| (bytes as u64).saturating_add(CONTEXT));
         let peak = used.and_then(|used| used.peak).or(allocated);
-        // What was promised did not suffice, whatever was sampled.
+        // The reserved memory did not suffice, even if the sampled peak is lower.
         let exhausted = used.and_then(|used| used.exhausted);
         known.exhausted = exhausted.is_some() && peak.is_none();
         let seen = if used.is_some_and(|used| used.shares) { &mut known.shared } else { &mut known.other };
@@ -300,7 +300,7 @@ mod tests {
         assert_eq!(bytes(&history), (5 << 30) + (512 << 20), "5 GiB did not suffice, whatever was sampled");
         history.add(shape, used(true, None, Some(6 << 30)), None);
         assert_eq!(history.estimate(shape), Estimate::Whole, "how much suffices was not seen");
-        // The lab says what it has allocated.
+        // The lab reports the memory that it has allocated.
         let mut lab = GpuHistory::default();
         lab.add(shape, None, Some(3e9));
         assert_eq!(bytes(&lab), 3_000_000_000 + CONTEXT + (3_000_000_000 + CONTEXT) / 10);

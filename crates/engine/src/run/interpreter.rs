@@ -1,7 +1,7 @@
 //! The program that a `command` job starts, and for Python its version and its installed packages.
 //!
-//! Nothing of an environment is imported: packages are the names in its folders. Python itself is asked for its version and
-//! its folders, once for each path, unless the environment's `pyvenv.cfg` says them.
+//! No package of an environment is imported: the packages are the names in its folders. Python itself is started once
+//! per path to print its version and its folders, unless the environment's `pyvenv.cfg` has them.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -78,15 +78,15 @@ fn look(path: &Path, dir: &Path, folder: &Path) -> Interpreter {
 struct Environment {
     /// Version of Python.
     version: String,
-    /// Its program, if it said so.
+    /// Path of the interpreter, if the interpreter printed it.
     executable: Option<PathBuf>,
     /// The folders below which packages are installed.
     prefixes: Vec<PathBuf>,
 }
 
 impl Environment {
-    /// The virtual environment of an interpreter, as its `pyvenv.cfg` declares it. One that also uses the packages of the
-    /// installation does not say all of it.
+    /// The virtual environment of an interpreter, as its `pyvenv.cfg` declares it. `None` if the environment also uses
+    /// the packages of the installation, because `pyvenv.cfg` does not list those.
     fn declared(path: &Path) -> Option<Self> {
         let prefix = path.parent()?.parent()?;
         let text = fs::read_to_string(prefix.join("pyvenv.cfg")).ok()?;
@@ -101,7 +101,7 @@ impl Environment {
         (!shared).then(|| Self { version, executable: None, prefixes: vec![prefix.to_owned()] })
     }
 
-    /// The environment of an interpreter, as it says itself when it is started without any package.
+    /// Returns the environment that the interpreter prints about itself when it is started without packages.
     fn asked(path: &Path, dir: &Path) -> Option<Self> {
         let mut python = Command::new(path);
         python.args(["-I", "-S", "-c", QUESTION]);
@@ -167,7 +167,7 @@ mod tests {
         Value::Text(text.to_owned())
     }
 
-    /// A program that says what Python would.
+    /// Writes a program that prints `says` in place of Python.
     fn fake(path: &Path, says: &str) {
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, format!("#!/bin/sh\n{says}\n")).unwrap();

@@ -22,7 +22,7 @@ use crate::{
 /// The journal's name in a run's folder.
 pub(super) const FILE: &str = "journal.jsonl";
 
-/// The file that says that the run's engine is alive, where the lock cannot say so to other machines.
+/// The file that marks the run's engine as alive where other machines cannot see the lock.
 pub(super) const ALIVE: &str = "alive";
 
 /// Writes the journal in a run's folder. Holds a lock on it, so that others see that the run is live.
@@ -45,10 +45,10 @@ pub struct Journal {
 pub struct Line {
     /// Time of the event.
     pub at: Timestamp,
-    /// The job that it is about.
+    /// The label of the job that the event is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
-    /// That job's key.
+    /// The key of that job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<Key>,
     /// The event.
@@ -97,7 +97,7 @@ impl Journal {
 impl Observer for Journal {
     fn on(&mut self, plan: &Plan, event: &RunEvent) {
         if let Some(job) = event.job().filter(|_| !matches!(event, RunEvent::Note { .. })) {
-            // What comes now is newer than what was put off.
+            // The new event supersedes the delayed progress.
             self.late.remove(&job);
         }
         if let RunEvent::Progress { job, .. } = event {
@@ -135,7 +135,7 @@ pub(super) fn more(path: &Path, from: &mut u64) -> Vec<Line> {
         file.read_to_end(&mut text)?;
         Ok(())
     };
-    // What cannot be read now is there the next time.
+    // The next call reads the remaining lines after a failed read.
     let _ = { read }();
     let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
     *from += whole as u64;

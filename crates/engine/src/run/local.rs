@@ -26,9 +26,9 @@ use crate::{
 /// Events that the loop waits for.
 #[derive(Debug)]
 pub(super) enum Input {
-    /// A worker said something.
+    /// A worker sent a message.
     Message(usize, Message),
-    /// A worker has ended its output, in which this number of lines were no messages.
+    /// A worker has closed its output; the second value is the number of lines that were not messages.
     Closed(usize, usize),
     /// A job's inputs have been checked before its start, and the state of another one is in its scratch folder, if it begins
     /// with one.
@@ -37,7 +37,7 @@ pub(super) enum Input {
     Stored(usize, Instant, Result<Stored, NotStored>),
     /// The memory that processes use on GPUs has been sampled.
     Sampled(Sample),
-    /// The user, or the system, wants the end.
+    /// The user or the system sent a signal to end the run.
     Signal(i32),
 }
 
@@ -99,13 +99,13 @@ impl IdleWorkers {
     /// Gives a job to a worker that waits for one like it, or to a new one.
     ///
     /// # Errors
-    /// Those of [`Worker::spawn`].
+    /// The errors of [`Worker::spawn`].
     pub(super) fn start(&mut self, start: &Start<'_>, inputs: &Sender<Input>) -> io::Result<Worker> {
         if start.job.log.is_some() {
             let kind = Kind::of(start);
             while let Some(place) = self.0.iter().position(|worker| worker.kind == kind) {
                 let mut worker = self.0.swap_remove(place);
-                // One that has ended meanwhile is nobody's failure.
+                // A worker that ended while it was idle is not a failure of this job.
                 if worker.take(start)? {
                     return Ok(worker);
                 }
@@ -201,8 +201,8 @@ impl Worker {
         *self.heard.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
         (self.before, self.used) = (own_cpu_seconds(self.id()).unwrap_or(0.0), None);
         let hearing = Arc::clone(&self.hearing);
-        // Held while the job is written: if the worker ends just now, its listener finds it either idle, so that its end is
-        // nobody's, or with the job.
+        // The lock is held while the job is written: if the worker ends now, its listener finds it either idle, so that
+        // its end is no job's failure, or with the job.
         let mut hearing = hearing.lock().unwrap_or_else(PoisonError::into_inner);
         let sent = !hearing.gone && self.send(start.job)?;
         if sent {
@@ -249,7 +249,8 @@ impl Worker {
         self.child.id()
     }
 
-    /// Seconds of processor time that it has used for its job, with its children. `None` before its end, and where the system does not say it.
+    /// Processor time in seconds that the worker and its children have used for the job. `None` before its end, and where the
+    /// system does not report it.
     pub(super) fn cpu_seconds(&self) -> Option<f64> {
         self.used
     }

@@ -96,7 +96,7 @@ impl RunProvenance {
         replace(&folder.join(DIFF), diff, Readers::Owner, Outlives::Process)
     }
 
-    /// The provenance in a run's folder; empty if there is none.
+    /// Reads the provenance from the run's folder; empty if the file is missing or unreadable.
     pub fn read(folder: &Path) -> Self {
         let text = fs::read(folder.join(FILE)).ok();
         text.and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default()

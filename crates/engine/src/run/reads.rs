@@ -258,7 +258,7 @@ impl Reads {
             let (path, planned) = (code.path(&name), planned.get(name.as_str()).copied());
             let is_own = written.contains(&name);
             let digest = match self.digest(code, (&name, &file), planned, is_own, digests) {
-                // It does not count; should the recipe let it count again, this content is no known one.
+                // An ignored file does not count; if the recipe stops ignoring it, its content is unknown.
                 Err(Changed::Input { .. } | Changed::Unreadable { .. }) if ignore.covers(&code.project, &path) => {
                     UNKNOWN.to_owned()
                 }
@@ -266,7 +266,7 @@ impl Reads {
             };
             let mut is_elsewhere = code.hosted && Path::new(&name).is_absolute();
             if code.hosted && has_planned && !is_elsewhere && planned.is_none() {
-                // What an earlier job has made, as a download of data, is not here.
+                // A file that was not sent must be one that an earlier job made, such as downloaded data.
                 if !digests.made().is_made(&path, &digest) {
                     return Err(Changed::NotSent { path });
                 }
@@ -316,8 +316,8 @@ impl Reads {
         Ok(ReadSet::new(files, packages).with_facts(facts, own))
     }
 
-    /// The digest of what a job has read of a file, if it is not another one than planned. Of a file that jobs change, other jobs may
-    /// have changed the content before; not on a host, whose records are those of the files that were sent.
+    /// The digest of what a job has read of a file, if it is the planned one. Of a file that jobs change, other jobs
+    /// may have changed the content before; not on a host, whose records are those of the files that were sent.
     fn digest(
         &self,
         code: &Code,

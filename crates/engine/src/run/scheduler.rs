@@ -143,8 +143,8 @@ struct Node {
     state: State,
 }
 
-/// A list of jobs that others need, between the ones and the others: as many steps as both have jobs, not as they have
-/// pairs.
+/// A list of jobs that other jobs need. It stands between both groups, so that the work is linear in the number of
+/// jobs, not in the number of pairs.
 #[derive(Debug, Clone, Default)]
 struct Barrier {
     /// Number of its jobs that are not done.
@@ -204,7 +204,7 @@ impl Scheduler {
             let way = rest.saturating_add(spec.expected);
             jobs[index].place.way = Reverse(way);
             for list in spec.needs.iter().copied() {
-                // What is done already holds nothing up.
+                // A list whose jobs are all done delays no other job.
                 if barriers[list].waiting_for > 0 {
                     jobs[index].waiting_for += 1;
                     barriers[list].dependents.push(index);

@@ -157,7 +157,7 @@ impl Scratch {
             failpoints::point("scratch: before a part of the state")?;
             fs::rename(entry.path(), target)?;
         }
-        // What makes the checkpoint known is the last.
+        // The files that declare the checkpoint are moved last, so that a crash leaves no incomplete one.
         for name in [REPORTED, STATE] {
             failpoints::point("scratch: before the attempts")?;
             match fs::rename(own.join(name), self.folder.join(name)) {

@@ -134,7 +134,7 @@ impl Lack {
 }
 
 impl Limits {
-    /// The most jobs at once of a machine where nobody has limited them: what its cores and GPUs have room for.
+    /// Returns the default maximum number of concurrent jobs of a machine: the number that its cores and GPUs have room for.
     pub fn most_jobs(cpus: usize, gpus: usize) -> usize {
         cpus.saturating_mul(usize::from(WHOLE)).max(gpus)
     }
@@ -144,11 +144,11 @@ impl Limits {
         let gpus = demand.gpus.min(self.gpus);
         let mut memories: Vec<u64> = self.known_memories().collect();
         memories.sort_unstable_by(|a, b| b.cmp(a));
-        // What as many GPUs have as it wants. One whose memory is not known may have any.
+        // The memory that `gpus` GPUs have each; a GPU whose memory is unknown may have any amount.
         let unknown = self.gpus - memories.len();
         let most = gpus.checked_sub(unknown + 1).and_then(|last| memories.get(last)).copied().unwrap_or(u64::MAX);
         let gpu_memory = if gpus == 0 { 0 } else { demand.gpu_memory.min(most) };
-        // Without a share and without memory, nothing says what else has room.
+        // Without a share and without memory, it is unknown which other jobs have room.
         let share = demand.share.filter(|share| gpus > 0 && (*share > 0 || gpu_memory > 0));
         Demand {
             cpus: demand.cpus.clamp(1, self.cpus.max(1)),
@@ -259,7 +259,7 @@ impl Slots {
         self.running + self.storing == 0
     }
 
-    /// Whole cores, GPUs that nobody uses, bytes of memory that are free.
+    /// Returns the number of whole free cores, the number of unused GPUs, and the free memory in bytes.
     pub fn free(&self) -> (usize, usize, u64) {
         (self.millicores / usize::from(WHOLE), self.gpus.empty(), self.memory)
     }

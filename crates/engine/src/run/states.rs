@@ -152,9 +152,9 @@ impl Stateful {
     }
 }
 
-/// Removes the states that the jobs of a plan leave or can continue from and that nobody needs any more: all longer jobs of
-/// the plan have results or will not run, or the recipe keeps none. `is_stopped` says of which jobs a search has decided that
-/// they do not run.
+/// Removes the states that the jobs of a plan leave or can continue from and that no job needs anymore: all longer jobs
+/// of the plan have results or will not run, or the recipe keeps none. `is_stopped` returns true for the jobs that a
+/// search has decided not to run.
 pub fn retire(plan: &Plan, store: &Store, is_stopped: impl Fn(JobId) -> bool) -> io::Result<()> {
     let states = store.states()?;
     let steps: BTreeSet<u64> = states.iter().map(|state| state.step).collect();

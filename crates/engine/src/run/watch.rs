@@ -228,7 +228,7 @@ impl Snapshot {
         self
     }
 
-    /// Seconds until it is over, if that can be said.
+    /// Returns the seconds until the run is over, if an estimate is possible.
     pub fn left(&self, now: Timestamp) -> Option<f64> {
         if self.live { self.pace.left(now) } else { None }
     }

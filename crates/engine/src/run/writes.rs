@@ -24,7 +24,7 @@ pub(crate) struct Writes {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Those of jobs that have ended.
+    /// Paths that ended jobs have written.
     written: HashSet<PathBuf>,
     running: HashMap<usize, Running>,
 }

@@ -21,11 +21,10 @@ pub trait Cluster: fmt::Debug {
         false
     }
 
-    /// Announces that this process will wait for the jobs of a run. Before that, and without it, the queue is only looked
-    /// at.
+    /// Announces that this process will wait for the jobs of a run. Until this call, the process only reads the queue.
     ///
     /// # Errors
-    /// Those of the results folder.
+    /// The errors of the results folder.
     fn attend(&self) -> io::Result<()> {
         Ok(())
     }
@@ -71,7 +70,7 @@ pub trait Cluster: fmt::Debug {
     /// Submits a batch job.
     ///
     /// # Errors
-    /// A [`Refusal`] says whether it may be in the queue all the same.
+    /// A [`Refusal`] tells if the job may be in the queue all the same.
     fn submit(&self, job: &BatchJob<'_>) -> Result<BatchId, Refusal>;
 
     /// Every batch job of the store that the system still knows, ended ones included.
@@ -203,20 +202,20 @@ pub enum QueuedState {
     Completed,
     /// It was canceled.
     Canceled,
-    /// Its program has ended with a failure of its own.
+    /// The program has failed.
     Failed(String),
-    /// It was ended in another way: the system's word.
+    /// The job was ended in another way; the value is the system's word for it.
     Ended(String),
 }
 
 /// Batch jobs to cancel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CancelScope {
-    /// Those that have not begun.
+    /// The jobs that have not begun.
     Pending,
     /// All of them.
     All,
-    /// None: their programs get SIGINT, and nothing that those have started.
+    /// No job: the programs get SIGINT, but not the processes that they have started.
     Interrupt,
 }
 
@@ -238,26 +237,26 @@ pub enum EndCause {
     TimeLimit,
     /// It ran out of memory.
     OutOfMemory,
-    /// The system has ended it in favor of another one.
+    /// The system has ended the job in favor of another one.
     Preempted,
-    /// It was never started, and is to be submitted again.
+    /// The job was never started, and is to be submitted again.
     NotStarted,
-    /// The system has lost it, with its node or otherwise: the system's word.
+    /// The system has lost the job, with its node or otherwise; the value is the system's word for it.
     Lost(String),
     /// Its script has ended with this code.
     Exit(i32),
     /// This signal has ended it.
     Signal(i32),
-    /// It cannot be started, and not later either: the reason.
+    /// The job can never be started; the value is the reason.
     Impossible(String),
-    /// The system's word says no more.
+    /// The job ended for another reason; the value is the system's word for it.
     Other(String),
 }
 
 /// Reason for rejecting a batch job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Refusal {
-    /// The system does not answer. It may have accepted the job.
+    /// The system does not respond. It may have accepted the job.
     Unreachable(String),
     /// There is a limit on jobs in the queue, which is reached.
     Full(String),

@@ -1,4 +1,4 @@
-//! One batch job for each job, all of them submitted at once, with the batch system's dependencies between them.
+//! Submits a batch job for each job, all at once, with the batch system's dependencies between them.
 
 mod afar;
 mod ends;
@@ -150,7 +150,7 @@ impl<'a, 'o> Run<'a, 'o> {
         }
     }
 
-    /// Passes on what a job's process has said.
+    /// Passes on the events of a job's process.
     fn listen(&mut self, job: usize) {
         let Stage::Sent(sent) = &self.jobs[job].stage else { return };
         let folder = RunFolder::named(&self.session.options.results, &sent.run);
@@ -202,7 +202,7 @@ impl<'a, 'o> Run<'a, 'o> {
             self.submit_again(job);
             return;
         }
-        // A job that the batch system has ended says that it was ended, which says less than the system does.
+        // The journal of a job that the batch system ended only has the signal; the system knows the reason.
         let its_own = !matches!(state, Some(QueuedState::Ended(_) | QueuedState::Canceled));
         if let Some((seconds, failure)) = self.jobs[job].last.take().filter(|_| its_own) {
             self.fail(job, seconds, failure);
@@ -353,13 +353,14 @@ impl<'a, 'o> Run<'a, 'o> {
             if !self.jobs[job].stage.is_held() {
                 continue;
             }
-            // Another sweep may have done it meanwhile, or the machine of an earlier submission.
+            // Another sweep, or the machine of an earlier submission, may have finished the job meanwhile.
             self.bring(job);
             if self.session.done(job) {
                 self.jobs.close(job, false);
                 continue;
             }
-            // Without this process nobody would submit it later, and it can do without a state.
+            // Only this process would submit the job once the state exists. If the process detaches, the job is submitted now,
+            // without the state.
             if self.jobs.is_early(job) && !self.session.options.detach {
                 continue;
             }

@@ -60,9 +60,9 @@ pub(super) struct Jobs {
 
 /// Jobs that are needed together.
 struct List {
-    /// Those that are known to have no end yet, and perhaps others.
+    /// Jobs that are not known to have ended; some of them may have.
     open: Vec<usize>,
-    /// The jobs that need them.
+    /// The jobs that need this list.
     dependents: Vec<usize>,
 }
 
@@ -110,7 +110,7 @@ pub(super) struct Sent {
     pub(super) running: bool,
     /// Reason for waiting.
     pub(super) reason: String,
-    /// Since when the queue says that it has ended, or nothing.
+    /// Time since which the queue reports the job as ended, or does not list it.
     pub(super) gone: Option<Instant>,
 }
 
@@ -208,7 +208,7 @@ impl Jobs {
         self.all[job].after.is_some_and(|first| !matches!(self.all[first].stage, Stage::Over))
     }
 
-    /// Those in the batch system.
+    /// Returns the jobs in the batch system.
     pub(super) fn sent(&self) -> impl Iterator<Item = &Sent> {
         self.all.iter().filter_map(|job| match &job.stage {
             Stage::Sent(sent) => Some(sent),

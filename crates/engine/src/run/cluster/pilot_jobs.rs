@@ -25,7 +25,7 @@ pub(super) struct Run<'a, 'o> {
     failures: Failures,
     /// Jobs without an end.
     open: BTreeSet<usize>,
-    /// Jobs that run in a pilot, by what has been said.
+    /// Jobs that run in a pilot, according to the pilots' journals.
     running: BTreeSet<usize>,
     /// The pilots, by their numbers.
     pilots: BTreeMap<usize, Pilot>,
@@ -90,7 +90,7 @@ impl<'a, 'o> Run<'a, 'o> {
         self.session.summary
     }
 
-    /// Submits as many pilots as are missing.
+    /// Submits the missing pilots, up to a total of `pilots`.
     fn submit(&mut self, pilots: usize) {
         let live = self.pilots.values().filter(|pilot| !pilot.over).count();
         let mut missing = pilots.saturating_sub(live);
@@ -166,7 +166,7 @@ impl<'a, 'o> Run<'a, 'o> {
         }
     }
 
-    /// Passes on what the pilots have said.
+    /// Passes on the events of the pilots.
     fn listen(&mut self) {
         let folder = self.session.options.folder.clone();
         let numbers: Vec<usize> =
@@ -259,8 +259,8 @@ impl<'a, 'o> Run<'a, 'o> {
             if self.session.ending {
                 canceled = canceled.and_then(|()| self.session.cancel(&running, CancelScope::All));
             } else if !std::mem::replace(&mut self.interrupted, true) {
-                // As Ctrl-C does to any engine: it starts nothing more, and lets its jobs end.
-                // Those that do not hear it are ended in the end.
+                // The interrupt has the effect of Ctrl-C on a pilot's engine: it starts no more jobs, and lets the
+                // running ones end. Pilots that miss the interrupt are canceled later.
                 let _ = self.session.cancel(&running, CancelScope::Interrupt);
             }
             if let Err(error) = canceled {

@@ -38,8 +38,8 @@ use crate::{
     store::{Pending, StoreError},
 };
 
-/// Maximum number of jobs that give their slots back while their results are being stored; those of more keep theirs, so that results do not
-/// pile up.
+/// Maximum number of jobs that give their slots back while their results are being stored; further jobs keep their
+/// slots, so that results do not pile up.
 const MAX_STORING: usize = 16;
 
 /// A job that is to start once its inputs have been checked.
@@ -55,9 +55,9 @@ pub(in crate::run) type Stored = (Box<Record>, Vec<String>);
 /// Reason for a missing result in the store.
 #[derive(Debug)]
 pub(in crate::run) enum NotStored {
-    /// It is not the content in the job's key.
+    /// The files that the job read differ from the ones in its key.
     Changed(Changed),
-    /// The store says no.
+    /// The store returned an error.
     Store(StoreError),
 }
 
@@ -238,7 +238,7 @@ impl Run<'_, '_> {
                 notices: attempt.notices,
             },
         };
-        // One that was asked to end may still do so.
+        // A worker that was asked to end may still end, so it gets no other job.
         if attempt.asked.is_none() && attempt.ending.is_none() {
             self.idle.keep(attempt.worker);
         }

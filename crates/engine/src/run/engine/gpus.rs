@@ -114,7 +114,7 @@ impl Run<'_, '_> {
         Some(Event::Later(job))
     }
 
-    /// Takes note of what a stored record says about memory.
+    /// Adds the GPU memory of a stored record to the history.
     pub(super) fn learn(&mut self, record: &Record) {
         let used = record.provenance.conditions.as_ref().and_then(|conditions| conditions.gpu);
         if self.gpus.shapes.is_empty() || used.is_none() {

@@ -9,7 +9,7 @@ use crate::run::{Addition, Disposition, RoundPlanner, RunEvent, scheduler::Event
 type Rounds<'r, 'p> = &'r mut Option<&'p mut dyn RoundPlanner>;
 
 impl Run<'_, '_> {
-    /// True if the run is over: `over` says so of the jobs so far, and no others follow.
+    /// True if the run is over: `over` is true if the jobs so far are, and no other jobs follow.
     pub(super) fn is_over(&mut self, rounds: Rounds<'_, '_>, mut over: bool) -> io::Result<bool> {
         loop {
             if !self.ended.is_empty() {

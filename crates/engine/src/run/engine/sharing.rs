@@ -29,7 +29,7 @@ impl Run<'_, '_> {
     /// Takes the machine for a job.
     pub(super) fn enter(&mut self, job: usize) -> Entry {
         let exclusive = self.plan.job(JobId::new(job)).resources.exclusive;
-        // What follows the first one in its order must not pass it.
+        // Jobs behind the first refused job must not overtake it.
         if self.refused {
             return Entry::Refused;
         }

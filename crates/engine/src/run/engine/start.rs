@@ -77,7 +77,8 @@ impl Run<'_, '_> {
         }
     }
 
-    /// The result of an earlier job, if it holds for a job because those that it needs have run again and have left the same.
+    /// Returns the event for the result of an earlier job, if that holds because the needed jobs have run again and left the
+    /// same results.
     fn recall(&mut self, job: usize) -> Option<Event> {
         let id = JobId::new(job);
         let ran = |need: &JobId| self.wanted[need.index()] == Disposition::Yes;
@@ -86,7 +87,7 @@ impl Run<'_, '_> {
         if !is_open || !(have_run() || self.plan.job(id).identity.needs.iter().any(|need| self.is_of_this_run(need))) {
             return None;
         }
-        // What cannot be read holds for nothing, and the job runs.
+        // If the earlier result cannot be read, it does not hold, and the job runs.
         if !self.earlier.as_mut()?.holds(self.plan, id).unwrap_or(false) {
             return None;
         }

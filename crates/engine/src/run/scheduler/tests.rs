@@ -289,7 +289,7 @@ fn runs() -> impl Strategy<Value = (Graph, Limits, bool, Vec<(u8, u8)>)> {
         (jobs, lists).prop_map(|(jobs, lists)| {
             let lists: Vec<Vec<usize>> = lists.into_iter().map(|list| list.into_iter().collect()).collect();
             let jobs = jobs.into_iter().map(|(index, mut job)| {
-                // A list that has the job itself, or a later one, is none that it can need.
+                // A job cannot need a list that contains the job itself or a later one.
                 job.needs.retain(|list| lists.get(*list).is_some_and(|list| list.iter().all(|need| *need < index)));
                 job
             });

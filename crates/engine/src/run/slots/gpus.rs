@@ -65,8 +65,8 @@ impl Gpus {
         Self(memories.map(|memory| Gpu { memory, used: 0, used_memory: 0, jobs: 0 }).collect())
     }
 
-    /// The GPUs for a job, none of which is kept for another one; `None` if it does not fit. A part goes to the fullest GPU; a
-    /// job that says how much memory it needs gets the smallest GPUs that have it.
+    /// Returns the GPUs for a job, without those `kept` for another one; `None` if the job does not fit. A share goes
+    /// to the fullest GPU; a job that declares its memory gets the smallest GPUs that have it.
     pub(super) fn choose(&self, demand: &Demand, kept: &BTreeSet<usize>) -> Option<Vec<usize>> {
         let mut fitting: Vec<usize> =
             (0..self.0.len()).filter(|gpu| !kept.contains(gpu) && self.0[*gpu].has_room(demand)).collect();
@@ -91,7 +91,7 @@ impl Gpus {
         for gpu in gpus {
             let Some(gpu) = self.0.get_mut(*gpu) else { continue };
             let (share, memory) = gpu.part(demand);
-            // What another process says of a run may be more than there is.
+            // The demand of another process may exceed the capacity of the GPU.
             gpu.used = (gpu.used + share).min(WHOLE);
             gpu.used_memory = (gpu.used_memory + memory).min(gpu.memory.unwrap_or(0));
             gpu.jobs += 1;
@@ -108,7 +108,7 @@ impl Gpus {
         }
     }
 
-    /// Number of those that nobody uses.
+    /// Returns the number of unused GPUs.
     pub(super) fn empty(&self) -> usize {
         self.0.iter().filter(|gpu| gpu.jobs == 0).count()
     }

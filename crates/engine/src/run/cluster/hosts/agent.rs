@@ -36,7 +36,7 @@ const POLL_INTERVAL: Duration = Duration::from_secs(1);
 pub(super) enum Input {
     /// The queue has changed.
     Wake,
-    /// A host has said something.
+    /// A host has reported an event.
     Host(PlaceId, HostEvent),
     Sent {
         key: Key,

@@ -102,7 +102,7 @@ pub(super) fn stop(place: &Where, scope: CancelScope) {
         CancelScope::Interrupt => Signal::INT,
     };
     if let Some(pid) = i32::try_from(*pid).ok().and_then(Pid::from_raw).filter(|_| is_alive(place)) {
-        // One that has ended meanwhile needs nothing.
+        // A process that has ended meanwhile needs no signal.
         let _ = kill_process(pid, signal);
     }
 }

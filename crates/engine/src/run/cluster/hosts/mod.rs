@@ -158,7 +158,7 @@ impl Cluster for Hosts {
         let id = BatchId::from(format!("{}.{submission}", key.short()));
         self.with(|_, state| {
             let task = task(id.clone(), job.tag.clone(), run.to_owned(), at, job.output.clone());
-            // What is known of an earlier submission may still be on its way.
+            // The events of an earlier submission may still arrive, so its claim is kept.
             let claim = state.tasks.remove(&key).and_then(|earlier| earlier.claim);
             state.tasks.insert(key, Task { claim, ..task });
             let after = job.after.to_vec();
@@ -245,11 +245,11 @@ pub struct Ended {
     pub errors: Vec<String>,
 }
 
-/// Tells all jobs of a results folder to end that processes have left on hosts and on this machine. What they have left
-/// stays there for the next run.
+/// Ends all jobs of a results folder that processes have left on hosts and on this machine. Their files stay there for
+/// the next run.
 ///
 /// # Errors
-/// Those of the results folder.
+/// The errors of the results folder.
 pub fn cancel(results: &Path) -> io::Result<Ended> {
     let store = Store::new(results);
     let mut ended = Ended::default();
@@ -275,10 +275,10 @@ pub fn cancel(results: &Path) -> io::Result<Ended> {
     Ok(ended)
 }
 
-/// Removes from a host what no run needs any more.
+/// Removes the files that no run needs anymore from a host.
 ///
 /// # Errors
-/// Those of the results folder, and the sentence of a host that cannot be reached or is in use.
+/// The errors of the results folder, and the message for a host that cannot be reached or is in use.
 pub fn clean_host(results: &Path, host: &SshHost) -> io::Result<Cleaned> {
     let store = Store::new(results);
     let connection = operations::connect(&store, host)?.map_err(io::Error::other)?;
@@ -294,7 +294,7 @@ fn placed_hosts(opening: &Opening) -> Vec<Where> {
     Placement::all(&opening.results).into_iter().map(|placement| placement.place).collect()
 }
 
-/// True if a file says that a job is on a place that the queue does not know it on.
+/// True if a placement file names a place for a job that differs from the queue's.
 fn is_elsewhere(shared: &Shared, state: &State, key: Key) -> bool {
     let mut files = Placement::of(&shared.opening.results, key).into_iter();
     files.any(|file| match (&file.place, state.place(file.place.name())) {
@@ -304,7 +304,7 @@ fn is_elsewhere(shared: &Shared, state: &State, key: Key) -> bool {
     })
 }
 
-/// Takes over the jobs that processes have placed which are gone now: they hold no claims any more.
+/// Takes over the jobs that were placed by processes that have ended, and so hold no claims anymore.
 fn take_over(shared: &Arc<Shared>, state: &mut State) {
     for placement in Placement::all(&shared.opening.results) {
         let (key, name) = (placement.key, placement.place.name());
@@ -336,14 +336,14 @@ fn take_over_one(shared: &Arc<Shared>, state: &mut State, placement: &Placement)
         match shared.store.claim(key).map_err(io::Error::other)? {
             Claim::Miss(pending) => claim = Some(pending),
             Claim::Hit(_) => {}
-            // Its process lives, and waits for it.
+            // Another live process waits for the job.
             Claim::Busy => return Ok(()),
         }
     }
     let place = place_of(shared, state, &placement.place)?;
     let process = is_local.then(|| placement.place.clone());
     if let Some(task) = state.tasks.get_mut(&key) {
-        // It was submitted again; what it says is told from the beginning.
+        // The job was submitted again, so its events and its log are read from the beginning.
         let streams = if is_local { None } else { Some(Streams::begin(&shared.opening, &task.run, key, place)?) };
         (task.claim, task.streams, task.process) = (claim, streams, process.clone());
         state.queue.attach(key, place);

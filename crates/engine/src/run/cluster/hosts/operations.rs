@@ -212,31 +212,31 @@ fn is_planned(shared: &Shared, spec: &SerializedJob, project: &Project) -> Resul
     Ok(())
 }
 
-/// Removes what a job has left on a host.
+/// Removes the files that a job has left on a host.
 pub(super) fn forget(shared: &Shared, connection: &Connection, key: Key) {
-    // One that cannot be reached has it until the next run finds it.
+    // An unreachable host keeps the files until the next run finds them.
     if connection.forget(key).is_ok() {
         Placement::remove(&shared.opening.results, key, &connection.target().host);
     }
 }
 
-/// Tells a job to end.
+/// Ends a job.
 pub(super) fn stop(connection: &Connection, key: Key, scope: CancelScope) {
     let how = match scope {
         CancelScope::Pending => return,
         CancelScope::All => Stop::End { kill_after: KILL_AFTER },
         CancelScope::Interrupt => Stop::Interrupt,
     };
-    // After a loss of the connection it is told again.
+    // The request is repeated after a loss of the connection.
     let _ = connection.cancel(&[key], how);
 }
 
-/// Appends what a job prints to its log here, until that is given up.
+/// Appends the output of a job to its log on this machine, until `log` is dropped.
 pub(super) fn pull(connection: &Connection, key: Key, log: &Weak<Mutex<Log>>) {
     loop {
         thread::sleep(LOGS);
         let Some(log) = log.upgrade() else { return };
-        // What cannot be fetched now is there the next time.
+        // Output that cannot be fetched now is fetched in the next round.
         let _ = pull_once(connection, key, &lock(&log));
     }
 }
@@ -251,9 +251,9 @@ fn pull_once(connection: &Connection, key: Key, log: &Log) -> Result<(), HostErr
     }
 }
 
-/// Keeps what the job's own engine has printed, which says why there is no result.
+/// Appends the output of the job's own engine to the file `path`, to show the reason for the missing result.
 fn keep_output(connection: &Connection, key: Key, path: &Path) {
-    // It is for people only.
+    // A failure is ignored, because the output is only for people.
     let _ = connection.output(key).map(|bytes| append(path, &bytes));
 }
 
@@ -268,7 +268,7 @@ pub(super) fn connect(store: &Store, host: &SshHost) -> io::Result<Result<Connec
     Ok(connect_and_probe(store, host)?.map(|(connection, _)| connection))
 }
 
-/// Connects to a host once, and answers what it says of itself.
+/// Connects to a host once, and returns the connection with the host's probe.
 pub(super) fn connect_and_probe(
     store: &Store,
     host: &SshHost,

@@ -20,9 +20,9 @@ pub(super) type PlaceId = usize;
 /// The resources that a job asks for.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Wants {
-    /// Without regard to what there is.
+    /// Demand regardless of the resources of any place.
     all: Demand,
-    /// Cores, if it says so.
+    /// Cores, if the job declares them.
     cpus: Option<ResourceCount>,
     /// The default resources.
     usual: run::Usual,
@@ -32,19 +32,19 @@ pub(super) struct Wants {
 #[derive(Debug)]
 pub(super) struct Place {
     pub(super) name: String,
-    /// Its resources; nothing before it has answered for the first time.
+    /// The resources of the place; `None` before its first response.
     room: Option<(Limits, Slots)>,
     link: Link,
-    /// It gets no new jobs until then.
+    /// Time until which the place gets no new jobs.
     paused: Option<Instant>,
-    /// It gets no new jobs any more.
+    /// True if the place gets no new jobs anymore.
     pub(super) leaving: bool,
 }
 
 /// The connection to a place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Link {
-    /// It has never answered.
+    /// The place has never responded.
     New,
     Up,
     Lost {
@@ -58,13 +58,13 @@ enum Link {
 }
 
 impl Wants {
-    /// Those of the only job of a plan.
+    /// Returns the resources that `job` asks for.
     pub(super) fn of(job: &Job) -> Self {
         /// More than any job asks for.
         const MAX_CPUS: usize = 1 << 12;
         let limits =
             Limits { cpus: MAX_CPUS, gpus: MAX_CPUS, gpu_memory: Vec::new(), memory: u64::MAX, jobs: MAX_CPUS };
-        // How much memory earlier jobs have used says nothing about the GPUs of another machine.
+        // The GPU memory that earlier jobs used does not apply to the GPUs of another machine.
         let (all, usual) = (run::demand(job, &limits, &GpuHistory::default()), run::Usual::of(job));
         Self { all, cpus: job.resources.cpus, usual }
     }

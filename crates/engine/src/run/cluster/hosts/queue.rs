@@ -71,7 +71,7 @@ impl Queue {
         }
     }
 
-    /// Adds a job that an earlier process has placed: it counts as running until its place says otherwise.
+    /// Adds a job that an earlier process has placed; it counts as running until its place reports another state.
     pub(super) fn adopt(&mut self, entry: Entry, place: PlaceId) {
         let key = entry.key;
         self.add(entry);
@@ -122,7 +122,7 @@ impl Queue {
         }
         let stage = if orphaned { Stage::Over { state: QueuedState::Canceled, orphaned } } else { Stage::Waiting };
         self.by_id.insert(id.clone(), number);
-        // What an earlier submission has left on places is in the way of this one.
+        // Copies that an earlier submission left on places block this submission.
         let earlier = self.by_key.insert(key, number);
         let copies = earlier.map(|earlier| std::mem::take(&mut self.jobs[earlier].copies)).unwrap_or_default();
         let dependents = Vec::new();
@@ -190,13 +190,13 @@ impl Queue {
         }
     }
 
-    /// A place answers (again), with all jobs that it knows.
+    /// Handles the list of all jobs that a place knows, after it has responded (again).
     pub(super) fn listed(&mut self, place: PlaceId, listing: &HashMap<Key, There>, now: Instant) {
         for job in 0..self.jobs.len() {
             let key = self.jobs[job].key;
             let Some(at) = self.jobs[job].copies.iter().position(|copy| copy.place == place) else { continue };
             match (listing.get(&key), self.jobs[job].copies[at].phase) {
-                // Whoever does it says how it ends.
+                // The operation in progress reports its own end.
                 (_, Phase::Sending | Phase::Collecting) => {}
                 (Some(there), _) => self.found(job, at, *there, now),
                 (None, Phase::Running) if !self.jobs[job].copies[at].stray => {
@@ -219,7 +219,7 @@ impl Queue {
         }
     }
 
-    /// A place says what has become of a job there.
+    /// Handles the state of a job that a place has reported.
     fn found(&mut self, job: usize, at: usize, there: There, now: Instant) {
         let (key, place) = (self.jobs[job].key, self.jobs[job].copies[at].place);
         let wanted = !self.is_over(job) && self.jobs[job].copies[at].phase != Phase::Surplus;
@@ -315,7 +315,7 @@ impl Queue {
                     if !again {
                         self.orders.extend(places.into_iter().map(|place| Order::Stop { key, place, scope }));
                     }
-                    // What nobody can reach is left to itself; the next run finds it.
+                    // Copies on unreachable places continue; the next run finds them.
                     if scope == CancelScope::All && !self.jobs[job].copies.iter().any(reachable) {
                         self.end(job, QueuedState::Canceled);
                     }

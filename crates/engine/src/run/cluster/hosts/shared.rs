@@ -176,13 +176,13 @@ impl Shared {
 }
 
 impl Streams {
-    /// Those of a job that begins on a place now.
+    /// Opens the streams of a job that begins on a place now.
     pub(super) fn begin(opening: &Opening, run: &str, key: Key, place: PlaceId) -> io::Result<Self> {
         let said = Said::begin(&opening.results, run, key)?;
         Ok(Self { place, said, log: Arc::new(Mutex::new(Log::begin(&opening.results, run, key))) })
     }
 
-    /// Those of a job that an earlier process has placed.
+    /// Opens the streams of a job that an earlier process has placed.
     pub(super) fn resume(opening: &Opening, placement: &Placement, place: PlaceId) -> io::Result<Self> {
         let said = Said::resume(&opening.results, placement)?;
         Ok(Self { place, said, log: Arc::new(Mutex::new(Log::resume(&opening.results, placement))) })

@@ -20,9 +20,9 @@ use crate::{
 #[derive(Debug)]
 pub(super) struct Afar {
     exchange: Arc<dyn Exchange>,
-    /// Records that are known to be there.
+    /// Records that are known to be in the exchange.
     there: HashSet<Key>,
-    /// Reasons why records cannot be used, each of which is said once.
+    /// Reasons why records cannot be used, each of which is reported once.
     said: HashSet<String>,
 }
 

@@ -26,7 +26,7 @@ pub(super) const MISSING: Option<&str> = None;
 /// A client of the Jobs API at an address. Nothing is asked before the first request.
 pub(super) struct Api {
     address: String,
-    /// The connection, or the reason why there is none.
+    /// The connection, or the reason why it failed.
     connection: OnceLock<Result<(Runtime, Client), String>>,
 }
 

@@ -92,7 +92,7 @@ impl Client {
             }
             command.args(chunk.iter().map(BatchId::as_str));
             let answer = run(command, None).map_err(|error| format!("scancel: {error}"))?;
-            // Of jobs that have ended meanwhile it complains; those need nothing.
+            // `scancel` fails for jobs that have ended meanwhile, which need no signal.
             if !answer.succeeded() && is_unreachable(&answer) {
                 return Err(format!("scancel: {}", last_words(&answer)));
             }
@@ -105,7 +105,7 @@ impl Client {
         for chunk in ids.chunks(CHUNK) {
             let mut command = slurm("scancel");
             command.args(["--quiet", "--batch", "--signal=INT"]).args(chunk.iter().map(BatchId::as_str));
-            // Those that do not hear it are ended in the end.
+            // Jobs that miss the signal are canceled later.
             let _ = run(command, None);
         }
     }
@@ -135,7 +135,8 @@ pub(crate) fn is_here() -> bool {
     run(command, None).is_ok_and(|answer| answer.succeeded())
 }
 
-/// One of Slurm's commands. In a job its own environment would be taken for wishes for the next one.
+/// Creates one of Slurm's commands. Inside a job, its `SLURM_` variables are removed, because they would be taken for options
+/// of the new job.
 fn slurm(program: &str) -> Command {
     let mut command = Command::new(program);
     if std::env::var_os("SLURM_JOB_ID").is_some() {
@@ -159,7 +160,7 @@ fn last_words(answer: &Answer) -> String {
 }
 
 fn refusal(answer: &Answer) -> Refusal {
-    // Every line counts: the first says what is wrong, the last only that it failed.
+    // Every line is kept: the first has the cause, the last only reports the failure.
     let said =
         answer.complaint.lines().map(|line| line.trim().trim_start_matches("sbatch: ").trim_start_matches("error: "));
     let said: Vec<&str> = said.filter(|line| !line.is_empty()).collect();

@@ -1,4 +1,4 @@
-//! Jobs of the queue, and what is said about them.
+//! Jobs of the queue, and the events about them.
 
 use std::time::Instant;
 
@@ -88,7 +88,7 @@ pub(in crate::run::cluster::hosts) enum Order {
     Collect { key: Key, place: PlaceId },
     /// End a job.
     Stop { key: Key, place: PlaceId, scope: CancelScope },
-    /// Remove what a job has left.
+    /// Remove the files that a job has left.
     Forget { key: Key, place: PlaceId },
     /// Ask a place for its jobs.
     List { place: PlaceId },
@@ -107,7 +107,7 @@ pub(in crate::run::cluster::hosts) enum There {
 /// End of an attempt to start a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::run::cluster::hosts) enum Sent {
-    /// It is there; as the place said.
+    /// The job is on the place, in this state.
     There(There),
     /// It is not known whether the place has it.
     Unsure,
@@ -123,17 +123,17 @@ pub(in crate::run::cluster::hosts) enum Sent {
     Never(String),
 }
 
-/// End of an attempt to fetch what a job has left.
+/// End of an attempt to fetch the results of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::run::cluster::hosts) enum Collected {
     /// Its record is stored.
     Stored,
-    /// There is none; the place's words for its end.
+    /// The job has no record; the value is the place's message about its end.
     Nothing(String),
-    /// There is none, and the place's disk is full.
+    /// The job has no record, and the place's disk is full.
     Full,
-    /// The place is away.
+    /// The place cannot be reached.
     Away,
-    /// Something else is in the way that may pass.
+    /// Another failure that may be temporary.
     Later,
 }

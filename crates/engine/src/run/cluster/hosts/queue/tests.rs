@@ -252,7 +252,7 @@ impl World {
         }
     }
 
-    /// One random event.
+    /// Applies one random event.
     fn step(&mut self, quiet: bool) {
         match self.random.below(10) {
             0 if !quiet => self.flip(),
