@@ -1,12 +1,12 @@
 //! Jobs that need not run, because the store has a record of the same computation: their metrics are taken again from what
 //! is stored.
 //!
-//! A key also has what only reads the results of a program, `reads` and `metrics`, and parameters that change no argument. If a job
-//! has no record, but another job that computes the same has one, a record is made of that one, with the same files. The
-//! other record stays as it is.
+//! A key also covers `reads` and `metrics`, which only read the results of a program, and parameters that change no
+//! argument. If a job has no record, but another job that computes the same has one, a record is made of that one, with
+//! the same files. The other record stays as it is.
 //!
-//! A needed job counts by the files that it has left: if it runs again and leaves the same ones, what needs it has the result that it
-//! had (early cutoff).
+//! A needed job counts by its files: if it runs again and leaves the same files, a job that needs it has the result
+//! that it had (early cutoff).
 
 use std::{
     cell::RefCell,
@@ -108,7 +108,7 @@ struct Origins<'a> {
     results: RefCell<HashMap<Key, Option<Products>>>,
 }
 
-/// What other jobs can take from a job.
+/// The results of a job that other jobs can use.
 struct Products {
     outcome: Outcome,
     /// Digest of the artifacts; `None` without any.
@@ -209,12 +209,13 @@ impl<'s> Known<'s> {
         Ok(found)
     }
 
-    /// The records of what a job computes: those of jobs that ran first, and of these the latest first.
+    /// Returns the records with the same computation as a job: the records of jobs that ran come first, the latest ones before
+    /// others.
     fn of(&self, identity: &Identity) -> io::Result<Vec<Rc<Entry>>> {
         let mut found = Vec::new();
         for (by, reads_params) in [(&self.by_all, true), (&self.by_arguments, false)] {
             let Some(entries) = by.get(&identity.computation(reads_params, &self.ignored_needs)?) else { continue };
-            // What needed jobs have left is read from their records, so only where the rest is equal.
+            // The results of needed jobs must be read from their records, so they are compared only if the rest is equal.
             let computation = identity.computation(reads_params, &self.origins)?;
             for entry in entries {
                 if entry.identity.computation(reads_params, &self.origins)? == computation {
@@ -241,7 +242,7 @@ pub fn alike(store: &Store, keys: &BTreeSet<Key>) -> io::Result<BTreeSet<Key>> {
         let origin = known.origins.origin(entry.key);
         let same = entries.iter().filter(|other| known.origins.origin(other.key) == origin);
         all.extend(same.map(|other| other.key));
-        // Those of other code, too: only the present code has a key.
+        // Records of programs are found by their computation, too, not only by their keys.
         if entry.identity.task == Command::NAME {
             let same =
                 known.of(&entry.identity)?.into_iter().filter(|other| other.identity.code == entry.identity.code);
@@ -251,7 +252,7 @@ pub fn alike(store: &Store, keys: &BTreeSet<Key>) -> io::Result<BTreeSet<Key>> {
     Ok(all)
 }
 
-/// Those of some jobs that compute the same as an earlier one of them, and only read it differently.
+/// Returns the jobs of `of` that compute the same as an earlier one of them, and only read its output differently.
 pub fn twins(plan: &Plan, store: &Store, of: impl Iterator<Item = JobId>) -> io::Result<HashSet<JobId>> {
     let reading = |id: &JobId| Command::MEASURING.map(|name| plan.job(*id).values.get(name));
     let programs: Vec<JobId> = of.filter(|id| plan.job(*id).task.name == Command::NAME).collect();
@@ -386,7 +387,7 @@ impl EarlierResults for Earlier<'_> {
             self.recall = Some(Recall::new(store, &tasks)?);
         }
         let Some(recall) = &mut self.recall else { return Ok(false) };
-        // What the needed jobs have left is new.
+        // Needed jobs may have new records, so missing results are looked up again.
         recall.known.origins.results.borrow_mut().retain(|_, products| products.is_some());
         let Some(adoption) = recall.find(job)? else { return Ok(false) };
         let is_made = adoption.make(store)?.is_some();

@@ -1,4 +1,4 @@
-//! One decision: the next batch of a step, or the configurations to confirm.
+//! A decision: the next batch of a step, or the configurations to confirm.
 
 use std::{
     collections::BTreeMap,
@@ -290,7 +290,7 @@ impl Rule<'_> {
             let unkept = keep(store, made, known, mode)?;
             return Ok(points.map(|points| Answered { points, is_new: !known, unkept, warning: None }));
         }
-        // Which version answered is a decision of its own: what is shown must not depend on what is installed.
+        // The sampler's version is a decision of its own, so that the output does not depend on the installed version.
         let by = decision(SAMPLER, None, Json::Null);
         if let Some(version) = store.decision(&key_of(&by)?)?.as_ref().and_then(|by| by.result["version"].as_str()) {
             let kept = store.decision(&key_of(&decision(SUGGESTION, Some(version), Json::Null))?)?;
@@ -318,8 +318,8 @@ impl Rule<'_> {
     }
 }
 
-/// The answer of a sampler, and the decision which version answered, from a remote if it has them; else those that are made
-/// now, if nobody has been faster. A remote that fails is no reason to stop: then there is a warning.
+/// Returns the answer of a sampler and the decision with the sampler's version, from a remote if it has them; else the ones
+/// that are made now, unless another process was faster. A failing remote does not stop the run: then a warning is returned.
 fn shared(
     remote: &Remote,
     store: &Store,

@@ -186,7 +186,7 @@ impl Batches {
         Ok(latest.map(|plan| (plan, news)))
     }
 
-    /// Adds the next batch of each step for which it can be decided; `false` if there is none.
+    /// Adds the next batch of each step for which it can be decided; `false` if no batch was added.
     fn decide(&mut self, plan: &Plan, store: &Store, mode: Mode<'_>, news: &mut News) -> Result<bool, SearchError> {
         let mut any = false;
         for (study, recipe) in plan.studies.iter().map(|study| &study.recipe).enumerate() {
@@ -219,7 +219,7 @@ pub fn lost(plan: &Plan, store: &Store, ran: impl Fn(JobId) -> bool, earlier: &L
             lost.insert(job.key);
         }
     }
-    // What a decision releases may fail, and another decision follow from that.
+    // The jobs that a decision releases may fail, which may lead to another decision.
     loop {
         let before = lost.len();
         for (index, study) in plan.studies.iter().enumerate() {

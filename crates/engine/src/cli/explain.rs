@@ -53,7 +53,7 @@ pub(super) struct Explained {
     record: Option<Compared>,
     /// Differences from the nearest record.
     causes: Vec<Difference>,
-    /// What runs after it, too, and the outputs that are made anew.
+    /// The jobs that run after the job, and the outputs that are made anew.
     then: Vec<String>,
     /// The environment in which its record was made, if it has a record and the program was observed.
     #[serde(skip_serializing_if = "Option::is_none")]

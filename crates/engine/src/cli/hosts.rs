@@ -37,7 +37,7 @@ struct HostAnswer {
     host: String,
     /// Its state in a run, or `added` or `removed`.
     state: String,
-    /// What a run uses there.
+    /// Resources that a run uses on the host.
     #[serde(flatten)]
     use_of_run: Option<UseOfRun>,
 }

@@ -185,7 +185,7 @@ fn logged(jobs: &[&Job], store: &Store, params: &BTreeSet<&str>) -> Result<(Vec<
     let none = (Vec::new(), Logs::new());
     for job in jobs {
         let Some(record) = store.get(job.key)? else { continue };
-        // What cannot be read has no numbers.
+        // Unreadable output has no numbers.
         let output = log_of(store, &record).and_then(|log| fs_err::read(log).ok()).unwrap_or_default();
         let mut printed = recipes::printed(&String::from_utf8_lossy(&output), params);
         printed.truncate(MAX_METRICS);

@@ -109,7 +109,7 @@ fn remedy(error: &clap::Error, words: &[&str]) -> Option<String> {
             if let Some((_, instead)) = FLAGS.iter().find(|(flags, _)| flags.contains(&flag.as_str())) {
                 return Some(filled(instead));
             }
-            // What clap has a similar flag for is a misspelling.
+            // A flag for which clap suggests a similar one is a misspelling.
             if error.get(ContextKind::SuggestedArg).is_some() {
                 return None;
             }

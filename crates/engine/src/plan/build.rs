@@ -111,7 +111,7 @@ impl Builder<'_> {
                 continue;
             };
             if self.steps[index].is_empty() {
-                // Those of a bundle are on the machine that made it.
+                // The scripts of a bundle are on the machine that made it.
                 if !self.jobs.digests.is_locked() {
                     lint::scripts(self.recipe, step, &point, &values, self.problems);
                 }
@@ -146,7 +146,7 @@ impl Builder<'_> {
                 }
             };
             self.jobs.all[id.index()].use_metrics(&self.used);
-            // What one recipe holds in reserve, another one may want at once.
+            // A job that one recipe holds in reserve may be wanted at once by another recipe.
             let known = &mut self.jobs.rounds[id.index()];
             *known = round.min(*known);
             self.jobs.held[id.index()] &= held;

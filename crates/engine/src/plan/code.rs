@@ -127,7 +127,7 @@ impl Manifests {
         self.made.contains(&place) && self.is_left(&place, &state_now(digests, path))
     }
 
-    /// Those of jobs whose files are on another machine: their code, by their base keys.
+    /// Creates the manifests of jobs whose files are on another machine, from the code of the jobs by base key.
     pub fn locked(code: BTreeMap<Key, String>) -> Self {
         Self { locked: code, ..Self::default() }
     }
@@ -143,8 +143,8 @@ impl Manifests {
         self.variants.get(&text_of(value)).map(String::as_str)
     }
 
-    /// Those of jobs that were sent to this machine with their files: their code, by their base keys, and the digests of the files
-    /// that were sent, by their paths in the project.
+    /// Creates the manifests of jobs that were sent to this machine with their files, from the code of the jobs by base
+    /// key, and from the digests of the sent files by their paths in the project.
     pub fn hosted(code: BTreeMap<Key, String>, sent: BTreeMap<String, String>) -> Self {
         let sent = sent.into_iter().map(|(path, digest)| CodeFile { path, digest, by: None }).collect();
         Self { locked: code, hosted: Some(sent), ..Self::default() }
@@ -252,7 +252,7 @@ impl Manifests {
             return (code, Arc::new(Code::of_project(project, site)));
         }
         let mut seen = HashSet::new();
-        // A job that has run again has read what its latest run has.
+        // Of the runs of a job, the latest one counts.
         let latest = here.iter().rev().filter(|(record, ..)| seen.insert(*record));
         let latest: Vec<(Option<String>, String)> = latest.map(|(_, code, set)| (code.clone(), set.clone())).collect();
         let all: BTreeSet<String> = here.into_iter().map(|(_, _, set)| set).collect();
@@ -265,7 +265,7 @@ impl Manifests {
         let union = self.state(&project, &site, all.into_iter().collect(), digests);
         let mut code = union.digest.clone();
         // A record may be filed under the key of files that its program did not read: made on another machine, or by a
-        // program that changed them. It is passed over, for as many such records as there are.
+        // program that changed them. All such records are passed over.
         while let Some((_, set)) =
             latest.iter().find(|(own, set)| own.as_ref() == Some(&code) && self.contradicts(set, &union))
         {
@@ -347,11 +347,11 @@ impl Manifests {
             return (true, now);
         }
         let known = self.by_base.get(&base).map_or(&[][..], Vec::as_slice);
-        // A job that has run again has read what its latest run has.
+        // Of the runs of a job, the latest one counts.
         let own = known.iter().rfind(|run| run.code.as_ref() == planned).map(|run| run.set.clone());
         let is_current = match own {
             Some(set) => self.is_at(&set, &code.site.place) && self.is_unchanged(code, &set, digests),
-            // What it reads is not known before its first run.
+            // The files that a program reads are unknown before its first run.
             None => planned.is_none_or(|planned| *planned == of_site(&code.project, &code.site)),
         };
         (is_current, now)
@@ -476,7 +476,7 @@ impl Manifests {
     }
 }
 
-/// File of a set in the folder of sets; `None` if the identifier is none.
+/// Returns the file of a set in the folder `sets`; `None` if `id` is not a digest.
 pub(crate) fn set_file(sets: &Path, id: &str) -> Option<PathBuf> {
     let is_digest = id.len() == 64 && id.bytes().all(|byte| byte.is_ascii_hexdigit());
     is_digest.then(|| sets.join(&id[..2]).join(id))

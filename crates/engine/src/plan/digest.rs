@@ -28,14 +28,14 @@ use crate::{
 /// Digests of files, remembered from one run of the program to the next.
 #[derive(Debug, Default)]
 pub struct Digests {
-    /// The file that they are kept in; `None` keeps them for this run only.
+    /// The file in which the digests are kept; `None` keeps them for this run only.
     file: Option<PathBuf>,
     known: BTreeMap<String, Entry>,
     /// Digests of files that this run has requested.
     asked: HashMap<PathBuf, String>,
     /// Inputs that this run has requested, by their paths and the patterns of ignored files.
     inputs: HashMap<(PathBuf, Vec<String>), String>,
-    /// What was in inputs when they had the digest that a job was planned with.
+    /// Files in inputs at the time when the inputs had the digest that a job was planned with.
     before: HashMap<(PathBuf, Vec<String>), (String, Arc<Tree>)>,
     /// Compiled patterns.
     ignores: HashMap<Vec<String>, Arc<Ignore>>,
@@ -117,8 +117,8 @@ const REST: Duration = Duration::from_mins(1);
 const TICK: Duration = Duration::from_secs(3);
 
 impl Digests {
-    /// Those that `file` remembers. One that cannot be read remembers nothing. The file is in a store, whose results folder is no
-    /// part of any input.
+    /// Opens the digests in `file`. An unreadable file counts as empty. The file is in a store, whose results folder is
+    /// no part of any input.
     pub fn open(file: PathBuf) -> Self {
         let kept = fs::read(&file).ok().and_then(|text| serde_json::from_slice::<Kept>(&text).ok());
         let known = kept.filter(|kept| kept.format == FORMAT).map(|kept| kept.files).unwrap_or_default();
@@ -126,8 +126,8 @@ impl Digests {
         Self { file: Some(file), known, made, ..Self::default() }
     }
 
-    /// Those of files on another machine, by their paths there, of which the folder `there` is `here` on this one. No file
-    /// is read.
+    /// Creates the digests of files on another machine, by their paths there, whose folder `there` is `here` on this
+    /// machine. No file is read.
     pub fn locked(digests: BTreeMap<PathBuf, String>, here: PathBuf, there: PathBuf) -> Self {
         Self {
             locked: Some(Locked { digests, here, there, hidden: BTreeMap::new(), present: BTreeSet::new() }),
@@ -275,7 +275,7 @@ impl Digests {
             return Ok(digest.clone());
         }
         let (digest, tree) = self.walked(path, ignored, now)?;
-        // The first state is the one that jobs are planned with; a later one of another content is none that a job accepts.
+        // The first state is the one that jobs are planned with; no job accepts a later state with other content.
         if self.before.get(&place).is_none_or(|(before, _)| *before == digest) {
             self.before.insert(place.clone(), (digest.clone(), Arc::new(tree)));
         }

@@ -1,6 +1,6 @@
 //! The environment of a program as it is now, compared with the one that a record names.
 //!
-//! It decides about the validity of a record only where a recipe says `environment: strict`.
+//! The environment decides about the validity of a record only where a recipe has `environment: strict`.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -40,7 +40,8 @@ pub(crate) struct Present {
 }
 
 impl Present {
-    /// That of a job with these parameters, if its records depend on it. `project` is the folder of its project.
+    /// Returns the present environment of a job with the parameters `values`, if the job's records depend on it. `project` is
+    /// the folder of its project.
     pub(crate) fn of(values: &Values, project: &Path) -> Option<Self> {
         let role = values.get("environment").and_then(<Option<EnvironmentRole>>::from_value).flatten();
         (role == Some(EnvironmentRole::Strict)).then(|| Self { command: command(values, project) })

@@ -115,7 +115,7 @@ impl<'s> Inclusion<'s> {
         let open: Vec<&str> = self.crossing.iter().copied().filter(|axis| !names(axis)).collect();
         let said: Vec<(&str, Value)> =
             values.own.iter().filter(|(axis, _)| self.crossing.contains(axis)).cloned().collect();
-        // What names every seed and factor stands for itself, whether or not others have these values.
+        // An entry that names every seed and factor needs no match among the crossed points.
         let crossed: Vec<Point> = match open.as_slice() {
             [] => vec![Point::default()],
             _ => self.crossed.iter().filter(|point| point.matches(&said)).cloned().collect(),

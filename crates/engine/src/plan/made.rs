@@ -39,11 +39,11 @@ impl Made {
     /// In place of the digest of a folder.
     pub(crate) const FOLDER: &str = "folder";
 
-    /// Those that a store remembers.
+    /// Reads the files that the jobs of a store made.
     pub(super) fn open(store: &Path) -> Self {
         let file = store.join(FILE);
         let mut made = Self::default();
-        // A line that cannot be read is no file that a job made, which costs a run at most.
+        // An unreadable line is skipped, which costs one run at most.
         let text = fs::read(&file).unwrap_or_default();
         for line in text.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice::<Line>(line).ok()) {
             made.insert(text_path(&line.path), line.digest);

@@ -134,7 +134,7 @@ struct Origin {
 pub struct Study {
     /// The recipe.
     pub recipe: Recipe,
-    /// The jobs of each step, in the order of its points; as many as the recipe has steps.
+    /// The jobs of each step of the recipe, in the order of the step's points.
     pub steps: Vec<Vec<(Point, JobId)>>,
     /// The jobs that only run if something is undecided without them, and in which further round that would be, from 1.
     pub rounds: BTreeMap<JobId, usize>,

@@ -138,7 +138,7 @@ impl Plan {
     pub fn dependents(&self, id: JobId) -> HashSet<JobId> {
         let mut reached = HashSet::new();
         let mut lists: HashMap<ListId, bool> = HashMap::new();
-        // What a job needs comes before it.
+        // Needed jobs come before the jobs that need them, so only later jobs are looked at.
         for (job, _) in self.jobs().skip(id.index() + 1) {
             let mut needs = self.lists_of(job).iter();
             let meets = |list: &ListId| self.list(*list).iter().any(|need| *need == id || reached.contains(need));

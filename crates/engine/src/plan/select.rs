@@ -47,7 +47,7 @@ impl Plan {
 
     fn selected(&self, selection: &Spanned<String>) -> Result<Vec<JobId>, NothingSelected> {
         let nothing = |reason: String| {
-            // What was typed needs no place.
+            // A selection from the command line needs no place.
             let place = Some(self.sources.location(selection.span)).filter(|place| !place.starts_with("--"));
             let place = place.map(|place| format!("{place}: ")).unwrap_or_default();
             NothingSelected { place, selection: clean(&selection.value).into_owned(), reason }

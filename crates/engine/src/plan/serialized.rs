@@ -160,7 +160,7 @@ impl Plan {
 
     /// A plan without recipes.
     fn bare(jobs: Vec<Job>, needs: Needs) -> Self {
-        // What cannot be continued runs alone.
+        // If the continuations cannot be determined, no job continues another one.
         let continues = states::left_by(&jobs).and_then(|left| states::continues(&jobs, &left));
         let continues = continues.unwrap_or_else(|_| vec![None; jobs.len()]);
         Self {

@@ -300,7 +300,7 @@ impl Builder<'_> {
         found
     }
 
-    /// One result of one job, if that job will leave it.
+    /// Returns the result `product` of the job `id`, if the job will leave it.
     fn result(&mut self, id: JobId, product: Product, reference: &Reference) -> Option<Deferred> {
         let job = &self.jobs.all[id.index()];
         let name = reference.name.as_str();
@@ -380,7 +380,7 @@ impl Builder<'_> {
                 }
                 continue;
             }
-            // What a needed job leaves is known by that job's key.
+            // Results of needed jobs are identified by the jobs' keys.
             for (part, written) in
                 record::input_paths(param.kind, value).into_iter().filter(|(_, path)| !record::is_open(path))
             {

@@ -25,7 +25,7 @@ pub struct Matrix {
     pub rungs: Option<String>,
 }
 
-/// One factor of a matrix's product.
+/// A factor of a matrix's product.
 #[derive(Debug, Clone)]
 pub enum Dimension {
     /// An axis on its own.
@@ -105,7 +105,7 @@ pub enum Draw {
     Uniform(Vec<Template>, Span),
     /// Log-uniform between two numbers.
     LogUniform(Vec<Template>, Span),
-    /// One of several equally likely values.
+    /// Several equally likely values.
     Choice(Vec<Template>),
 }
 

@@ -57,7 +57,7 @@ pub(crate) use self::{
     template::{MAX_VALUE_BYTES, too_long},
 };
 
-/// One study.
+/// A study.
 #[derive(Debug, Clone)]
 pub struct Recipe {
     /// Its name, which is also the name of the report's folder.

@@ -37,7 +37,7 @@ pub enum NodeKind {
     Map(Vec<Entry>),
 }
 
-/// One `key: value`.
+/// A `key: value` pair.
 #[derive(Debug, Clone)]
 pub struct Entry {
     /// The key.

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::format::clean;
 
-/// One mistake.
+/// A mistake in a recipe.
 #[derive(Debug, thiserror::Error)]
 #[error("{}", .0.message)]
 pub struct Problem(Box<Details>);
@@ -281,7 +281,7 @@ fn kinship(word: &str, candidate: &str) -> (usize, usize, u64) {
     let beginnings = has.iter().filter(|part| wanted.iter().any(|word| starts_alike(word, part))).count();
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 0 to 1000")]
     let similarity = (strsim::jaro_winkler(&word.to_lowercase(), &candidate.to_lowercase()) * 1000.0) as u64;
-    // Of two that share as many parts, the one with fewer other parts.
+    // Of two names with the same number of shared parts, the one with fewer other parts is closer.
     (shared * 100 / (has.len() + wanted.len()).max(1), beginnings, similarity)
 }
 

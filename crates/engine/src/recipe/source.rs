@@ -50,7 +50,7 @@ pub struct Sources {
     texts: Vec<Text>,
 }
 
-/// One text.
+/// A text of a recipe.
 #[derive(Debug, Clone)]
 struct Text {
     name: String,

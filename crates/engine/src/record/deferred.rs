@@ -21,7 +21,7 @@ pub enum Product {
     Artifact,
 }
 
-/// One result of one job.
+/// A result of a needed job, by the job's key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Deferred {
     /// The job.
@@ -194,7 +194,7 @@ pub(crate) fn check(param: &Param, value: &Value, spelling: Spelling) -> Result<
     let part = |kind: &'static Kind| Param { kind: *kind, nullable: false, bounds: None, ..*param };
     match (param.kind, value) {
         (kind, Value::Text(text)) if takes(kind, text) => Ok(value.clone()),
-        // One result is a list of one.
+        // A single result becomes a list of one.
         (Kind::List(kind), Value::Text(text)) if takes(*kind, text) => Ok(Value::List(vec![value.clone()])),
         (Kind::Any, Value::List(items)) => {
             let items = items.iter().map(|item| check(&part(&Kind::Any), item, spelling));

@@ -22,7 +22,7 @@ const SET_FORMAT: u32 = 1;
 /// In place of the digest of a file, or the version of a package, that does not exist.
 pub(crate) const ABSENT: &str = "absent";
 
-/// In place of the digest of a file that a job has read in a state that nobody can name any more.
+/// Placeholder for the digest of a file that a job has read in a state that can no longer be identified.
 pub(crate) const UNKNOWN: &str = "unknown";
 
 /// Prefix of the folder of a package that a job read on a host without a shared file system. Its version cannot be compared with
@@ -82,20 +82,20 @@ pub struct Manifest {
     pub own: Own,
 }
 
-/// Paths that a job looked at and has changed itself. Such a change is not one by others.
+/// Paths that a job looked at and has changed itself. Such a change does not count as a change by others.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Own {
     /// Their states after the job: digests, or properties.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub left: BTreeMap<String, String>,
-    /// Those of them that did not exist before.
+    /// The paths that did not exist before the job.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub made: BTreeSet<String>,
 }
 
 /// Beginning of the line of a manifest: the digest of what follows [`SEALED`].
 const SEAL: &[u8] = b"{\"digest\":\"";
-/// Between a line's digest and what it is the digest of.
+/// Separator between a line's digest and the digested bytes.
 const SEALED: &[u8] = b"\",";
 /// Hexadecimal digits of a digest.
 const DIGITS: usize = 64;
@@ -103,11 +103,11 @@ const DIGITS: usize = 64;
 /// A line of the list of manifests, as it was found.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Line {
-    /// A whole one.
+    /// A line whose digest matches.
     Sealed(Manifest),
-    /// One of an earlier version, without a digest.
+    /// A line of an earlier version, without a digest.
     Unsealed(Manifest),
-    /// One that was torn or changed.
+    /// A line that was torn or changed.
     Damaged,
 }
 
@@ -153,7 +153,7 @@ pub(crate) struct Observation {
 }
 
 impl Observation {
-    /// Reads the observation of this record; says what is wrong if it is not one.
+    /// Reads the observation of `record`; the error is the reason why `text` is not one.
     pub(crate) fn parse(text: &[u8], record: &Record) -> Result<Self, String> {
         let Record { key, identity, read, .. } = record;
         let observation: Self = serde_json::from_slice(text).map_err(|error| error.to_string())?;
@@ -164,7 +164,7 @@ impl Observation {
         }
         let is_of_it = manifest.record == *key && manifest.base == base && manifest.code == identity.code;
         let is_named = read.as_ref().is_none_or(|read| *read == manifest.set);
-        // It may have been lost, which says nothing against the rest.
+        // A lost environment does not invalidate the rest.
         let is_its = environment.as_ref().is_none_or(|own| Some(own.id()) == set.environment);
         if is_of_it && is_named && is_its && manifest.set == set.id() {
             Ok(observation)

@@ -221,8 +221,8 @@ impl Record {
         Ok(record.with_current_names())
     }
 
-    /// Gives metrics that were renamed since the record was written the names that their task declares now, and metrics that
-    /// were recorded in base units the unit that their name says.
+    /// Gives metrics that were renamed since the record was written the names that their task declares now, and metrics
+    /// that were recorded in base units the unit in their name.
     fn with_current_names(mut self) -> Self {
         let Some(task) = Task::info(&self.identity.task) else { return self };
         let current = |name: &str| {

@@ -43,7 +43,7 @@ pub enum GcError {
     /// The store is in use.
     #[error("a sweep is running on this store; nothing was removed")]
     InUse,
-    /// The disk says no.
+    /// An I/O error.
     #[error("{0}")]
     Io(#[from] io::Error),
 }

@@ -91,7 +91,7 @@ pub struct Measured {
     /// Backend, for tasks that compute on a device.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backend: Option<Backend>,
-    /// That device.
+    /// The device of the backend.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<String>,
     /// The machine.
@@ -155,11 +155,11 @@ pub struct Looked {
 trait Line: for<'r> From<&'r Record> + Serialize + DeserializeOwned + Send {
     /// The file.
     const FILE: &str;
-    /// The key of the record that it is about.
+    /// The key of the line's record.
     fn key(&self) -> Key;
-    /// Adds where the record came from, if the file says that.
+    /// Adds the origin of the record, for files that have it.
     fn came_from(&mut self, _origin: Option<Origin>) {}
-    /// Understands a line; with `only`, of the metrics those.
+    /// Parses `line`, with only the metrics in `only`, if that is given; `None` if the line is invalid.
     fn parse(line: &[u8], only: Option<&HashSet<&str>>) -> Option<Self>;
 }
 

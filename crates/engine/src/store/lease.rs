@@ -49,7 +49,7 @@ struct Owner {
     slurm: Option<(String, u32)>,
 }
 
-/// A file that says that its process is alive, for as long as this is held.
+/// A file that marks its process as alive while this value exists.
 #[derive(Debug)]
 pub(crate) struct Presence {
     path: PathBuf,

@@ -1,5 +1,5 @@
-//! One lock per job: an operating-system lock on a file, which ends with its process in any case and is one file for all jobs
-//! of a process; or a lease, if the store is shared among machines.
+//! Locks of jobs: an operating-system lock on a file, which ends with its process in any case, with one file for all
+//! jobs of a process; or a lease, if the store is shared among machines.
 
 use std::{
     fs::{File, TryLockError},

@@ -95,7 +95,7 @@ use crate::{
 /// Version of the store's layout, which is in the file `format`. 1: first.
 pub const STORE_FORMAT: u32 = 1;
 
-/// The file that says that a store is shared among machines.
+/// The file that marks a store as shared among machines.
 const SHARED: &str = "shared";
 
 /// A folder of records.
@@ -121,7 +121,7 @@ pub enum Claim {
 /// Error of the store.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// The disk says no.
+    /// An I/O error.
     #[error("{0}")]
     Io(#[from] io::Error),
     /// A record cannot be read.

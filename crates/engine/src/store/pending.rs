@@ -157,7 +157,7 @@ impl Pending {
         }
         drop(shared);
         host::failpoints::point("commit: done")?;
-        // Left behind by a crash here, it is cleared by `sweep cache gc`.
+        // If a crash here leaves the folder, `sweep cache gc` clears it.
         let _ = remove_if_there(&self.scratch());
         host::failpoints::point("commit: scratch removed")?;
         Ok(record)
@@ -168,7 +168,7 @@ impl Drop for Pending {
     fn drop(&mut self) {
         // After a commit it is gone; after a failure its remains are useless, and the next claim removes them, too.
         let _ = remove_if_there(&self.staging);
-        // What an attempt has left here is for the next; nothing is not worth a folder.
+        // Files that an attempt left here are for the next attempt; only an empty folder is removed.
         let _ = fs::remove_dir(self.scratch());
     }
 }

@@ -180,10 +180,10 @@ impl Store {
         Ok(is_whole)
     }
 
-    /// Removes a state. One that another process takes at the same time is not whole there, and is not used.
+    /// Removes a state. If another process copies the state at the same time, the copy is incomplete and is not used.
     pub fn remove_state(&self, step: u64, key: Key) -> io::Result<()> {
         let place = self.state(step, key);
-        // Without its description nobody begins to take it.
+        // Without its description, no process begins to use the state.
         super::lock::remove_file_if_there(&place.join(ABOUT))?;
         failpoints::point("state: in its removal")?;
         remove_if_there(&place)?;
@@ -258,7 +258,7 @@ mod tests {
             assert!(!store.take_state(&state, &to, true).unwrap());
             assert!(!to.exists() && !store.has_state(3, key('1')));
         }
-        // A description that is torn is none, and does not stand in the way.
+        // A torn description counts as missing, and does not prevent a new one.
         let state = kept(&store, 3, '1', "weights");
         fs::write(store.state(3, key('1')).join(ABOUT), "{").unwrap();
         assert_eq!((store.find_state(3, key('1')), store.states().unwrap()), (None, vec![]));

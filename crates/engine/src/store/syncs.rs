@@ -26,11 +26,11 @@ pub(super) struct Syncs {
 struct State {
     /// Commits in progress.
     commits: usize,
-    /// Those that wait for a sync which has not begun.
+    /// Commits that wait for a sync which has not begun.
     waiting: usize,
     /// Number of syncs that have begun.
     begun: u64,
-    /// True while one of them is under way.
+    /// True while a sync is in progress.
     running: bool,
     /// The last one that has ended, and the last one that was successful.
     ended: u64,

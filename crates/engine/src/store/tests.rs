@@ -32,7 +32,7 @@ fn locks_are_links_to_one_file_and_those_that_a_killed_process_has_left_do_not_h
     let (a, b) = (Key::of_json(&"a").unwrap(), Key::of_json(&"b").unwrap());
     let locks = results.path().join("store/locks");
     fs::create_dir_all(&locks).unwrap();
-    // Both are names of one file, which nobody has locked any more.
+    // Both are names of one file, which no process has locked anymore.
     fs::write(locks.join(a.to_string()), "").unwrap();
     fs::hard_link(locks.join(a.to_string()), locks.join(b.to_string())).unwrap();
     let Claim::Miss(of_first) = first.claim(a).unwrap() else { panic!("nobody holds it") };

@@ -41,10 +41,10 @@ pub struct Imported {
 /// Error of writing or reading an archive.
 #[derive(Debug, thiserror::Error)]
 pub enum TransferError {
-    /// The disk says no.
+    /// An I/O error.
     #[error("{0}")]
     Io(#[from] io::Error),
-    /// The store says no.
+    /// An error of the store.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// It is an archive of something else, torn, or made to do harm.
@@ -178,7 +178,7 @@ impl Store {
         Ok(imported)
     }
 
-    /// Stores an unpacked record, if it is what it says; else answers the reason.
+    /// Stores an unpacked record, if it matches its key; else returns the reason.
     fn put(
         &self,
         folder: &Path,
@@ -209,7 +209,7 @@ impl Store {
     }
 }
 
-/// A record from elsewhere, if it is what it says.
+/// Returns the record in `folder`, if it matches `key`.
 fn checked(folder: &Path, key: Key) -> Result<Record, String> {
     let path = folder.join("record.json");
     let text = fs::read(&path).map_err(|error| error.to_string())?;
@@ -278,7 +278,7 @@ fn unpack(mut from: impl Read, into: &Path, only: Option<Key>) -> Result<BTreeSe
                 if !inner.starts_with("files") && entry.size() > MAX_RECORD {
                     return Err(foreign("there is no such record as"));
                 }
-                // What is there already may be a link that leads elsewhere.
+                // An existing file may be a link that leads out of the folder, so the target must be new.
                 let mut file = fs::OpenOptions::new().create_new(true).write(true).open(&target)?;
                 io::copy(entry, &mut file)?;
             }

@@ -114,10 +114,10 @@ impl Draft {
     }
 
     pub(super) fn set(&mut self, place: PathBuf, content: Content) {
-        // What was below a folder that becomes a file is not there any more.
+        // When a folder becomes a file, the changes below it are dropped.
         self.changes.retain(|path, _| *path == place || !path.starts_with(&place));
         if content != Content::Gone {
-            // A folder takes the place of what was there.
+            // A file becomes a folder if the new path is below it.
             for above in place.ancestors().skip(1) {
                 self.changes.remove(above);
             }

@@ -225,7 +225,7 @@ fn files(value: &Value) -> Result<BTreeMap<String, Option<String>>, VariantError
     entries.iter().map(entry).collect()
 }
 
-/// A patch, a list of patches, or a map that says of each patch if it is applied.
+/// Parses a patch, a list of patches, or a map from patches to whether they are applied.
 fn patches(value: &Value) -> Result<Vec<String>, VariantError> {
     let form = |message: String| VariantError::Form(message);
     match value {
@@ -266,7 +266,7 @@ impl Variants {
     /// from `folder`, that of the recipe. `results` is the results folder, which keeps the layers.
     ///
     /// # Errors
-    /// The value is none, a file cannot be read, or a patch does not fit.
+    /// The value is invalid, a file cannot be read, or a patch does not apply.
     pub(crate) fn layer(
         &mut self,
         value: &Value,

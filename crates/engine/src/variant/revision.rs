@@ -77,7 +77,7 @@ impl Revision<'_> {
         }
     }
 
-    /// What Git answers.
+    /// Runs a Git command with `input` on stdin, and returns its stdout.
     fn ask(&self, command: &mut Command, input: Option<Vec<u8>>) -> Result<Vec<u8>, VariantError> {
         let limits = Limits { most: MAX_ANSWER, until: Instant::now() + GIT_TIMEOUT, children: Children::Awaited };
         let failed = |reason: &str| VariantError::Git { revision: self.name.to_owned(), reason: reason.to_owned() };

@@ -144,7 +144,7 @@ impl Lower<'_> {
         let params = self.params(keys.params.node());
         let scales = keys.scales.node().map_or_else(Vec::new, |node| self.scales(node));
         let scales = scales.into_iter().map(|scale| (scale.name.value, scale.about)).collect();
-        // What refers to steps cannot be judged if they are under another word.
+        // References to steps cannot be checked if the key `steps` is misspelled.
         let misnamed = keys.steps.node().is_none() && self.is_meant(node, "steps");
         let steps = match keys.steps.node() {
             Some(steps) => self.steps(steps, &params),

@@ -51,8 +51,8 @@ pub trait Cluster: fmt::Debug {
     /// The command with which a person ends all of them.
     fn cancel_command(&self) -> String;
 
-    /// True if the system starts a job only after those in [`BatchJob::after`]. Else a job is submitted when they are done, and `after`
-    /// is always empty.
+    /// True if the system starts a job only after the jobs in [`BatchJob::after`]. Else a job is submitted when they
+    /// are done, and `after` is always empty.
     fn keeps_dependencies(&self) -> bool {
         true
     }
@@ -100,8 +100,8 @@ pub trait Cluster: fmt::Debug {
         Vec::new()
     }
 
-    /// True if its machines share the results folder with this one. Else jobs and results go through an [`Exchange`](crate::run::Exchange),
-    /// unless this process carries them.
+    /// True if the system's machines share the results folder with this one. Else jobs and results go through an
+    /// [`Exchange`](crate::run::Exchange), unless this process carries them.
     fn has_shared_folder(&self) -> bool {
         true
     }

@@ -93,7 +93,7 @@ impl Settings for Ray {
 /// Checks that a text is the address of a server without a path, credentials or a query.
 ///
 /// # Errors
-/// The reason why it is none.
+/// The reason why the text is not such an address.
 pub fn check_address(address: &str) -> Result<(), &'static str> {
     let host = address.strip_prefix("http://").or_else(|| address.strip_prefix("https://"));
     let host = host.ok_or("it does not begin with `http://` or `https://`")?.trim_end_matches('/');

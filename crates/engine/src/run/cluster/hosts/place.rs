@@ -50,7 +50,7 @@ enum Link {
     Lost {
         since: Instant,
     },
-    /// It cannot be used before somebody does something.
+    /// The place cannot be used until a user resolves the problem.
     Refused {
         since: Instant,
         reason: String,
@@ -107,7 +107,7 @@ impl Place {
         }
     }
 
-    /// It cannot be used before somebody does something. Answers whether that is new.
+    /// The place cannot be used until a user resolves the problem. Answers whether that is new.
     pub(super) fn refuse(&mut self, reason: String, now: Instant) -> bool {
         let since = self.lost_since().unwrap_or(now);
         let new = !matches!(&self.link, Link::Refused { reason: known, .. } if *known == reason);

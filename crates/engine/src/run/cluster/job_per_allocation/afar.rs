@@ -1,4 +1,4 @@
-//! Jobs on machines that share no folder with this one: what they need goes through a store elsewhere, and so does what they leave.
+//! Jobs on machines that share no folder with this one: their inputs and their results go through a remote store.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -43,8 +43,8 @@ impl Run<'_, '_> {
         }
     }
 
-    /// Brings what a job needs to the store elsewhere: the records of needed jobs, and its specification. Answers the arguments with
-    /// which its machine takes it; `None` where machines share the results folder.
+    /// Uploads the inputs of a job to the remote store: the records of needed jobs, and its specification. Returns the
+    /// arguments with which its machine takes it; `None` where machines share the results folder.
     pub(super) fn hand_over(&mut self, job: usize) -> Result<Option<String>, String> {
         let Some(afar) = &mut self.afar else { return Ok(None) };
         let folder = &self.session.options.folder;
