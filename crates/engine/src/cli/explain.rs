@@ -49,7 +49,7 @@ pub(super) struct Explained {
     key: Key,
     /// The state that the job has in the plan.
     state: &'static str,
-    /// Its record, else the nearest record.
+    /// The job's record, else the nearest record.
     record: Option<Compared>,
     /// Differences from the nearest record.
     causes: Vec<Difference>,

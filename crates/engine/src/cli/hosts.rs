@@ -35,7 +35,7 @@ pub(super) struct HostsArgs {
 #[derive(Serialize)]
 struct HostAnswer {
     host: String,
-    /// Its state in a run, or `added` or `removed`.
+    /// The host's state in a run, or `added` or `removed`.
     state: String,
     /// Resources that a run uses on the host.
     #[serde(flatten)]
@@ -65,7 +65,7 @@ impl HostAnswer {
         Self { host, state, use_of_run: Some(use_of_run) }
     }
 
-    /// Its line.
+    /// The host's line.
     fn line(&self) -> String {
         let mut parts = vec![clean(&self.host).into_owned(), self.state.clone()];
         if let Some(UseOfRun { cpus_used, cpus, gpus_used, gpus, jobs, about }) = &self.use_of_run {

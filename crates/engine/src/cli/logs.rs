@@ -48,7 +48,7 @@ struct Output<'a> {
     job: &'a str,
     key: Key,
     run: String,
-    /// Its state in a word.
+    /// The job's state in a word.
     state: &'static str,
     /// The file.
     log: &'a str,

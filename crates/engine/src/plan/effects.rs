@@ -31,7 +31,7 @@ pub(crate) struct Layout {
 pub(crate) struct Levels {
     /// The axis.
     pub(crate) axis: String,
-    /// Its values, in the order of their first appearance.
+    /// The factor's values, in the order of their first appearance.
     pub(crate) values: Vec<Value>,
     /// The levels, by the text of the value.
     known: HashMap<String, usize>,

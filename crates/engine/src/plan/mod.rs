@@ -171,7 +171,7 @@ impl Study {
 /// A step at a point, or several that are the same job.
 #[derive(Debug, Clone)]
 pub struct Job {
-    /// Its name in the store.
+    /// The job's name in the store.
     pub key: Key,
     /// Identity, from which the key is made.
     pub identity: Identity,
@@ -183,7 +183,7 @@ pub struct Job {
     pub resources: Resources,
     /// Policy for failures.
     pub policy: Policy,
-    /// Its place in the order of its step, if that step measures.
+    /// The job's place in the order of its step, if that step measures.
     pub turn: Option<Turn>,
     /// The step and the point that it is known by: `train/prune=bitter7,seed=0`.
     pub label: Label,

@@ -16,9 +16,9 @@ use crate::record::{Identity, Key, Needed, SeedPlan};
 /// A job, whole.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SerializedJob {
-    /// Its place in the plan.
+    /// The job's place in the plan.
     pub index: usize,
-    /// Its key.
+    /// The job's key.
     pub key: Key,
     /// Name for people.
     pub label: Label,
@@ -30,7 +30,7 @@ pub struct SerializedJob {
     pub resources: Resources,
     /// Policy for failures.
     pub policy: Policy,
-    /// Its place in the order of its step, if that step measures.
+    /// The job's place in the order of its step, if that step measures.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turn: Option<Turn>,
     /// The jobs that it needs, by their places in the plan; all of them come earlier.

@@ -52,9 +52,9 @@ pub struct Suggested {
 /// A name and its values.
 #[derive(Debug, Clone)]
 pub struct Axis {
-    /// Its name.
+    /// The axis's name.
     pub name: Spanned<String>,
-    /// Its values.
+    /// The axis's values.
     pub values: AxisValues,
 }
 
@@ -123,9 +123,9 @@ pub struct Ablation {
 pub struct Factor {
     /// The axis.
     pub axis: Spanned<String>,
-    /// Its value in the baseline.
+    /// The axis's value in the baseline.
     pub baseline: Template,
-    /// Its other values.
+    /// The axis's other values.
     pub values: Vec<Template>,
 }
 

@@ -22,7 +22,7 @@ use super::{
 pub struct Node {
     /// The value.
     pub kind: NodeKind,
-    /// Its place.
+    /// The node's place.
     pub span: Span,
 }
 

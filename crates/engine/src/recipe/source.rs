@@ -40,7 +40,7 @@ pub struct Place {
 pub struct Spanned<T> {
     /// The value.
     pub value: T,
-    /// Its place.
+    /// The value's place.
     pub span: Span,
 }
 

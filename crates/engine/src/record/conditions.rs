@@ -202,7 +202,7 @@ impl GitState {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Interpreter {
-    /// Its path, with symbolic links resolved.
+    /// The interpreter's path, with symbolic links resolved.
     pub path: String,
     /// Version of Python.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -28,7 +28,7 @@ pub(crate) struct Deferred {
     pub(crate) key: Key,
     /// Kind of the result.
     pub(crate) product: Product,
-    /// Its name.
+    /// The result's name.
     pub(crate) name: String,
 }
 

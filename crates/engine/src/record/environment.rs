@@ -52,7 +52,7 @@ pub struct Environment {
 pub struct Part {
     /// `build:` and the build ID, `content:` and the digest of a file without one, or `unknown`.
     pub id: String,
-    /// Its version, if it is known.
+    /// The part's version, if it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
 }
@@ -129,7 +129,7 @@ impl Environment {
         (environment.format == ENVIRONMENT_FORMAT && environment.id() == id).then_some(environment)
     }
 
-    /// Its identifier: the digest of all that it has.
+    /// The environment's identifier: the digest of all that it has.
     pub fn id(&self) -> String {
         let place = if self.is_elsewhere { "elsewhere" } else { "here" };
         let command = self.command.iter().map(|path| ["command", path, "", ""]);

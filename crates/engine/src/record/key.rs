@@ -87,7 +87,7 @@ impl Identity {
         if self.code.is_none() { self.key() } else { Self { code: None, ..self.clone() }.key() }
     }
 
-    /// Its digest.
+    /// The identity's digest.
     pub fn key(&self) -> Result<Key, serde_json::Error> {
         if self.needs.is_empty() {
             return Key::of_json(self);
@@ -119,12 +119,12 @@ impl Key {
         self.to_string()[..12].to_owned()
     }
 
-    /// Its first byte.
+    /// The key's first byte.
     pub(crate) fn first(self) -> u8 {
         self.0[0]
     }
 
-    /// Its hexadecimal digits.
+    /// The key's hexadecimal digits.
     pub(crate) fn digits(self) -> [u8; 64] {
         const DIGITS: &[u8; 16] = b"0123456789abcdef";
         let mut digits = [0; 64];

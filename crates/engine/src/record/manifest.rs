@@ -134,7 +134,7 @@ impl Line {
 }
 
 impl Manifest {
-    /// Its line, which begins with a digest of the rest.
+    /// The manifest's line, which begins with a digest of the rest.
     pub fn to_line(&self) -> serde_json::Result<Vec<u8>> {
         let json = serde_json::to_vec(self)?;
         let body = json.strip_prefix(b"{").unwrap_or(&json);
@@ -198,8 +198,8 @@ impl ReadSet {
         (set.format == SET_FORMAT && set.id() == id).then_some(set)
     }
 
-    /// Its identifier: the digest of the paths with their digests, of the packages with their folders and versions, and of the
-    /// environment.
+    /// The set's identifier: the digest of the paths with their digests, of the packages with their folders and
+    /// versions, and of the environment.
     pub fn id(&self) -> String {
         let files = self.files.iter().map(|(path, file)| ["file", path, &file.digest, ""]);
         let packages = self.packages.iter().map(|(name, package)| ["package", name, &package.folder, &package.version]);

@@ -36,7 +36,8 @@ pub struct Record {
     pub params: Values,
     /// The result.
     pub outcome: Outcome,
-    /// Its files, by their path in the folder `files`; written by the commit. Records of earlier versions have none.
+    /// The record's files, by their path in the folder `files`; written by the commit. Records of earlier versions have
+    /// none.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub files: BTreeMap<String, Digest>,
     /// Identifier of the set of files that its program was observed to read; `None` if it was not observed, and for records
@@ -132,7 +133,7 @@ fn is_zero(number: &u64) -> bool {
 pub struct Started {
     /// Number of steps that were done in it.
     pub step: u64,
-    /// Its key.
+    /// The state's key.
     pub state: Key,
     /// Record of the job that has left it.
     pub record: Key,
@@ -141,7 +142,7 @@ pub struct Started {
 /// Error of a text that is not a record.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
-    /// It is damaged.
+    /// The record is damaged.
     #[error("the record {path} cannot be read, so its job runs again: {reason}")]
     Damaged {
         /// The file.
@@ -149,12 +150,12 @@ pub enum RecordError {
         /// The mistake.
         reason: String,
     },
-    /// It comes from a later version.
+    /// The record comes from a later version.
     #[error("the record {path} has format {found}, this program knows up to {RECORD_FORMAT}: use a newer one")]
     TooNew {
         /// The file.
         path: PathBuf,
-        /// Its format.
+        /// The record's format.
         found: u32,
     },
 }

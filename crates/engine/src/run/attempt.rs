@@ -34,7 +34,7 @@ pub(super) struct Attempt {
     /// The paths that the job writes; other jobs know them before any of them is removed.
     pub(super) writing: Writing,
     pub(super) pending: Pending,
-    /// Its inputs.
+    /// The attempt's inputs.
     pub(super) reads: Arc<Reads>,
     pub(super) lease: Lease,
     pub(super) log: PathBuf,
@@ -44,11 +44,11 @@ pub(super) struct Attempt {
     pub(super) begun: Instant,
     /// Time since `begun` during which this process did not run; it does not count toward the time limit.
     pub(super) forgiven: Duration,
-    /// Its last message.
+    /// The attempt's last message.
     pub(super) outcome: Option<Result<Outcome, Failure>>,
     /// Files that its program has read.
     pub(super) observed: Option<Observed>,
-    /// Its notices.
+    /// The attempt's notices.
     pub(super) notices: Vec<String>,
     /// `sweep`'s part of its scratch folder.
     pub(super) scratch: Scratch,
@@ -72,7 +72,7 @@ pub(super) struct Attempt {
     pub(super) milestones: Milestones,
     /// Largest number of other jobs of this engine at the same time so far.
     pub(super) neighbors: usize,
-    /// Its number, from 1.
+    /// The attempt's number, from 1.
     pub(super) number: u32,
 }
 
@@ -96,22 +96,22 @@ enum Force {
 /// End of an attempt without a result.
 #[derive(Debug)]
 pub(super) enum Unfinished {
-    /// It has failed.
+    /// The job has failed.
     Failed(Failure),
-    /// It was asked to stop, and the next attempt continues; how it ended.
+    /// The job was asked to stop, and the next attempt continues; how it ended.
     Stopped(String),
-    /// The user wanted its end, and nothing of it is left.
+    /// The user ended the run, and nothing of the attempt is kept.
     GivenUp,
 }
 
 /// Reason for ending a job early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ending {
-    /// The user wants the end.
+    /// The user stopped the run.
     Stopped,
-    /// It takes too long.
+    /// The job exceeds its time limit.
     Timeout,
-    /// It gives no sign of life.
+    /// The job shows no activity.
     Stalled,
 }
 
@@ -256,7 +256,7 @@ impl Attempt {
         failure
     }
 
-    /// The worker has ended without saying why.
+    /// Returns the failure of a worker that ended without a message.
     fn silent_end(&self, status: ExitStatus, strays: usize) -> Failure {
         let (kind, mut message) = match status.signal() {
             Some(9) => killed("the worker", OutOfMemory::now().since(self.memory)),

@@ -71,7 +71,7 @@ pub(super) struct Run<'a, 'o> {
     wanted: Vec<Disposition>,
     /// Jobs that failed or were skipped.
     lost: BTreeSet<usize>,
-    /// Jobs that have ended since the planner of further jobs was asked, each with whether it has a result.
+    /// Jobs that have ended since the last call of the planner of further jobs, each with whether it has a result.
     ended: Vec<(JobId, bool)>,
     scheduler: Scheduler,
     /// The lock that the sweeps on this machine share.
@@ -278,7 +278,7 @@ impl<'a, 'o> Run<'a, 'o> {
 
     fn skip(&mut self, job: usize, because: Reason) {
         self.waiting.remove(&job);
-        // It was waiting for a retry: report its last failure.
+        // The job was waiting for a retry, so its last failure is reported.
         if let Some(Retry { seconds, failure, .. }) = self.retrying.remove(&job) {
             self.report_failure(job, seconds, failure);
             return;
@@ -494,7 +494,7 @@ impl<'a, 'o> Run<'a, 'o> {
         for observer in self.observers.iter_mut() {
             observer.tick(self.plan);
         }
-        // A look at another machine's lock asks the server.
+        // A check of another machine's lock is a request to the file server.
         let pause = if self.store.is_shared() && !self.waiting.is_empty() { 3 * TICK } else { TICK };
         let waiting = if self.looked.elapsed() >= pause { self.waiting.clone() } else { BTreeSet::new() };
         if !waiting.is_empty() {

@@ -27,7 +27,7 @@ enum Heard {
 }
 
 impl Pace {
-    /// Jobs of the run. For a run through Slurm nothing is estimated: this program cannot know when its jobs begin.
+    /// Jobs of the run. For a run through Slurm nothing is estimated: this program cannot know when the jobs begin.
     pub fn new(manifest: &Manifest) -> Self {
         let local = manifest.through == Through::Local;
         Self { estimate: local.then(|| Arc::new(Estimate::new(manifest))), jobs: HashMap::new() }
@@ -38,7 +38,7 @@ impl Pace {
         Self { estimate: None, jobs: HashMap::new() }
     }
 
-    /// Hears what happened, and when.
+    /// Updates the estimate with an event and its time.
     pub fn on(&mut self, at: Timestamp, event: &RunEvent) {
         match event {
             RunEvent::Started { job, .. } => {
@@ -119,16 +119,16 @@ struct Part {
 /// State of a job.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Now {
-    /// It is over; the seconds that it took, `None` if another process did it, or if it never began.
+    /// The job is over; the seconds that it took, `None` if another process did it, or if it never began.
     Over(Option<f64>),
-    /// It runs.
+    /// The job runs.
     Running {
         /// The seconds that it has run.
         since: f64,
         /// Remaining time at its own pace, if it has reported progress.
         left: Option<f64>,
     },
-    /// It has not begun.
+    /// The job has not begun.
     Open,
 }
 
@@ -137,7 +137,7 @@ enum Now {
 struct Seen {
     over: usize,
     took: f64,
-    /// Of those of which something was expected: what, and what they took.
+    /// Sums over the jobs with an expected duration: the expected and the actual one.
     expected: f64,
     against: f64,
     /// Total time that running jobs report.
@@ -168,8 +168,8 @@ impl Estimate {
         self.0.iter_mut().skip(job).take(1).for_each(|part| part.wanted = true);
     }
 
-    /// Seconds until all is over; `None` as long as nothing is known of some step. Jobs share the machine as far as they
-    /// can, and none begins before those that it needs are over.
+    /// Returns the seconds until all jobs are over; `None` while the duration of a step is unknown. Jobs share the
+    /// machine as far as they can, and none begins before those that it needs are over.
     fn left(&self, now: impl Fn(usize) -> Now) -> Option<f64> {
         let mut seen = vec![Seen::default(); self.0.len()];
         for (job, part) in self.0.iter().enumerate().filter(|(_, part)| part.wanted) {
@@ -203,7 +203,7 @@ impl Estimate {
             ends[job] = begins + left;
             work += left * part.share;
         }
-        // As long as the longest chain, and as long as the machine needs for all of them.
+        // Neither shorter than the longest chain nor than the time that the machine needs for all jobs.
         Some(ends.into_iter().fold(work, f64::max))
     }
 }

@@ -37,7 +37,7 @@ pub enum RunEvent {
     Submitted {
         /// The job.
         job: usize,
-        /// Its name there.
+        /// The batch job's name there.
         id: BatchId,
         /// The number of the submission, from 1.
         #[serde(default = "first", skip_serializing_if = "is_first")]
@@ -55,7 +55,7 @@ pub enum RunEvent {
         /// The number of the attempt, from 1.
         #[serde(default = "first", skip_serializing_if = "is_first")]
         attempt: u32,
-        /// Its host, if it runs on another one than the sweep.
+        /// The job's host, if it runs on another one than the sweep.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         host: Option<String>,
     },
@@ -111,7 +111,7 @@ pub enum RunEvent {
         wait: f64,
         /// The failure.
         failure: Failure,
-        /// True if it ran out of memory on a shared GPU and runs again on a whole one, which is not one of these attempts.
+        /// True if it ran out of memory on a shared GPU and runs again on a whole one, a run that does not count as an attempt.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         alone: bool,
     },
@@ -135,7 +135,7 @@ pub enum RunEvent {
         job: usize,
         /// Time from its start, in seconds.
         seconds: f64,
-        /// Its end, and what is kept of it.
+        /// The job's end, and what is kept of it.
         how: String,
     },
     /// A job will not run, or was ended because the user wanted the end.
@@ -153,7 +153,7 @@ pub enum RunEvent {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         warning: bool,
     },
-    /// No job will be started any more.
+    /// No job will be started anymore.
     Stopping {
         /// True if the running jobs are ended too.
         ending: bool,
@@ -208,7 +208,7 @@ pub struct Summary {
     /// True if jobs were left to Slurm, which continues them.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub detached: bool,
-    /// Reason why the store could not be written any more, which stopped it.
+    /// Reason why the store could no longer be written, which stopped the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub broken: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! The store elsewhere through which jobs and their results go where machines share no folder.
+//! The remote store through which jobs and their results go where machines share no folder.
 
 use std::{collections::BTreeSet, fmt};
 
@@ -8,9 +8,9 @@ use crate::{
     store::Store,
 };
 
-/// A store elsewhere that both sides of a run reach. Errors are sentences.
+/// A remote store that both sides of a run reach. Errors are sentences.
 pub trait Exchange: fmt::Debug + Send + Sync {
-    /// Its address.
+    /// The exchange's address.
     fn name(&self) -> &str;
 
     /// True if it has a record.

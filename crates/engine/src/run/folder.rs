@@ -42,7 +42,7 @@ const ADDED: &str = "added.json";
 /// Contents of a run.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Manifest {
-    /// Its version.
+    /// The manifest's version.
     pub format: u32,
     /// The recipe's name.
     pub recipe: String,
@@ -105,15 +105,15 @@ impl Through {
 /// A job of a [`Manifest`].
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ManifestJob {
-    /// Its name.
+    /// The job's name.
     pub label: String,
-    /// Its key.
+    /// The job's key.
     pub key: Key,
     /// Disposition.
     pub wanted: Disposition,
-    /// Its resources.
+    /// The job's resources.
     pub demand: Demand,
-    /// Its place in the order of its step, if that step measures.
+    /// The job's place in the order of its step, if that step measures.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turn: Option<Turn>,
     /// Expected duration in seconds, if it is known.

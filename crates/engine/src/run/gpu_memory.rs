@@ -81,7 +81,7 @@ struct Seen {
 /// Estimate for jobs of a shape.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Estimate {
-    /// Nothing is known.
+    /// No job of the shape has a known use.
     Unknown,
     /// Some bytes.
     Bytes {

@@ -23,7 +23,7 @@ use crate::{
     record::Interpreter,
 };
 
-/// Time for Python to say its version.
+/// Timeout for Python to print its version.
 const TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Most packages that are listed.
@@ -43,7 +43,7 @@ impl Interpreters {
     /// a task without a program, and if the program is not found.
     pub(super) fn of(&self, values: &Values, dir: &Path, folder: &Path) -> Option<Interpreter> {
         let path = started::program(values, dir)?;
-        // Another job that wants the same waits here and does not look again.
+        // Another job with the same interpreter waits here, so that each one is examined once.
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         Some(known.entry(path).or_insert_with_key(|path| look(path, dir, folder)).clone())
     }
@@ -64,7 +64,7 @@ fn look(path: &Path, dir: &Path, folder: &Path) -> Interpreter {
         list.push('\n');
         let digest = blake3::hash(list.as_bytes()).to_hex().to_string();
         let file = folder.join(format!("packages-{}.txt", &digest[..12]));
-        // Without the list, its digest still tells two environments apart.
+        // Without the list, its digest still distinguishes two environments.
         if folder.is_dir() && !file.exists() {
             let _ = replace(&file, list.as_bytes(), Readers::All, Outlives::Process);
         }

@@ -61,7 +61,7 @@ const PROGRESS_INTERVAL: Duration = Duration::from_secs(2);
 impl Journal {
     /// Creates the journal of a run.
     ///
-    /// In a store that is `shared` among machines, a file with a heartbeat tells the others.
+    /// In a store that is `shared` among machines, a file with a heartbeat shows the other machines that the run is live.
     pub fn create(folder: &Path, shared: bool) -> io::Result<Self> {
         let file = fs::OpenOptions::new().create_new(true).append(true).open(folder.join(FILE))?;
         file.file().try_lock()?;

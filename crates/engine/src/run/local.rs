@@ -45,18 +45,18 @@ pub(super) enum Input {
 #[derive(Debug)]
 pub(super) struct Worker {
     child: Child,
-    /// Open for as long as it may get further jobs.
+    /// Open while the worker may get further jobs.
     stdin: Option<ChildStdin>,
-    /// Its settings, which all of its jobs have.
+    /// The worker's settings, which all of its jobs have.
     kind: Kind,
     ended: bool,
     /// Seconds of processor time that it had used when it got its job.
     before: f64,
-    /// The state of its listener.
+    /// The state of the worker's listener.
     hearing: Arc<Mutex<Hearing>>,
-    /// Seconds of processor time that it has used, with its children; known when it has ended.
+    /// Processor time in seconds of the worker and its children; set when the worker has ended.
     used: Option<f64>,
-    /// Time of its last message, as its listener received it: the loop may be late.
+    /// Time of the worker's last message, as its listener received it: the loop may be late.
     heard: Arc<Mutex<Instant>>,
 }
 
@@ -71,11 +71,11 @@ struct Kind {
 /// The job of a worker, as its listener knows it.
 #[derive(Debug)]
 struct Hearing {
-    /// Its present job, or the one that it has done.
+    /// The worker's present job, or its last one.
     job: usize,
     /// True if it has done its job and waits for another one.
     idle: bool,
-    /// True if it will say nothing more.
+    /// True if no more messages follow.
     gone: bool,
 }
 
@@ -136,8 +136,8 @@ pub(super) struct Start<'a> {
 }
 
 impl Worker {
-    /// Starts a worker. Must be called from a thread that lives as long as the worker shall: the kernel ends a worker
-    /// when the thread that started it ends.
+    /// Starts a worker. Must be called from a thread that outlives the worker: the kernel ends a worker when the thread
+    /// that started it ends.
     pub(super) fn spawn(start: &Start<'_>, inputs: Sender<Input>) -> io::Result<Self> {
         let log = fs_err::OpenOptions::new().create(true).append(true).open(start.log)?.into_file();
         let mut command = Command::new(host::program()?);
@@ -168,7 +168,7 @@ impl Worker {
             heard: Arc::new(Mutex::new(Instant::now())),
         };
         worker.stdin = worker.child.stdin.take();
-        // The exit status shows that a worker is gone.
+        // A failed write is ignored, because the exit status shows that the worker has ended.
         let _ = worker.send(start.job)?;
         if start.job.log.is_none() {
             worker.stdin = None;
@@ -255,8 +255,8 @@ impl Worker {
         self.used
     }
 
-    /// Waits for its end; after `patience` it is ended. What it has started and left running ends with it. A worker that waits
-    /// for another job has left nothing running, and goes on.
+    /// Waits for the worker's end, and kills it after `patience`, with all processes that it left running. A worker
+    /// that waits for another job has left no process running, and continues.
     pub(super) fn wait(&mut self, patience: Duration) -> io::Result<ExitStatus> {
         if self.is_idle() {
             self.used = own_cpu_seconds(self.id()).map(|used| used - self.before);
@@ -266,7 +266,8 @@ impl Worker {
         let mut pause = Duration::from_micros(100);
         loop {
             if self.has_ended()? || Instant::now() >= until {
-                // Before it is waited for: until then its number, which is its group's, is not reused, and its times are known.
+                // This precedes the `wait`: until then the worker's process ID, also that of its group, is not reused, and its
+                // times can be read.
                 self.used = own_cpu_seconds(self.id()).map(|used| used - self.before);
                 self.kill();
                 let status = self.child.wait()?;
@@ -285,7 +286,7 @@ impl Worker {
         Ok(rustix::io::retry_on_intr(|| waitid(WaitId::Pid(pid), options))?.is_some())
     }
 
-    /// Its number, as long as it cannot be reused.
+    /// Returns the worker's process ID while that cannot be reused.
     fn pid(&self) -> Option<Pid> {
         let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
         pid.filter(|_| !self.ended)

@@ -149,9 +149,9 @@ fn earlier_results(store: &Store) -> Option<Box<dyn EarlierResults + '_>> {
 pub enum Disposition {
     /// To run it.
     Yes,
-    /// Nothing: it is done.
+    /// Nothing: the job is done.
     Cached,
-    /// Nothing: it was not selected, and nothing that was selected needs it.
+    /// Nothing: the job was not selected, and no selected job needs it.
     No,
     /// Perhaps to run it: an additional seed, if something is undecided without it, or a job that a decision of a search
     /// releases.
@@ -253,7 +253,7 @@ impl Usual {
         Self { cpus: Some(processes), gpus: (!says).then_some(processes) }
     }
 
-    /// Cores of a job that asks for none.
+    /// Returns the cores of a job without `cpus`.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a part of a number of cores")]
     fn cores(self, demand: &Demand, limits: &Limits) -> usize {
         match (demand.gpus, self.cpus) {
@@ -303,7 +303,7 @@ fn lists(plan: &Plan) -> Vec<Vec<usize>> {
     plan.lists().map(|list| list.iter().copied().map(JobId::index).collect()).collect()
 }
 
-/// The jobs as the scheduler knows them, and the lists of those that are needed.
+/// Returns the jobs in the form for the scheduler, and the lists of needed jobs.
 fn specs(plan: &Plan, wanted: &[Disposition], limits: &Limits, history: &History) -> (Vec<JobSpec>, Vec<Vec<usize>>) {
     let expected = history.expect(plan);
     let specs = plan

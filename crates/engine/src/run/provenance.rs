@@ -31,7 +31,7 @@ const DIFF: &str = "diff.patch";
 /// Longest difference that is kept, in bytes.
 const MAX_DIFF_LENGTH: usize = 1 << 20;
 
-/// Time for Git to answer all questions.
+/// Timeout for all calls of Git.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Provenance of a run.
@@ -70,7 +70,7 @@ impl FoundProvenance {
 }
 
 impl RunProvenance {
-    /// Determines the provenance of a run of this process. What cannot be determined is absent.
+    /// Determines the provenance of a run of this process. Undeterminable parts are absent.
     pub fn determine(plan: &Plan) -> FoundProvenance {
         let files: Vec<PathBuf> = plan.sources().files().map(|(path, _)| path.to_owned()).collect();
         let found = git::state(&files, MAX_DIFF_LENGTH, Instant::now() + TIMEOUT);
@@ -92,7 +92,7 @@ impl RunProvenance {
         if diff.is_empty() {
             return Ok(());
         }
-        // Its author did not mean to publish it.
+        // Only the owner may read the difference, because its author did not mean to publish it.
         replace(&folder.join(DIFF), diff, Readers::Owner, Outlives::Process)
     }
 

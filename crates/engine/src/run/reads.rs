@@ -46,7 +46,7 @@ const STRAY: &str = "does not belong to it";
 /// A file of an artifact that differs from its record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Defect {
-    /// Its path from the folder with the files of the job that has left it.
+    /// The file's path from the folder with the files of the job that left the artifact.
     file: String,
     how: &'static str,
 }
@@ -66,7 +66,7 @@ pub(crate) struct Artifact {
     name: String,
     /// The folder with that job's files.
     folder: PathBuf,
-    /// Its path in the other job.
+    /// The artifact's path in the other job.
     path: String,
     /// All of that job's files; records of earlier versions have none.
     files: BTreeMap<String, Digest>,
@@ -241,8 +241,8 @@ impl Reads {
         super::environment::of(observed, values, &code.project, code.hosted, interpreter, digests)
     }
 
-    /// The digests of the files that a job has read, which must be those of its key as far as that has them, and of what
-    /// was read. Changes by the job itself, and by other jobs of the store, are none by others.
+    /// The digests of the files that a job has read, which must be those of its key as far as that has them, and of
+    /// what was read. Changes by the job itself and by other jobs of the store do not count as foreign changes.
     pub(crate) fn observed(&self, observed: Observed, digests: &mut Digests) -> Result<ReadSet, Changed> {
         let none = Code::default();
         let code = self.code.as_deref().unwrap_or(&none);
@@ -342,7 +342,7 @@ impl Reads {
         let is_there = |real: &Path| fs::metadata(real).is_ok_and(|now| FileStamp::of(&now) == file.stamp);
         let is_earlier = earlier.as_ref().is_some_and(|(_, then)| *then == file.stamp);
         if let Some((copy, _)) = earlier.as_ref().filter(|_| is_earlier && !is_there(&real)) {
-            // It was edited after the program had read it.
+            // The file was edited after the program had read it.
             real.clone_from(copy);
         }
         let digest = digests.of_file(&real).map_err(unreadable)?;
@@ -350,7 +350,7 @@ impl Reads {
         let is_as_read = is_earlier || is_there(&real);
         if planned.map_or(is_as_read, |planned| planned == digest) {
             let is_other = |copy: &Path, digests: &mut Digests| digests.of_file(copy).is_ok_and(|then| then != digest);
-            // It was edited before the program read it, and the other jobs of the run find it as it was.
+            // The file was edited before the program read it, and the other jobs of the run see its earlier state.
             return match earlier.filter(|_| self.has_view && !is_earlier && real == path) {
                 Some((copy, _)) if !digests.is_left(name, &digest) && is_other(&copy, digests) => {
                     Err(Changed::Input { path, during: "" })
@@ -400,7 +400,7 @@ fn own(
 }
 
 impl Artifact {
-    /// An artifact of a finished job; `None` if it has no such record or no such artifact, which is found out elsewhere.
+    /// An artifact of a finished job; `None` if it has no such record or no such artifact, which other checks report.
     pub(crate) fn new(store: &Store, key: Key, name: String) -> Option<Self> {
         let record = store.get(key).ok().flatten()?;
         let path = Path::new(record.outcome.artifacts.get(&name)?);
@@ -492,7 +492,7 @@ fn remember(written: &BTreeSet<String>, project: &Path, sent: &BTreeMap<&str, &s
             made.extend(digests.of_file(&path).ok().map(|digest| (path.clone(), digest)));
         }
     }
-    // Where it cannot be kept, the next job does without.
+    // If the list cannot be written, the next job does without it.
     let _ = digests.made().remember(made);
 }
 

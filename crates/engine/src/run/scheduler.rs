@@ -53,11 +53,11 @@ struct Place {
 /// A job as the scheduler sees it.
 #[derive(Debug, Clone, Default)]
 pub struct JobSpec {
-    /// Its dependencies: every job of these lists, by the lists' indices.
+    /// The job's dependencies: every job of these lists, by the lists' indices.
     pub needs: Vec<usize>,
     /// The job that it follows: it starts when that has ended, whether there is a result or not.
     pub after: Option<usize>,
-    /// Its resources.
+    /// The job's resources.
     pub demand: Demand,
     /// Expected duration, in any unit; only the order of starts depends on it.
     pub expected: u64,
@@ -67,7 +67,7 @@ pub struct JobSpec {
     pub held: bool,
     /// True if its failure does not stop the run.
     pub tolerated: bool,
-    /// Its turn, if it measures.
+    /// The job's turn, if it measures.
     pub turn: Option<Turn>,
 }
 
@@ -92,9 +92,9 @@ pub enum Event {
     Refused(usize),
     /// The machine may be free again.
     Retry,
-    /// A held job runs after all. Those that it needs are released before it. Nothing starts before the next event.
+    /// A held job runs after all. The jobs that it needs are released before it. Nothing starts before the next event.
     Release(usize),
-    /// The user wants no more starts.
+    /// The user stops the run: no more jobs start.
     Stop,
 }
 
@@ -105,10 +105,10 @@ pub enum Action {
     Start {
         /// The job.
         job: usize,
-        /// Its lease.
+        /// The job's lease.
         lease: Lease,
     },
-    /// A job cannot run any more.
+    /// A job can no longer run.
     Skip {
         /// The job.
         job: usize,
@@ -173,8 +173,8 @@ impl State {
 }
 
 impl Scheduler {
-    /// A scheduler for these jobs, each of which comes after the jobs that it needs; `lists` has the jobs that are needed
-    /// together, each once. A job that wants more than there is gets all of it.
+    /// A scheduler for these jobs, each of which comes after the jobs that it needs; `lists` has the jobs that are
+    /// needed together, each once. A job that demands more than the limits gets the limits.
     pub fn new(specs: &[JobSpec], lists: &[Vec<usize>], limits: &Limits, fail_fast: bool) -> Self {
         let mut jobs: Vec<Node> = specs
             .iter()
@@ -242,7 +242,7 @@ impl Scheduler {
         scheduler
     }
 
-    /// True if nothing is started any more.
+    /// True if no job is started anymore.
     pub fn is_stopping(&self) -> bool {
         self.stopping
     }

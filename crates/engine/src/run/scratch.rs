@@ -1,5 +1,5 @@
-//! The part of a job's scratch folder that belongs to `sweep`: the checkpoints that a program has declared, the time
-//! that its attempts have taken, and the file that asks it to stop. It outlives attempts and goes when the job is done.
+//! The part of a job's scratch folder that belongs to `sweep`: the checkpoints that a program has declared, the time that its
+//! attempts have taken, and the file that asks it to stop. The folder outlives attempts and is removed when the job is done.
 
 use std::{
     io,
@@ -42,7 +42,7 @@ pub(crate) struct Scratch {
 /// A checkpoint that a program has declared.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Checkpoint {
-    /// Its path, relative to the scratch folder.
+    /// The checkpoint's path, relative to the scratch folder.
     pub(crate) path: PathBuf,
     /// The last step that was reported before it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -111,8 +111,8 @@ impl Scratch {
         if attempts.is_possible() { attempts } else { Attempts::default() }
     }
 
-    /// Replaces the state of the attempts; after a crash either the old or the new one is there. Without a checkpoint the state
-    /// may be lost with the power, which is the same as none.
+    /// Replaces the state of the attempts; after a crash either the old or the new one is there. Without a checkpoint
+    /// the file is not synced, because a lost state equals no state.
     pub(crate) fn save(&self, attempts: &Attempts) -> io::Result<()> {
         fs::create_dir_all(&self.folder)?;
         let outlives = if attempts.has_checkpoints() { Outlives::Machine } else { Outlives::Process };
@@ -189,8 +189,8 @@ impl Scratch {
         self.scratch.join(&checkpoint.path)
     }
 
-    /// The path of a declared checkpoint relative to the scratch folder: `None` if it leads elsewhere, to `sweep`'s own
-    /// files, or to nothing that has content.
+    /// The path of a declared checkpoint relative to the scratch folder: `None` if it leads out of the folder or to
+    /// `sweep`'s own files, or has no content.
     pub(crate) fn inside(&self, declared: &str) -> Option<PathBuf> {
         let own = std::fs::canonicalize(&self.scratch).ok()?;
         let real = std::fs::canonicalize(own.join(declared)).ok()?;

@@ -20,7 +20,7 @@ use crate::host::threads::refused;
 pub struct Signals(Iterator);
 
 impl Signals {
-    /// Catches the signals that ask for the end, in place of an earlier run of this process.
+    /// Catches the termination signals, in place of an earlier run of this process.
     pub fn catch() -> io::Result<Self> {
         static LATEST: Mutex<Option<Handle>> = Mutex::new(None);
         let signals = Iterator::new([SIGINT, SIGTERM, SIGHUP])?;

@@ -91,7 +91,7 @@ pub struct Slots {
 pub struct Lack {
     /// Other jobs run and it must be alone, or one that must be alone runs.
     pub alone: bool,
-    /// As many jobs run as may.
+    /// The limit of concurrent jobs is reached.
     pub jobs: bool,
     /// Cores.
     pub cpus: bool,
@@ -107,7 +107,7 @@ impl Demand {
         self.core_share.map_or(self.cpus.saturating_mul(usize::from(WHOLE)), usize::from)
     }
 
-    /// Its cores for people: `2 cores`, `0.25 of a core`.
+    /// The demand's cores for people: `2 cores`, `0.25 of a core`.
     pub fn cores(&self) -> String {
         match self.core_share {
             Some(share) => format!("{} of a core", f64::from(share) / f64::from(WHOLE)),
@@ -166,7 +166,7 @@ impl Limits {
         self.gpu_memory.get(gpu).copied().filter(|memory| *memory > 0)
     }
 
-    /// The most memory that a GPU has, in bytes, if it is known of all of them.
+    /// Returns the memory of the largest GPU in bytes, if the memory of all GPUs is known.
     pub fn largest_gpu(&self) -> Option<u64> {
         if self.known_memories().count() < self.gpus {
             return None;
@@ -174,7 +174,7 @@ impl Limits {
         self.known_memories().max()
     }
 
-    /// Bytes of memory of the GPUs of which it is known.
+    /// Returns the memory in bytes of the GPUs with known memory.
     fn known_memories(&self) -> impl Iterator<Item = u64> {
         self.gpu_memory.iter().copied().take(self.gpus).filter(|memory| *memory > 0)
     }
@@ -199,7 +199,7 @@ impl Slots {
         self.lack_beside(demand, &BTreeSet::new())
     }
 
-    /// As [`Slots::lack`], if some GPUs are kept for another job.
+    /// Like [`Slots::lack`], if some GPUs are kept for another job.
     pub fn lack_beside(&self, demand: &Demand, kept: &BTreeSet<usize>) -> Lack {
         Lack {
             alone: self.closed || (demand.exclusive && self.running + self.storing > 0),
@@ -223,7 +223,7 @@ impl Slots {
         Lease { cpus: demand.cpus, gpus, share: demand.share, gpu_memory: demand.gpu_memory, alone: false }
     }
 
-    /// As [`Slots::take`], with GPUs that are known already.
+    /// Like [`Slots::take`], with given GPUs.
     pub fn hold(&mut self, demand: &Demand, gpus: &[usize]) {
         self.gpus.hold(demand, gpus);
         self.millicores = self.millicores.saturating_sub(demand.millicores());
@@ -243,7 +243,7 @@ impl Slots {
         self.closed = false;
     }
 
-    /// As [`Slots::give_back`], of a job whose result is being stored: that takes no slot, but what must be alone waits.
+    /// Like [`Slots::give_back`], for a job whose result is being stored: it takes no slot, but exclusive jobs wait.
     pub fn give_back_storing(&mut self, demand: &Demand, gpus: &[usize]) {
         self.give_back(demand, gpus);
         self.storing += 1;

@@ -1,7 +1,7 @@
 //! States that jobs leave for longer ones: which one an attempt begins with, and what is kept of a job that has ended.
 //!
-//! A job gets a state as if an earlier attempt had left it, in its scratch folder. Whatever fails here, the job runs from its
-//! first step.
+//! A job gets a state as if an earlier attempt had left it, in its scratch folder. If any of this fails, the job runs
+//! from its first step.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -43,7 +43,7 @@ pub(super) struct Stateful {
 }
 
 impl Stateful {
-    /// The part of a planned job; `None` if its task knows no states.
+    /// Returns the part of a planned job; `None` if its task has no states.
     pub(super) fn of(plan: &Plan, id: JobId) -> Option<Self> {
         let Job { task, identity, values, resources, policy, label, code, .. } = plan.job(id);
         Some(Self {

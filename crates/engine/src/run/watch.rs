@@ -17,7 +17,7 @@ use crate::{format::count, recipe::BatchSystem, store::Store};
 /// A run, now or when it ended.
 #[derive(Debug, Clone)]
 pub struct Snapshot {
-    /// Its manifest.
+    /// The run's manifest.
     pub manifest: Manifest,
     /// True if the engine is running.
     pub live: bool,
@@ -37,58 +37,58 @@ pub struct Snapshot {
 /// State of a job.
 #[derive(Debug, Clone, PartialEq)]
 pub enum State {
-    /// It was not selected.
+    /// The job was not selected.
     NotSelected,
     /// A additional seed, which runs if something is undecided without it.
     Reserve,
-    /// It was done before.
+    /// The job was done before.
     Cached,
-    /// It has not begun; why.
+    /// The job has not begun; why.
     Waiting(String),
-    /// It waits in Slurm.
+    /// The job waits in Slurm.
     Queued {
         /// Slurm's number.
         id: BatchId,
         /// Reason why it waits, in Slurm's word; empty if that is not known.
         reason: String,
     },
-    /// It runs.
+    /// The job runs.
     Running {
         /// Since when.
         since: Timestamp,
         /// The number of the attempt.
         attempt: u32,
-        /// Its GPUs.
+        /// The job's GPUs.
         gpus: Vec<usize>,
-        /// Its part of the GPU, if it shares one: `0.25 and 8.0 GiB`.
+        /// The job's part of the GPU, if it shares one: `0.25 and 8.0 GiB`.
         part: Option<String>,
-        /// Its host, if it runs on another one than the sweep.
+        /// The job's host, if it runs on another one than the sweep.
         host: Option<String>,
-        /// Its progress.
+        /// The job's progress.
         progress: Option<Progress>,
     },
-    /// It has ended, and its result is being stored.
+    /// The job has ended, and its result is being stored.
     Storing,
-    /// It waits for its record.
+    /// The job waits for its record.
     Elsewhere {
         /// From a remote; else from another process, which runs it.
         arriving: bool,
     },
-    /// It waits for the machine: it or a job of another sweep must be alone.
+    /// The job waits for the machine: it or a job of another sweep must be alone.
     HeldUp,
-    /// It failed and will be started again.
+    /// The job failed and will be started again.
     Retrying {
         /// The reason.
         failure: Failure,
         /// Time of the retry.
         at: Timestamp,
     },
-    /// It has a result.
+    /// The job has a result.
     Done {
         /// Seconds that it took; `None` if another process did it.
         seconds: Option<f64>,
     },
-    /// It has none.
+    /// The job has no result.
     Failed {
         /// Seconds that it took.
         seconds: f64,
@@ -97,14 +97,14 @@ pub enum State {
         /// True if the run continues in spite of it.
         tolerated: bool,
     },
-    /// It was asked to stop, and the next run continues it.
+    /// The job was asked to stop, and the next run continues it.
     Stopped {
         /// Seconds that it took.
         seconds: f64,
-        /// Its end, and what is kept of it.
+        /// The job's end, and what is kept of it.
         how: String,
     },
-    /// It will not run; because of this job, or because the run was stopped.
+    /// The job will not run; because of this job, or because the run was stopped.
     Skipped(Option<usize>),
     /// The engine was killed before it was done; the next run does it.
     Lost,
@@ -177,7 +177,7 @@ impl Snapshot {
         Ok(snapshot.beyond(folder, live).finish(live))
     }
 
-    /// With what a run through Slurm does that its journal does not say.
+    /// Adds the states of a run through Slurm that are missing in its journal.
     fn beyond(mut self, folder: &RunFolder, live: bool) -> Self {
         let through = self.manifest.through.clone();
         if let Some((system, jobs)) = through.batch()
@@ -274,7 +274,7 @@ impl Snapshot {
         }
     }
 
-    /// No process waits for the jobs here; only the batch system knows whether they are still to come.
+    /// No process waits for the jobs on this machine, so the batch system is queried for their states.
     fn ask_cluster(&mut self, folder: &RunFolder, system: &str, jobs: &InBatchSystem) {
         let opening = Opening { jobs_name: jobs.name.clone(), results: folder.results().to_owned(), remote: None };
         let cluster = BatchSystem::named(system).map(|system| cluster::open(&system, opening));
@@ -427,7 +427,7 @@ impl Snapshot {
         "waits for its turn".into()
     }
 
-    /// Marks the unfinished jobs of an engine that has gone.
+    /// Marks the unfinished jobs of an engine that has ended.
     fn mark_lost(&mut self) {
         for job in (0..self.jobs.len()).filter(|_| !self.elsewhere) {
             if self.is_open(job) {

@@ -102,7 +102,7 @@ impl Drop for Writing {
     fn drop(&mut self) {
         let mut state = self.writes.state();
         if let Some(running) = state.running.remove(&self.job) {
-            // Of an attempt that failed, this is all that is known.
+            // A failed attempt has only its own report of written paths.
             state.written.extend(reported(&running.report));
         }
         drop(state);
@@ -136,7 +136,7 @@ pub(crate) fn unescaped(field: &[u8]) -> OsString {
     OsString::from_vec(bytes)
 }
 
-/// A path without links in its folder: what is there may be gone.
+/// Resolves links in the folder of `path`, but not its last part, which may be missing.
 pub(crate) fn real(path: &Path) -> PathBuf {
     let of_folder = || Some(fs::canonicalize(path.parent()?).ok()?.join(path.file_name()?));
     fs::canonicalize(path).ok().or_else(of_folder).unwrap_or_else(|| path.to_owned())

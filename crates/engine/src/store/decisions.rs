@@ -34,9 +34,9 @@ pub struct Decision {
 /// A job that a decision follows from.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Member {
-    /// Its key.
+    /// The job's key.
     pub key: Key,
-    /// Its value; `None` if it has no record, or no finite value.
+    /// The job's value; `None` without a record or a finite value.
     pub value: Option<f64>,
 }
 
@@ -92,7 +92,7 @@ impl Store {
         Ok(found)
     }
 
-    /// Keeps a decision, unless it is there already; answers its key.
+    /// Stores `decision`, unless the store has it; returns its key.
     pub fn keep_decision(&self, decision: &Decision) -> io::Result<Key> {
         let key = decision.key()?;
         if self.decision(&key)?.is_some() {

@@ -110,9 +110,9 @@ pub struct Store {
 /// Answer of the store about a job that is about to run.
 #[derive(Debug)]
 pub enum Claim {
-    /// It is done.
+    /// The job is done.
     Hit(Box<Record>),
-    /// It is not done, and no other process has claimed it.
+    /// The job is not done, and no other process has claimed it.
     Miss(Pending),
     /// Another process has claimed it.
     Busy,
@@ -132,7 +132,7 @@ pub enum StoreError {
     StoreTooNew {
         /// The store.
         path: PathBuf,
-        /// Its format.
+        /// The store's format.
         found: String,
     },
 }

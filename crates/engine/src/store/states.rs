@@ -47,7 +47,7 @@ pub struct State {
     pub set: Option<String>,
     /// Time at which it was kept.
     pub kept: jiff::Timestamp,
-    /// Its files.
+    /// The state's files.
     pub files: BTreeMap<String, Digest>,
 }
 

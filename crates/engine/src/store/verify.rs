@@ -42,7 +42,7 @@ pub struct Verified {
 /// A record that is not what was written.
 #[derive(Debug, PartialEq, Serialize)]
 pub struct Defect {
-    /// Its key.
+    /// The record's key.
     pub key: Key,
     /// The defect, as a phrase.
     pub reason: String,

@@ -42,7 +42,7 @@ pub(crate) enum VariantError {
     /// A file cannot be read or written.
     #[error("`{path}` cannot be used: {error}")]
     File {
-        /// Its path.
+        /// The file's path.
         path: String,
         /// The reason.
         error: io::Error,
@@ -60,7 +60,7 @@ pub(crate) enum VariantError {
     /// A file is no patch.
     #[error("`{patch}` is no patch: {reason}")]
     NoPatch {
-        /// Its path.
+        /// The patch's path.
         patch: String,
         /// The defect.
         reason: String,
@@ -68,7 +68,7 @@ pub(crate) enum VariantError {
     /// A patch does not fit.
     #[error("`{patch}` does not apply to `{file}`: {reason}")]
     Conflict {
-        /// Its path.
+        /// The patch's path.
         patch: String,
         /// The file.
         file: String,
@@ -100,7 +100,7 @@ pub(crate) enum VariantError {
         revision: String,
         /// The submodule.
         path: String,
-        /// Its commit.
+        /// The submodule's commit.
         commit: String,
     },
     /// Git fails.

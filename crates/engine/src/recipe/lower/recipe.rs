@@ -19,15 +19,15 @@ use crate::recipe::{
 /// The work that a study is about, as cited in its report.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Citation {
-    /// Its title.
+    /// The publication's title.
     pub title: String,
-    /// Its authors.
+    /// The publication's authors.
     pub authors: Option<String>,
     /// The year of publication.
     pub year: Option<String>,
     /// The journal or conference.
     pub venue: Option<String>,
-    /// Its address.
+    /// The publication's address.
     pub url: Option<String>,
 }
 

@@ -28,7 +28,7 @@ use crate::recipe::{
 /// A step that must be done first.
 #[derive(Debug, Clone)]
 pub struct Need {
-    /// Its index in [`crate::recipe::Recipe::steps`].
+    /// The step's index in [`crate::recipe::Recipe::steps`].
     pub step: usize,
     /// The needed points of that step.
     pub only: Selection,

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{host::finding::Finding, record::Key};
 
-/// A batch system. Whatever fails or does not answer in time is unknown, never gone.
+/// A batch system. After a failure or a timeout, the state of a job is unknown, never ended.
 pub trait Cluster: fmt::Debug {
     /// The system's name, for messages.
     fn system(&self) -> &str;
@@ -57,7 +57,7 @@ pub trait Cluster: fmt::Debug {
         true
     }
 
-    /// Time in which the system has to answer for the first time in a run, which ends otherwise. Without one, it is waited for.
+    /// Timeout for the first response of the system in a run, which ends otherwise. `None` waits without a limit.
     fn first_answer_within(&self) -> Option<Duration> {
         None
     }
@@ -70,19 +70,19 @@ pub trait Cluster: fmt::Debug {
     /// Submits a batch job.
     ///
     /// # Errors
-    /// A [`Refusal`] tells if the job may be in the queue all the same.
+    /// A [`Refusal`] shows if the job may be in the queue all the same.
     fn submit(&self, job: &BatchJob<'_>) -> Result<BatchId, Refusal>;
 
-    /// Every batch job of the store that the system still knows, ended ones included.
+    /// Returns every batch job of the store that the system still lists, ended ones included.
     ///
     /// # Errors
-    /// The system's last words, if it does not answer.
+    /// The last line of the system's stderr, if it does not respond.
     fn poll(&self) -> Result<Vec<QueuedJob>, String>;
 
-    /// Ends batch jobs, or tells them to end. Those that have ended meanwhile need nothing.
+    /// Cancels or interrupts batch jobs. Jobs that have ended meanwhile are skipped.
     ///
     /// # Errors
-    /// The system's last words, if it does not answer.
+    /// The last line of the system's stderr, if it does not respond.
     fn cancel(&self, ids: &[BatchId], scope: CancelScope) -> Result<(), String>;
 
     /// Reason why a job stays in the queue for good, if this reason for waiting is permanent.
@@ -94,8 +94,8 @@ pub trait Cluster: fmt::Debug {
     /// The state of a batch job that the queue has forgotten, where the system has an accounting.
     fn remembered(&self, id: &BatchId) -> Option<QueuedState>;
 
-    /// Checks of what only this system requires, for `sweep doctor` and jobs with `gpus` GPUs. That it can be used and answers is
-    /// checked for all systems.
+    /// Checks the requirements of only this system, for `sweep doctor` and jobs with `gpus` GPUs. The availability and
+    /// the response are checked for all systems.
     fn examine(&self, _gpus: usize) -> Vec<Finding> {
         Vec::new()
     }
@@ -106,7 +106,7 @@ pub trait Cluster: fmt::Debug {
         true
     }
 
-    /// True if jobs and results go through a store elsewhere.
+    /// True if jobs and results go through a remote store.
     fn needs_exchange(&self) -> bool {
         !self.has_shared_folder() && !self.starts_jobs_itself()
     }
@@ -138,7 +138,7 @@ pub struct BatchJob<'a> {
     pub script: String,
     /// The work of the script.
     pub work: Work<'a>,
-    /// The resources that it asks for.
+    /// The resources of the batch job.
     pub request: Request,
     /// The step whose job it runs, if it runs one; the executor's settings may differ by step.
     pub step: Option<&'a str>,
@@ -146,7 +146,7 @@ pub struct BatchJob<'a> {
     pub after: &'a [BatchId],
 }
 
-/// The resources that a batch job asks for.
+/// The resources of a batch job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request {
     /// Nodes; the rest is of each of them.
@@ -179,9 +179,9 @@ pub struct Allocated {
 /// A batch job in the queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueuedJob {
-    /// Its name in the system.
+    /// The job's name in the system.
     pub id: BatchId,
-    /// Its state.
+    /// The job's state.
     pub state: QueuedState,
     /// Reason why it waits, or its end, in the system's word.
     pub reason: String,
@@ -194,13 +194,13 @@ pub struct QueuedJob {
 /// The state of a batch job, as far as it matters here.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum QueuedState {
-    /// It waits.
+    /// The job waits.
     Pending,
-    /// It runs, or is on its way in or out.
+    /// The job runs, or is on its way in or out.
     Running,
-    /// Its program has ended well.
+    /// The job's program has ended well.
     Completed,
-    /// It was canceled.
+    /// The job was canceled.
     Canceled,
     /// The program has failed.
     Failed(String),
@@ -224,7 +224,7 @@ pub enum CancelScope {
 pub struct Ending {
     /// The reason.
     pub cause: EndCause,
-    /// Its node; empty if that is not known.
+    /// The job's node; empty if that is not known.
     pub node: String,
     /// The system's reason; empty if it has none.
     pub reason: String,
@@ -233,9 +233,9 @@ pub struct Ending {
 /// Reason why a batch job was rejected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EndCause {
-    /// Its time limit was reached.
+    /// The job's time limit was reached.
     TimeLimit,
-    /// It ran out of memory.
+    /// The job ran out of memory.
     OutOfMemory,
     /// The system has ended the job in favor of another one.
     Preempted,
@@ -243,7 +243,7 @@ pub enum EndCause {
     NotStarted,
     /// The system has lost the job, with its node or otherwise; the value is the system's word for it.
     Lost(String),
-    /// Its script has ended with this code.
+    /// The job's script has ended with this code.
     Exit(i32),
     /// This signal has ended it.
     Signal(i32),
@@ -260,7 +260,7 @@ pub enum Refusal {
     Unreachable(String),
     /// There is a limit on jobs in the queue, which is reached.
     Full(String),
-    /// It will not be taken as it is.
+    /// The job will not be taken as it is.
     No(String),
 }
 
@@ -280,7 +280,7 @@ pub enum Work<'a> {
     Pilot {
         /// The name of the run.
         run: &'a str,
-        /// Its number, from 1; of several, that of the first.
+        /// The pilot's number, from 1; the first number if several are submitted.
         number: usize,
         /// Number of engines that are submitted as the members of one batch job. Each finds its place among them, from 0, in
         /// `SWEEP_MEMBER`.

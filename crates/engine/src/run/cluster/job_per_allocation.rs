@@ -113,7 +113,7 @@ impl<'a, 'o> Run<'a, 'o> {
         Ok(())
     }
 
-    /// Compares the queue with what is known.
+    /// Compares the queue with the known states of the jobs.
     fn reconcile(&mut self, queue: &[QueuedJob]) {
         let by_id: HashMap<&BatchId, &QueuedJob> = queue.iter().map(|seen| (&seen.id, seen)).collect();
         for job in 0..self.jobs.len() {
@@ -180,8 +180,8 @@ impl<'a, 'o> Run<'a, 'o> {
         }
     }
 
-    /// A job has ended in the queue, or is not there any more: what has become of it is in the store, or else in its own words,
-    /// or else in the batch system's.
+    /// Handles a job that has ended in the queue, or is no longer listed: its outcome is in the store, else in its own
+    /// journal, else in the batch system's state.
     fn gone(&mut self, job: usize, state: Option<&QueuedState>, orphaned: bool) {
         self.receive(job);
         self.listen(job);
@@ -218,14 +218,14 @@ impl<'a, 'o> Run<'a, 'o> {
             Some(_) => SETTLE,
         };
         if since < patience {
-            // It is about to be known.
+            // The outcome is expected soon, so the next poll is early.
             self.session.next_poll = self.session.next_poll.min(now + self.session.options.poll);
             return;
         }
         let system = self.session.cluster.system();
         let crash = |message: String| Failure { kind: FailureKind::Crash, message };
         match state {
-            // Its dependency is resubmitted, and this job after it, or has failed, and this job is skipped.
+            // The dependency is resubmitted, with this job after it; or it has failed, and this job is skipped.
             Some(QueuedState::Canceled) if orphaned => self.jobs[job].stage = Stage::Held,
             Some(QueuedState::Canceled) => self.fail(job, 0.0, crash(format!("job {id} was canceled in {system}"))),
             Some(QueuedState::Completed) => {
@@ -269,7 +269,7 @@ impl<'a, 'o> Run<'a, 'o> {
         }
     }
 
-    /// Nothing more is submitted; what has not begun is not to begin.
+    /// Stops submitting jobs, and cancels those that have not begun.
     fn stop(&mut self) {
         for job in 0..self.jobs.len() {
             let given_up = match &self.jobs[job].stage {
@@ -316,8 +316,8 @@ impl<'a, 'o> Run<'a, 'o> {
         }
     }
 
-    /// Takes over jobs that are in the queue already: an earlier sweep has submitted them and is gone, or another one waits for
-    /// them, too.
+    /// Takes over jobs that are in the queue already: an earlier sweep that has ended submitted them, or another one
+    /// waits for them, too.
     fn adopt(&mut self, queue: &[QueuedJob]) {
         let mut known: HashMap<usize, &QueuedJob> = HashMap::new();
         for seen in queue.iter().filter(|seen| seen.state.is_live() && !seen.orphaned) {
@@ -382,7 +382,7 @@ impl<'a, 'o> Run<'a, 'o> {
                     self.sent(job, id, run);
                 }
                 Err(Refusal::Unreachable(error)) => {
-                    // It may be in the queue nevertheless; the next poll shows it.
+                    // The job may be in the queue nevertheless; the next poll shows it.
                     self.jobs[job].submissions -= 1;
                     self.session.trouble(&error);
                     return;

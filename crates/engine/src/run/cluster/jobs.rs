@@ -69,7 +69,7 @@ struct List {
 /// A job.
 pub(super) struct Job {
     pub(super) stage: Stage,
-    /// It has no record and will not get one.
+    /// The job has no record and will not get one.
     lost: bool,
     /// The lists of the jobs that it needs, and the lists that it is in.
     needs: Vec<ListId>,
@@ -80,9 +80,9 @@ pub(super) struct Job {
     pub(super) submissions: u32,
     /// Length of its process's messages that have been read.
     pub(super) read: u64,
-    /// Its process's message about a failure, with the duration in seconds.
+    /// The job's process's message about a failure, with the duration in seconds.
     pub(super) last: Option<(f64, Failure)>,
-    /// Its process's message that it was stopped, with the duration in seconds.
+    /// The job's process's message that it was stopped, with the duration in seconds.
     pub(super) stopped: Option<(f64, String)>,
     /// True if its process has ended because the batch system or a person asked it to.
     pub(super) interrupted: bool,
@@ -98,7 +98,7 @@ pub(super) enum Stage {
     Held,
     /// In the batch system.
     Sent(Sent),
-    /// It has ended, or there was nothing to do.
+    /// The job has ended, or there was nothing to do.
     Over,
 }
 

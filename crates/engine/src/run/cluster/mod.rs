@@ -79,7 +79,7 @@ pub struct Opening {
     pub remote: Option<String>,
 }
 
-/// A batch system for the jobs of a store. This is cheap: nothing is asked yet.
+/// A batch system for the jobs of a store. This is cheap: no request is sent yet.
 pub fn open(system: &BatchSystem, opening: Opening) -> Box<dyn Cluster> {
     match system {
         BatchSystem::Slurm(settings) => Box::new(slurm::Slurm::new(opening.jobs_name, (**settings).clone())),
@@ -150,7 +150,7 @@ pub(crate) struct InQueue {
     pub(crate) pilots: usize,
 }
 
-/// Asks the queue; `None` if there is no answer.
+/// Polls the queue; `None` without a response.
 pub(crate) fn in_queue(cluster: &dyn Cluster) -> Option<InQueue> {
     let mut found = InQueue::default();
     for queued in cluster.poll().ok()?.into_iter().filter(|queued| queued.state.is_live()) {

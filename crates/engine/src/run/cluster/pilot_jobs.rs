@@ -33,12 +33,12 @@ pub(super) struct Run<'a, 'o> {
     submitted: usize,
     /// Number of those that have ended, not for another one's sake, since one of them did something.
     fruitless: usize,
-    /// The pilots have been told to start nothing more.
+    /// True if the pilots have been interrupted, so that they start no more jobs.
     interrupted: bool,
 }
 
 struct Pilot {
-    /// Its number in the queue.
+    /// The pilot's number in the queue.
     id: BatchId,
     /// Length of its messages that have been read.
     read: u64,
@@ -130,7 +130,7 @@ impl<'a, 'o> Run<'a, 'o> {
     fn submit_some(&self, number: usize, members: usize) -> Result<BatchId, Refusal> {
         let session = &self.session;
         let run = session.options.folder.name();
-        // Nothing to adopt later: the key of the first job stands for all of them.
+        // Pilots are never adopted, so the key of the first job stands for all of them.
         let key = session.key(0);
         let tag = JobTag { run: run.clone(), key, submission: u32::try_from(number).unwrap_or(u32::MAX) };
         let work = Work::Pilot { run: &run, number, members };

@@ -83,23 +83,23 @@ pub struct TemplateRequest {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Phase {
-    /// It waits.
+    /// The job waits.
     Pending,
-    /// It waits until a person releases it.
+    /// The job waits until a person releases it.
     Held,
-    /// It runs.
+    /// The job runs.
     Running,
-    /// Its program has ended with success.
+    /// The job's program has ended with success.
     Completed,
-    /// Its program has ended with a failure.
+    /// The job's program has ended with a failure.
     Failed,
-    /// It was canceled.
+    /// The job was canceled.
     Canceled,
-    /// It has ended in another way.
+    /// The job has ended in another way.
     Ended,
-    /// It has reached its time limit.
+    /// The job has reached its time limit.
     TimeLimit,
-    /// It has run out of memory.
+    /// The job has run out of memory.
     OutOfMemory,
     /// The system has lost it.
     Lost,
@@ -202,7 +202,7 @@ impl CommandTemplates {
 }
 
 impl Argument {
-    /// Its texts.
+    /// The argument's texts.
     pub fn texts(&self) -> &[String] {
         match self {
             Self::One(text) => std::slice::from_ref(text),

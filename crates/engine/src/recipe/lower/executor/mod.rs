@@ -56,7 +56,7 @@ macro_rules! batch_systems {
                 None
             }
 
-            /// Its word.
+            /// The executor's word.
             pub fn word(&self) -> &'static str {
                 match self {
                     $( Self::$Settings(_) => stringify!($word), )+

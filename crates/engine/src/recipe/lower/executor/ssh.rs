@@ -54,7 +54,7 @@ impl Ssh {
 /// A host, and the part of its resources that jobs may use. What is not given is all that the host has.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct SshHost {
-    /// Its name for `ssh`: a host name, `user@host`, or an entry of the OpenSSH configuration.
+    /// The host's name for `ssh`: a host name, `user@host`, or an entry of the OpenSSH configuration.
     pub host: String,
     /// Cores.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -29,9 +29,9 @@ pub struct Members {
 /// A host as a run sees it, for `sweep hosts list`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostState {
-    /// Its name.
+    /// The host's name.
     pub host: String,
-    /// Its state in a word: `connected`, `connecting`, `unreachable`, `refused`, `leaving`.
+    /// The host's state in a word: `connected`, `connecting`, `unreachable`, `refused`, `leaving`.
     pub state: String,
     /// Cores in use, and all that jobs may use.
     pub cpus: (usize, usize),
@@ -50,7 +50,7 @@ pub struct States {
     pub pid: u32,
     /// Numbers of processes are used again.
     pub begun: u64,
-    /// Its hosts.
+    /// The run's hosts.
     pub hosts: Vec<HostState>,
 }
 

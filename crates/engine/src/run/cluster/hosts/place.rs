@@ -88,7 +88,7 @@ impl Place {
         Self { name, room: None, link: Link::New, paused: None, leaving: false }
     }
 
-    /// It answers, and has these resources.
+    /// The place answers, and has these resources.
     pub(super) fn connect(&mut self, limits: Limits) {
         self.link = Link::Up;
         if self.room.as_ref().is_none_or(|(known, _)| *known != limits) && self.is_idle() {

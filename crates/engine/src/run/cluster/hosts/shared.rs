@@ -68,9 +68,9 @@ pub(super) struct Task {
     /// The file for what the job's own engine prints.
     pub(super) output: PathBuf,
     pub(super) claim: Option<Pending>,
-    /// Its journal and its log, and the place whose words go there.
+    /// The job's journal and its log, and the place whose words go there.
     pub(super) streams: Option<Streams>,
-    /// Its process on this machine, and the end of it in words.
+    /// The job's process on this machine, and the end of it in words.
     pub(super) process: Option<Where>,
     pub(super) word: String,
     /// Number of records of it that were damaged on the way.

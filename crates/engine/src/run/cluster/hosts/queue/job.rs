@@ -55,7 +55,7 @@ pub(in crate::run::cluster::hosts) enum Stage {
 pub(in crate::run::cluster::hosts) struct Copy {
     pub(super) place: PlaceId,
     pub(super) phase: Phase,
-    /// Its lease there; `None` once its process has ended.
+    /// The job's lease there; `None` once its process has ended.
     pub(super) holds: Option<(Demand, Vec<usize>)>,
     /// The place is lost for so long that it does not count any more.
     pub(super) stray: bool,
@@ -64,16 +64,16 @@ pub(in crate::run::cluster::hosts) struct Copy {
 /// Phase of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::run::cluster::hosts) enum Phase {
-    /// It is being sent and started.
+    /// The job is being sent and started.
     Sending,
     /// It is not known whether the place has it.
     Unsure,
     Running,
-    /// Its result is being fetched.
+    /// The job's result is being fetched.
     Collecting,
     /// As [`Phase::Collecting`], from this time on.
     Later(Instant),
-    /// Its result is not wanted: it is removed there once it has ended.
+    /// The job's result is not wanted: it is removed there once it has ended.
     Surplus,
 }
 
@@ -98,9 +98,9 @@ pub(in crate::run::cluster::hosts) enum Order {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::run::cluster::hosts) enum There {
     Running,
-    /// It has ended, with a record.
+    /// The job has ended, with a record.
     Recorded,
-    /// It has ended without one.
+    /// The job has ended without one.
     Ended,
 }
 
@@ -113,20 +113,20 @@ pub(in crate::run::cluster::hosts) enum Sent {
     Unsure,
     /// Another process runs it, here or elsewhere.
     Busy,
-    /// It has a record here already.
+    /// The job has a record here already.
     Done,
     /// The place has no room on its disk.
     Full,
     /// The place takes no jobs.
     Refused,
-    /// It cannot be started anywhere, for this reason.
+    /// The job cannot be started anywhere, for this reason.
     Never(String),
 }
 
 /// End of an attempt to fetch the results of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::run::cluster::hosts) enum Collected {
-    /// Its record is stored.
+    /// The job's record is stored.
     Stored,
     /// The job has no record; the value is the place's message about its end.
     Nothing(String),
