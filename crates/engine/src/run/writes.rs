@@ -136,7 +136,7 @@ pub(crate) fn unescaped(field: &[u8]) -> OsString {
     OsString::from_vec(bytes)
 }
 
-/// Resolves links in the folder of `path`, but not its last part, which may be missing.
+/// Resolves the links of `path`; if `path` does not exist, only those of its folder.
 pub(crate) fn real(path: &Path) -> PathBuf {
     let of_folder = || Some(fs::canonicalize(path.parent()?).ok()?.join(path.file_name()?));
     fs::canonicalize(path).ok().or_else(of_folder).unwrap_or_else(|| path.to_owned())

@@ -105,7 +105,7 @@ impl Run<'_, '_> {
 
     /// Handles the result of a check of a job's inputs.
     pub(super) fn prepared(&mut self, job: usize, found: Result<(Arc<Reads>, Option<Started>), Failure>) -> Vec<Event> {
-        // It may have been given up meanwhile.
+        // The job may have been given up meanwhile.
         let Some(prepared) = self.preparing.remove(&job) else { return Vec::new() };
         match found {
             _ if self.scheduler.is_stopping() => {
@@ -182,7 +182,7 @@ impl Run<'_, '_> {
         }
     }
 
-    /// As many jobs have started as may: no other one does, and the run ends with those that run.
+    /// Handles a job beyond the maximum number of starts: no more jobs start, and the run ends with the running ones.
     fn out_of_starts(&mut self, job: usize) -> Vec<Event> {
         if self.summary.interrupted.is_none() {
             let text = "as many jobs have started as the budget allows, retries included; no other one starts";
@@ -261,7 +261,7 @@ impl Run<'_, '_> {
             if let (Some(all), Some(conditions)) = (surroundings, &mut record.provenance.conditions) {
                 all.add_program(conditions, &record.params, &pending.dir());
             }
-            // Without it, nothing is taken from the log again.
+            // If the part of the log cannot be determined, no values are read from the log again.
             if is_program {
                 record.provenance.log = log_part(&log, log_from).ok();
             }
@@ -294,7 +294,7 @@ impl Run<'_, '_> {
 
     /// A result is in the store, or cannot be.
     pub(super) fn stored(&mut self, job: usize, begun: Instant, stored: Result<Stored, NotStored>) -> Vec<Event> {
-        // It may have been given up meanwhile.
+        // The job may have been given up meanwhile.
         if !self.storing.remove(&job) {
             return Vec::new();
         }
@@ -326,7 +326,7 @@ impl Run<'_, '_> {
         }
     }
 
-    /// The user wants the end: a job has no result, and none is waited for.
+    /// Gives up a job after the user has ended the run: its result is not waited for.
     fn give_up(&mut self, job: usize) -> Event {
         self.summary.skipped += 1;
         self.tell(&RunEvent::Skipped { job, because: None });
@@ -339,8 +339,7 @@ impl Run<'_, '_> {
         jobs.into_keys().map(|job| self.give_up(job)).collect()
     }
 
-    /// Gives up results that are still on their way to the store when their time is over. What has been written of them is
-    /// cleared by the next claim.
+    /// Gives up results that are not stored within their time limit. The next claim removes their partial files.
     pub(super) fn give_up_storing(&mut self) -> Vec<Event> {
         if self.storing.is_empty() || self.patience.is_none_or(|until| Instant::now() < until) {
             return Vec::new();

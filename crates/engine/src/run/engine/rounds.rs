@@ -40,7 +40,7 @@ impl Run<'_, '_> {
         Ok(false)
     }
 
-    /// Carries out the decisions that follow from the jobs that have ended; answers whether the run is over then.
+    /// Carries out the decisions that follow from the jobs that have ended; returns whether the run is over then.
     pub(super) fn decide(&mut self, rounds: Rounds<'_, '_>, mut over: bool) -> bool {
         let Some(rounds) = rounds else {
             self.ended.clear();
@@ -76,7 +76,7 @@ impl Run<'_, '_> {
         self.scheduler.is_stopping() || self.summary.interrupted.is_some() || self.summary.broken.is_some()
     }
 
-    /// Adds jobs of the reserve to the run; answers whether it is over nevertheless.
+    /// Adds jobs of the reserve to the run; returns whether the run is over nevertheless.
     fn add(&mut self, added: Vec<Addition>) -> bool {
         let jobs: Vec<usize> = added.iter().map(|addition| addition.job.index()).collect();
         for Addition { job, because } in added {

@@ -30,7 +30,7 @@ use crate::{
 };
 
 impl Run<'_, '_> {
-    /// Starts a job, or finds that there is no need or no way to; then answers what to tell the scheduler.
+    /// Starts a job; returns the event for the scheduler if the job need not or cannot start.
     pub(super) fn start(&mut self, job: usize, lease: Lease) -> Vec<Event> {
         let key = self.plan.job(JobId::new(job)).key;
         if let Some(failure) = self.options.failures.as_ref().and_then(|failures| failures.of(key)) {
@@ -143,7 +143,7 @@ impl Run<'_, '_> {
         planned.is_program() && !self.plan.has_view(id) && !is_observed()
     }
 
-    /// Starts the worker of a job; answers which attempt that is.
+    /// Starts the worker of a job; returns the number of the attempt.
     pub(super) fn spawn(
         &mut self,
         job: usize,
@@ -187,7 +187,7 @@ impl Run<'_, '_> {
             (host::clock::now(), Instant::now(), OutOfMemory::lately(), Load::lately());
         host::failpoints::point("run: before a worker")?;
         let scratch = Scratch::new(&spec.scratch);
-        // Of an attempt whose engine was killed.
+        // The folder may have files of an attempt whose engine was killed.
         scratch.clear();
         let log_from = fs::metadata(&log).map_or(0, |log| log.len());
         let start = Start { id: job, job: &spec, log: &log, gpus, env };

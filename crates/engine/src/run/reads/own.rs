@@ -85,7 +85,7 @@ impl Check<'_> {
                 self.is_own(&path) || difference.kind == Kind::Added && known.contains(&path)
             };
             let (by_jobs, others): (Vec<_>, Vec<_>) = differences(&before, &now).into_iter().partition(is_by_jobs);
-            // A folder exists as long as it has files.
+            // A folder exists while it has files.
             let is_folder = |tree: &Tree, inner: &Path| tree.get(inner).is_some_and(Option::is_none);
             let is_around = |other: &Difference| {
                 let is_folder = is_folder(&now, &other.inner) || is_folder(&before, &other.inner);
@@ -101,7 +101,7 @@ impl Check<'_> {
                 self.digests().made().remember(made).map_err(unreadable)?;
                 return Ok(by_jobs.into_iter().filter(|own| self.is_own(&whole(own))).collect());
             };
-            // It is known of a job only when it ends.
+            // The writes of another job are known only when it ends, so this job waits for one.
             if others.iter().all(|other| other.kind == Kind::Added) && self.writes.wait_for_another(self.job, path) {
                 continue;
             }
@@ -128,7 +128,7 @@ impl Check<'_> {
             let known = self.writes.known();
             let is_known = |file: &str, how: &str| {
                 let path = real(&artifact.folder.join(file));
-                // Nothing but jobs writes to the store, and the writes of some programs are not observed.
+                // Only jobs write to the store, and the writes of some programs are not observed.
                 self.is_own(&path) || how == STRAY && (self.written.is_some() || known.contains(&path))
             };
             let mut others = defects.iter().filter(|defect| !is_known(&defect.file, defect.how)).peekable();

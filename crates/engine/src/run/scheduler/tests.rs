@@ -302,7 +302,7 @@ fn runs() -> impl Strategy<Value = (Graph, Limits, bool, Vec<(u8, u8)>)> {
     (specs, limits, proptest::bool::weighted(0.2), proptest::collection::vec(any::<(u8, u8)>(), 64))
 }
 
-/// A run as the engine would see it, with everything checked that a scheduler promises.
+/// A run from the engine's view, which checks all guarantees of the scheduler.
 struct Model<'a> {
     specs: &'a [JobSpec],
     lists: &'a [Vec<usize>],
@@ -328,7 +328,7 @@ impl Model<'_> {
         !begun && !self.ended.contains(&job) && follows && self.needs(job).all(|need| self.done.contains(&need))
     }
 
-    /// Of the jobs of a measuring step that are ready and want the same, the first starts first.
+    /// Ready jobs of a measuring step with the same demand start in their order.
     fn check_turn(&self, job: usize) -> Result<(), TestCaseError> {
         let demand = |job: usize| self.limits.clamp(self.specs[job].demand);
         let Some(turn) = self.specs[job].turn else { return Ok(()) };

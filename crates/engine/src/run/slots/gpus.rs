@@ -28,8 +28,8 @@ struct Gpu {
 }
 
 impl Gpu {
-    /// Thousandths and bytes of memory that a job takes of this GPU. A job whose use of memory is not known takes as much of
-    /// it as of the rest.
+    /// Returns the thousandths and the bytes of memory that a job takes of this GPU. A job with unknown memory use
+    /// takes the same share of the memory.
     fn part(&self, demand: &Demand) -> (u16, u64) {
         match (demand.share, self.memory) {
             (None, memory) => (WHOLE, memory.unwrap_or(0)),
@@ -113,7 +113,7 @@ impl Gpus {
         self.0.iter().filter(|gpu| gpu.jobs == 0).count()
     }
 
-    /// The largest free part of one: thousandths, and bytes of memory if they are known.
+    /// Returns the largest free part of a GPU: thousandths, and bytes of memory if they are known.
     pub(super) fn freest(&self) -> (u16, Option<u64>) {
         let free = self.0.iter().map(|gpu| (WHOLE - gpu.used, gpu.memory.map(|memory| memory - gpu.used_memory)));
         free.max().unwrap_or_default()

@@ -70,7 +70,7 @@ pub(super) fn is_alive(place: &Where) -> bool {
     matches!(place, Where::Local { pid, begun, boot } if *boot == machine::boot() && machine::begun(*pid) == Some(*begun))
 }
 
-/// Waits for the end of a job's engine; answers its end in words.
+/// Waits for the end of a job's engine; returns a description of its end.
 pub(super) fn wait(mut child: Child) -> String {
     match child.wait() {
         Ok(status) => match (status.code(), status.signal()) {

@@ -5,7 +5,7 @@
 //! the files by which the next process finds the jobs of one that was killed, and `members.rs` the file by which hosts join and
 //! leave.
 //!
-//! A job is claimed in the store here for as long as it is on a host, so that no other sweep runs it; its record is
+//! A job is claimed in the store of this machine while it is on a host, so that no other sweep runs it; its record is
 //! fetched into that store and then removed from the host.
 
 mod agent;
@@ -58,7 +58,7 @@ const NOT_STARTED: &str = "not started: ";
 pub(super) struct Hosts {
     opening: Opening,
     settings: Ssh,
-    /// Nothing before this process attends to a run.
+    /// `None` until this process attends to a run.
     running: Mutex<Option<Running>>,
 }
 
@@ -230,18 +230,18 @@ impl Drop for Hosts {
         let Some(mut running) = lock(&self.running).take() else { return };
         running.shared.tell(Input::End);
         if let Some(agent) = running.agent.take() {
-            // It has nothing to say.
+            // The agent has no result.
             let _ = agent.join();
         }
     }
 }
 
-/// Jobs that were told to end.
+/// Jobs that were ended.
 #[derive(Debug, Default)]
 pub struct Ended {
     /// Their number.
     pub jobs: usize,
-    /// Hosts that could not be told.
+    /// Errors of hosts that could not be reached.
     pub errors: Vec<String>,
 }
 
@@ -327,7 +327,7 @@ fn take_over_one(shared: &Arc<Shared>, state: &mut State, placement: &Placement)
     let done = shared.store.contains(key);
     let mut claim = state.tasks.get_mut(&key).and_then(|task| task.claim.take());
     if is_local {
-        // Its own engine holds the claim for as long as it lives.
+        // The engine of a local job holds the claim while it runs.
         if done || !local::is_alive(&placement.place) {
             Placement::remove(results, key, LOCAL);
             return Ok(());
@@ -369,7 +369,7 @@ fn take_over_one(shared: &Arc<Shared>, state: &mut State, placement: &Placement)
     Ok(())
 }
 
-/// The place of a job of another process. One that the run does not have gets no new jobs.
+/// Returns the place of a job of another process. A place that does not belong to the run gets no new jobs.
 fn place_of(shared: &Shared, state: &mut State, of: &Where) -> io::Result<PlaceId> {
     if let Some(place) = state.place(of.name()) {
         return Ok(place);

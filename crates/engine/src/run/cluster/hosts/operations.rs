@@ -62,7 +62,7 @@ pub(super) fn send(shared: &Shared, connection: &Connection, sending: &Sending) 
         Err(reason) => return never(reason),
     };
     let placement = &sending.placement;
-    // First, so that whoever comes next knows of it.
+    // The placement is written first, so that the next process knows it.
     if let Err(error) = placement.write(&shared.opening.results) {
         return never(error.to_string());
     }
@@ -75,7 +75,7 @@ pub(super) fn send(shared: &Shared, connection: &Connection, sending: &Sending) 
         gpus: sending.gpus.clone(),
     };
     let start = || connection.prepare(&hosted.shipment).and_then(|_| connection.start(&job));
-    // Between both, somebody may have cleaned up there.
+    // Between both requests, another process may have cleaned the host.
     let started = match start() {
         Err(HostError::Missing { .. }) => start(),
         started => started,
@@ -145,7 +145,7 @@ pub(super) fn collect(shared: &Arc<Shared>, connection: &Connection, found: &Fou
             if let Err(error) = connection.writes()
                 && error.is_full()
             {
-                // It is not the job's fault, and other places have room.
+                // The failure is not caused by the job, and other places may have room.
                 shared.tell(Input::News(error.to_string()));
                 forget(shared, connection, key);
                 return tell(Collected::Full, Some(claim));
@@ -177,8 +177,8 @@ pub(super) fn collect(shared: &Arc<Shared>, connection: &Connection, found: &Fou
     forget(shared, connection, key);
 }
 
-/// Checks that a job has read the files that were sent. Those of a job that an earlier process has sent are compared at the end
-/// of the run, with all others.
+/// Checks that a job has read the files that were sent. The files of a job that an earlier process has sent are
+/// compared at the end of the run, with all others.
 fn is_of_project(shared: &Shared, key: Key, set: &ReadSet, host: &str) -> Result<(), String> {
     let place = shared.state().tasks.get(&key).map(|task| (task.run.clone(), task.at));
     let Some((run, at)) = place else { return Ok(()) };
@@ -280,7 +280,7 @@ pub(super) fn connect_and_probe(
             HostEvent::Lost(error) => Err(error),
             _ => return,
         };
-        // The first answer is enough.
+        // Only the first response is used.
         let _ = sender.send(answer);
     };
     let connection = Connection::open(target(host), submitter(store)?, tell)?;

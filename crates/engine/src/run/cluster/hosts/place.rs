@@ -17,7 +17,7 @@ use crate::{
 /// The number of a place, which it keeps.
 pub(super) type PlaceId = usize;
 
-/// The resources that a job asks for.
+/// The resources that a job needs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Wants {
     /// Demand regardless of the resources of any place.
@@ -58,9 +58,9 @@ enum Link {
 }
 
 impl Wants {
-    /// Returns the resources that `job` asks for.
+    /// Returns the resources that `job` needs.
     pub(super) fn of(job: &Job) -> Self {
-        /// More than any job asks for.
+        /// More than any job needs.
         const MAX_CPUS: usize = 1 << 12;
         let limits =
             Limits { cpus: MAX_CPUS, gpus: MAX_CPUS, gpu_memory: Vec::new(), memory: u64::MAX, jobs: MAX_CPUS };
@@ -88,7 +88,7 @@ impl Place {
         Self { name, room: None, link: Link::New, paused: None, leaving: false }
     }
 
-    /// The place answers, and has these resources.
+    /// Handles the response of a place whose resources are `limits`.
     pub(super) fn connect(&mut self, limits: Limits) {
         self.link = Link::Up;
         if self.room.as_ref().is_none_or(|(known, _)| *known != limits) && self.is_idle() {
@@ -123,7 +123,7 @@ impl Place {
         self.link == Link::New
     }
 
-    /// Reason why it cannot be used, if that stays so until somebody does something.
+    /// Returns the reason why the place cannot be used until a user resolves a problem.
     pub(super) fn refused(&self) -> Option<&str> {
         if let Link::Refused { reason, .. } = &self.link { Some(reason) } else { None }
     }
@@ -248,8 +248,8 @@ impl Free {
     }
 }
 
-/// The places that have what a job asks for, with what it takes there. If none has enough cores or memory, it takes
-/// what there is, as it does on one machine; GPUs it must get.
+/// Returns the places with the resources that a job needs, with its demand there. If no place has enough cores or
+/// memory, the job takes the available ones, as on a single machine; GPUs are required.
 fn fitting(places: &[Place], wants: &Wants) -> Vec<(PlaceId, Demand)> {
     let known = || {
         let known = places.iter().enumerate().filter(|(_, place)| !place.leaving);

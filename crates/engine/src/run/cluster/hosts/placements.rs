@@ -1,5 +1,5 @@
-//! Files that say which job is on which place, for the process that comes next: a run that was killed, and one that does
-//! not know the place any more.
+//! Files with the place of each job, for later processes: after a run that was killed, and for a run without that
+//! place.
 
 use std::{
     io::{self, Read as _, Seek as _, SeekFrom, Write as _},
@@ -92,7 +92,7 @@ impl Placement {
         own.filter_map(|path| serde_json::from_slice(&std::fs::read(path).ok()?).ok()).collect()
     }
 
-    /// All jobs on places. What cannot be read is left out.
+    /// Returns all placements of jobs. Unreadable files are skipped.
     pub(super) fn all(results: &Path) -> Vec<Self> {
         let Ok(entries) = std::fs::read_dir(placed(results)) else { return Vec::new() };
         let texts = entries.filter_map(|entry| std::fs::read(entry.ok()?.path()).ok());

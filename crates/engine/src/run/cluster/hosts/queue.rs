@@ -1,7 +1,7 @@
-//! The queue of a run through hosts: decides which job runs where. It is pure: no clock, no process, no disk.
+//! The queue of a run through hosts: decides which job runs where. The queue is pure: it uses no clock, no process and no disk.
 //!
 //! A job has *copies*: usually one, on the place where it runs. The jobs of a place that cannot be reached count as
-//! running for a while; then they get a second copy elsewhere, and the first result is used.
+//! running for a while; then they get a second copy on another place, and the first result is used.
 
 mod job;
 mod seen;

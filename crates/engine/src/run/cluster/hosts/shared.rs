@@ -68,9 +68,9 @@ pub(super) struct Task {
     /// The file for what the job's own engine prints.
     pub(super) output: PathBuf,
     pub(super) claim: Option<Pending>,
-    /// The job's journal and its log, and the place whose words go there.
+    /// The job's journal and log, and the place that they are copied from.
     pub(super) streams: Option<Streams>,
-    /// The job's process on this machine, and the end of it in words.
+    /// The job's process on this machine; `word` describes its end.
     pub(super) process: Option<Where>,
     pub(super) word: String,
     /// Number of records of it that were damaged on the way.
@@ -126,12 +126,12 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells the agent. One that has ended needs to know nothing.
+    /// Sends `input` to the agent, unless it has ended.
     pub(super) fn tell(&self, input: Input) {
         let _ = self.sender.send(input);
     }
 
-    /// Does something beside the agent. Without a thread for it, it is done here.
+    /// Runs `work` in a thread beside the agent, or in the present thread if none can be started.
     pub(super) fn beside(self: &Arc<Self>, work: impl FnOnce(&Arc<Self>) + Send + 'static) {
         *self.busy.0.lock().unwrap_or_else(PoisonError::into_inner) += 1;
         let shared = Arc::clone(self);
@@ -140,7 +140,7 @@ impl Shared {
             *shared.busy.0.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
             shared.busy.1.notify_all();
         };
-        // A system without threads for this has none for jobs either: the work is lost, and the host is asked again.
+        // If no thread can be started, the work is lost, and the request to the host is repeated.
         let _ = thread::Builder::new().name("hosts".into()).spawn(all);
     }
 
@@ -155,7 +155,7 @@ impl Shared {
         let place = state.queue.places.len();
         let sender = self.sender.clone();
         let tell = move |event| {
-            // An agent that has ended needs to know nothing.
+            // An agent that has ended needs no event.
             let _ = sender.send(Input::Host(place, event));
         };
         let connection = Connection::open(operations::target(&host), operations::submitter(&self.store)?, tell)?;
@@ -208,7 +208,7 @@ impl Shared {
     /// Does something that ends with the job that it is about; the end of the run does not wait for it.
     pub(super) fn beside_for_long(self: &Arc<Self>, work: impl FnOnce(&Arc<Self>) + Send + 'static) {
         let shared = Arc::clone(self);
-        // Without a thread for a process it is looked at as one of an earlier sweep.
+        // If no thread can be started, the process is polled like the process of an earlier sweep.
         let _ = thread::Builder::new().name("hosts".into()).spawn(move || work(&shared));
     }
 
@@ -220,7 +220,7 @@ impl Shared {
     }
 }
 
-/// The resources that a job asks for, from its specification.
+/// Returns the resources that a job needs, from its specification.
 pub(super) fn wants(opening: &Opening, run: &str, at: u64) -> io::Result<Wants> {
     let spec = job_specs::read_at(RunFolder::named(&opening.results, run).path(), at)?;
     let alone = SerializedJob { needs: Vec::new(), lists: Vec::new(), ..spec };

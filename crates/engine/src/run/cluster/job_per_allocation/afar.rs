@@ -33,7 +33,7 @@ impl Afar {
 }
 
 impl Run<'_, '_> {
-    /// The name of a submission in the store elsewhere.
+    /// Returns the name of a submission in the remote store.
     fn sent_job(&self, job: usize, run: &str) -> SentJob {
         SentJob {
             jobs_name: self.session.cluster.jobs_name().to_owned(),
@@ -68,7 +68,7 @@ impl Run<'_, '_> {
         Ok(Some(format!("exec-remote {run} --jobs-name {jobs_name} --submission {submission} --key {key}")))
     }
 
-    /// Takes what a job has left that has ended in the queue. What does not arrive now is asked for again.
+    /// Downloads the results of a job that has ended in the queue. Missing results are requested again.
     pub(super) fn receive(&mut self, job: usize) {
         let (Some(afar), Stage::Sent(sent)) = (&self.afar, &self.jobs[job].stage) else { return };
         let (exchange, run) = (Arc::clone(&afar.exchange), sent.run.clone());
@@ -87,13 +87,13 @@ impl Run<'_, '_> {
             if let Some(folder) = path.parent() {
                 let _ = fs::create_dir_all(folder);
             }
-            // They are for people; the record is what counts.
+            // The texts are only for people, so a failed write is ignored.
             let _ = fs::write(&path, kept);
         }
         self.bring(job);
     }
 
-    /// Brings the record of a job here, if it has none and the store elsewhere has one.
+    /// Downloads the record of a job, if the local store has none and the remote store has one.
     pub(super) fn bring(&mut self, job: usize) {
         let Some(afar) = &self.afar else { return };
         let (exchange, key) = (Arc::clone(&afar.exchange), self.session.key(job));
@@ -132,7 +132,7 @@ impl Run<'_, '_> {
         let message = format!(
             "its program read another {file} on its machine than is here; bring the project in its image up to date"
         );
-        // Where that fails, the plan passes it over.
+        // If the record cannot be condemned, the plan passes it over.
         let _ = store.condemn(key, || true);
         self.jobs[job].last = Some((0.0, Failure { kind: FailureKind::Changed, message }));
     }

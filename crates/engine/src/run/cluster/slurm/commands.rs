@@ -1,5 +1,5 @@
-//! Slurm's commands: their arguments, and the meaning of their answers. A command that fails or does not answer in time
-//! means "unknown", never "gone".
+//! Slurm's commands: their arguments, and the meaning of their output. A command that fails or times out means
+//! "unknown", never "ended".
 
 use std::{
     collections::BTreeMap,
@@ -15,7 +15,7 @@ use crate::{
     run::cluster::{BatchId, QueuedJob, QueuedState, Refusal},
 };
 
-/// Time limit of a command. With its controller gone, `sinfo` hangs, and `sbatch` gives up after 9 s.
+/// Time limit of a command. Without a controller, `sinfo` hangs, and `sbatch` gives up after 9 s.
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// Maximum number of jobs that are named in one `scancel`.
 const CHUNK: usize = 500;
@@ -69,7 +69,7 @@ impl Client {
         })
     }
 
-    /// All jobs of this name that Slurm still knows, ended ones included.
+    /// Returns all jobs of this name that Slurm still lists, ended ones included.
     pub(crate) fn queue(&self) -> Result<Vec<QueuedJob>, String> {
         let mut command = slurm("squeue");
         let user = geteuid().as_raw().to_string();
@@ -110,7 +110,7 @@ impl Client {
         }
     }
 
-    /// End of a job, as long as Slurm remembers it.
+    /// Returns the end of a job, while Slurm has it.
     pub(crate) fn end(&self, id: &BatchId) -> Option<End> {
         let mut command = slurm("scontrol");
         command.args(["show", "job", "-o", id.as_str()]);
@@ -187,7 +187,7 @@ fn is_unreachable(answer: &Answer) -> bool {
         "communication connection failure",
         "unexpected message received",
         "backup controller",
-        // A parent that has just been forgotten: asked again, it is not named any more.
+        // Slurm has just forgotten the parent job; the next submission does not name it anymore.
         "job dependency problem",
     ];
     let complaint = answer.complaint.to_lowercase();
@@ -219,7 +219,7 @@ fn end(text: &str) -> End {
     }
 }
 
-/// Runs a command to its end, or for as long as it may take.
+/// Runs a command until it ends or times out.
 fn run(mut command: Command, input: Option<&str>) -> io::Result<Answer> {
     let limits = Limits { most: usize::MAX, until: Instant::now() + TIMEOUT, children: Children::Left };
     converse(&mut command, input.map(|input| input.as_bytes().to_vec()), limits)

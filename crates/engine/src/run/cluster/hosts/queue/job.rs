@@ -36,7 +36,7 @@ pub(in crate::run::cluster::hosts) struct Job {
     pub(super) dependents: Vec<usize>,
     pub(super) stage: Stage,
     pub(super) copies: Vec<Copy>,
-    /// Nobody wants its result any more.
+    /// True if the result of the job is not wanted anymore.
     pub(super) canceled: bool,
     /// Another process runs it; the next attempt.
     pub(super) busy: Option<Instant>,
@@ -55,9 +55,9 @@ pub(in crate::run::cluster::hosts) enum Stage {
 pub(in crate::run::cluster::hosts) struct Copy {
     pub(super) place: PlaceId,
     pub(super) phase: Phase,
-    /// The job's lease there; `None` once its process has ended.
+    /// The lease of the copy on its place; `None` once its process has ended.
     pub(super) holds: Option<(Demand, Vec<usize>)>,
-    /// The place is lost for so long that it does not count any more.
+    /// True if the place has been unreachable too long for the copy to count.
     pub(super) stray: bool,
 }
 
@@ -66,14 +66,14 @@ pub(in crate::run::cluster::hosts) struct Copy {
 pub(in crate::run::cluster::hosts) enum Phase {
     /// The job is being sent and started.
     Sending,
-    /// It is not known whether the place has it.
+    /// It is unknown whether the place has the job.
     Unsure,
     Running,
     /// The job's result is being fetched.
     Collecting,
-    /// As [`Phase::Collecting`], from this time on.
+    /// Like [`Phase::Collecting`], from this time on.
     Later(Instant),
-    /// The job's result is not wanted: it is removed there once it has ended.
+    /// The job's result is not wanted: the copy is removed from its place once it has ended.
     Surplus,
 }
 
@@ -109,9 +109,9 @@ pub(in crate::run::cluster::hosts) enum There {
 pub(in crate::run::cluster::hosts) enum Sent {
     /// The job is on the place, in this state.
     There(There),
-    /// It is not known whether the place has it.
+    /// It is unknown whether the place has the job.
     Unsure,
-    /// Another process runs it, here or elsewhere.
+    /// Another process runs the job.
     Busy,
     /// The job has a record here already.
     Done,
