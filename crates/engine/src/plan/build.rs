@@ -47,8 +47,8 @@ impl Jobs {
         Self { digests, manifests, ..Self::default() }
     }
 
-    /// Adds a job that needs what another one does, and counts as a job of the same step; answers the one with the same key
-    /// if there is one.
+    /// Adds a job with the needs and the step of the job `like`; returns the existing job with the same key, if there
+    /// is one.
     pub(super) fn add(&mut self, job: Job, like: JobId) -> JobId {
         if let Some(known) = self.by_key.get(&job.key) {
             return *known;

@@ -49,7 +49,7 @@ pub struct Manifests {
     locked: BTreeMap<Key, String>,
     /// The names of the layers of that code, by the values of `code`.
     variants: BTreeMap<String, String>,
-    /// On a host to which jobs are sent with their code: the files of the project as they were sent, as far as that is known.
+    /// On a host to which jobs are sent with their code: the files of the project as they were sent, as far as known.
     hosted: Option<Vec<CodeFile>>,
     /// Sets that were read; `None` for those that cannot be.
     known: HashMap<String, Option<Arc<ReadSet>>>,
@@ -57,7 +57,7 @@ pub struct Manifests {
     environments: HashMap<String, Option<Arc<Environment>>>,
     /// The present state of sets and of unions of sets, below a project's folder.
     states: HashMap<(PathBuf, Site, Vec<String>), Arc<Code>>,
-    /// The projects and places of the first jobs with these base keys of which nothing is known yet.
+    /// The projects and places of the first jobs without manifests, by base key.
     first: HashMap<Key, (PathBuf, String)>,
     /// Packages installed in a folder.
     installed: HashMap<String, BTreeMap<String, String>>,
@@ -70,7 +70,7 @@ pub struct Manifests {
 }
 
 impl Manifests {
-    /// The manifests of the list in `list`, whose sets are in `sets`. What cannot be read was not observed.
+    /// The manifests of the list in `list`, whose sets are in `sets`. Unreadable manifests count as missing.
     pub fn open(list: &Path, sets: PathBuf) -> Self {
         let mut manifests = Self { sets, ..Self::default() };
         let text = fs::read(list).unwrap_or_default();
@@ -195,8 +195,8 @@ impl Manifests {
         places.join(" ")
     }
 
-    /// Adds the code that a job was observed to read to its identity; answers its key, and its code unless nothing is
-    /// observed. `folder` has the recipe. The project is that of the folder in which the program runs, else of the recipe.
+    /// Adds the code that a job was observed to read to its identity; returns its key, and its code unless the job has no
+    /// manifests. `folder` has the recipe. The project is that of the folder in which the program runs, else of the recipe.
     pub(super) fn keyed(
         &mut self,
         identity: &mut Identity,
@@ -275,8 +275,8 @@ impl Manifests {
         (Some(code), union)
     }
 
-    /// True if a set has a file, package or other path with other content than the present one. One that is absent now may be
-    /// what the job makes.
+    /// True if a set has a file, package or other path with other content than the present one. An absent path may be
+    /// one that the job makes.
     fn contradicts(&mut self, set: &str, now: &Code) -> bool {
         let Some(set) = self.set(set) else { return true };
         let mut files = now.files.iter().filter(|file| file.digest != ABSENT && !file.path.starts_with(FILE_ELSEWHERE));
@@ -300,7 +300,7 @@ impl Manifests {
         environment::states(self.environment_of(set).as_deref())
     }
 
-    /// The environment that a set names; `None` if it is not known.
+    /// Returns the environment of a set; `None` if it is unknown.
     fn environment_of(&mut self, set: &ReadSet) -> Option<Arc<Environment>> {
         let id = set.environment.as_ref()?;
         if let Some(environment) = self.environments.get(id) {
@@ -364,7 +364,7 @@ impl Manifests {
             return Arc::clone(state);
         }
         let (project, site, sets) = &known;
-        // Patterns that are none are mistakes of the recipe, and have been reported.
+        // Invalid patterns have been reported as mistakes of the recipe.
         let ignore = Ignore::only(&site.ignore).unwrap_or_default();
         let is_ignored = |path: &Path| ignore.covers(project, path);
         let mut unchanged = true;
@@ -442,8 +442,8 @@ impl Manifests {
         own.left.get(path).is_some_and(|left| left == now || self.is_left(path, now))
     }
 
-    /// True if a path whose property is different is as the job left it. Where it looked for something in vain, any job may
-    /// have made it.
+    /// True if a path with a different property is in the state in which the job left it. A path that was absent then
+    /// may have been made by any job.
     fn is_own_fact(&self, own: &Own, real: &Path, path: &str, now: &str, digests: &mut Digests) -> bool {
         if fact::is_names(now) {
             return self.is_own(own, path, now);

@@ -76,7 +76,7 @@ struct Locked {
     /// The folder here that stands for one there.
     here: PathBuf,
     there: PathBuf,
-    /// Digests of files by the digests of their paths there, which are not known here.
+    /// Digests of files by the digests of their paths on the other machine, which are unknown on this one.
     hidden: BTreeMap<String, String>,
     /// Files that were there and have no digest here.
     present: BTreeSet<PathBuf>,
@@ -177,7 +177,7 @@ impl Digests {
         self.manifests.is_left(path, state)
     }
 
-    /// True if jobs are known to change a path that they look at.
+    /// True if jobs are known to change the path, which they also read.
     pub(crate) fn is_rewritten(&self, path: &str) -> bool {
         self.manifests.is_rewritten(path)
     }
@@ -204,14 +204,14 @@ impl Digests {
         self.content(path, &metadata, SystemTime::now())
     }
 
-    /// The digest that a file's content has now, whatever it was when it was last asked for.
+    /// Returns the present digest of a file's content, ignoring the cached one.
     pub(super) fn of_file_now(&mut self, path: &Path) -> io::Result<String> {
         self.asked.remove(path);
         self.of_file(path)
     }
 
-    /// The digest of a file's content, or of a folder's: the names and digests of its files, sorted. The same path has the same
-    /// digest as long as this lives.
+    /// The digest of a file's content, or of a folder's: the names and digests of its files, sorted. The same path has
+    /// the same digest for the lifetime of this value.
     pub fn of(&mut self, path: &Path) -> io::Result<String> {
         self.at(path, &[], SystemTime::now())
     }
@@ -250,7 +250,7 @@ impl Digests {
         &mut self.made
     }
 
-    /// True if the results folder was found in an input since this was last asked.
+    /// True if the results folder was found in an input since the last call.
     pub(super) fn take_found_results(&mut self) -> bool {
         std::mem::take(&mut self.found_results)
     }
@@ -403,7 +403,7 @@ impl Digests {
         }
         self.read += 1;
         let digest = content_digest(path)?;
-        // It may have been written to while it was read.
+        // The file may have been written to while it was read.
         let settled = Stamp::of(&fs::metadata(path)?) == stamp && stamp.has_rested(now, rest);
         if let Some(name) = name.filter(|_| settled) {
             self.known.insert(name.to_owned(), Entry { stamp, digest: digest.clone() });
@@ -412,7 +412,7 @@ impl Digests {
         Ok(digest)
     }
 
-    /// Keeps what is new for the next run. Where there is no store yet, or it cannot be written, nothing is lost but time.
+    /// Writes the new digests for the next run. Without a writable store, only time is lost.
     pub(crate) fn keep(&mut self) {
         let Some(file) = self.file.as_deref().filter(|_| self.changed) else { return };
         if !file.parent().is_some_and(Path::is_dir) {
@@ -442,8 +442,8 @@ pub(crate) fn content_digest(path: &Path) -> io::Result<String> {
     Ok(digest_of(path, &hasher.finalize().to_hex()))
 }
 
-/// The digest of a file with that of its bytes. What a task reads from a file may depend on its extension: `.bin` holds tokens,
-/// not text.
+/// Returns the digest of a file from the digest of its bytes and its extension, on which the interpretation may depend:
+/// `.bin` holds tokens, not text.
 pub(crate) fn digest_of(path: &Path, bytes: &str) -> String {
     let prefix = path.extension().filter(|extension| *extension == "bin").map_or("", |_| BIN);
     format!("{prefix}{bytes}")
@@ -466,7 +466,7 @@ fn unreadable(path: &Path, error: io::Error, is_input: bool) -> io::Error {
     }
 }
 
-/// The digest of a path, by which one that is written in a recipe is found without being named elsewhere.
+/// Returns the digest of a path, which identifies a path from a recipe without revealing it.
 pub(crate) fn hidden(path: &Path) -> String {
     blake3::hash(normal(path).as_os_str().as_encoded_bytes()).to_hex().to_string()
 }

@@ -175,7 +175,7 @@ fn exclude(points: &mut Vec<Point>, assignment: &Assignment, must_match: bool, c
     }
 }
 
-/// The values of an entry of `include` or `exclude`, as far as they are known.
+/// Returns the known values of an entry of `include` or `exclude`.
 pub(super) fn values_of<'a>(assignment: &'a Assignment, context: &Context<'_>) -> Vec<(&'a str, Value)> {
     let value = |template: &Template| Some(context.resolve(template)?.value);
     assignment.values.iter().filter_map(|(name, template)| Some((name.value.as_str(), value(template)?))).collect()

@@ -83,7 +83,7 @@ impl<'s> Inclusion<'s> {
         self.points
     }
 
-    /// Gives further values to the points of the product that an entry matches; `false` if there are none.
+    /// Gives further values to the points of the product that an entry matches; `false` if it matches no points.
     fn give(&mut self, index: usize, entry: &Assignment, values: &Values<'s>, context: &mut Context<'_>) -> bool {
         if values.further.is_empty() {
             return false;
@@ -159,8 +159,8 @@ impl<'s> Inclusion<'s> {
         true
     }
 
-    /// An entry's point, with what it does not say from a point of seeds and ablations. The values of axes come in the axes'
-    /// order; where the matrix has none of its own, the entry's come first.
+    /// Returns an entry's point; the values that the entry lacks come from a point of seeds and ablations. The values
+    /// of axes come in the axes' order; where the matrix has none of its own, the entry's come first.
     fn point(&self, entry: &Assignment, values: &Values<'s>, crossed: &Point) -> Point {
         let said = |(axis, value): &(&str, Value)| ((*axis).to_owned(), spanned(entry, axis, value));
         let on_axis = |axis: &&str| match values.own.iter().find(|(name, _)| name == axis) {

@@ -41,7 +41,7 @@ impl Join {
             .axes
             .iter()
             .map(|axis| match point.get(axis) {
-                // As numbers, so that 1 and 1.0 meet.
+                // Numbers are compared as floats, so that 1 equals 1.0.
                 Some(value) => value.as_f64().map_or_else(|| format!("{value:?}"), |number| number.to_string()),
                 None => String::new(),
             })

@@ -127,7 +127,7 @@ fn secrets(recipe: &Recipe, template: &Template, matrix: &Names, problems: &mut 
     }
 }
 
-/// Says that an input folder is known without the results folder, which is in it.
+/// Warns that the digest of an input folder excludes the results folder inside it.
 pub(super) fn results_in_input(recipe: &Recipe, place: Span, input: &Path, results: &Path, problems: &mut Collector) {
     let (input, results) = (input.display(), results.display());
     let message = format!("the input `{input}` contains the results folder `{results}`, which is not part of it");

@@ -1,5 +1,5 @@
-//! Files that jobs made in their inputs: a loader may keep a cache beside the data that it reads. They are no part of the
-//! inputs' digests as long as they have the content that a job has given them.
+//! Files that jobs made in their inputs: a loader may keep a cache beside the data that it reads. These files are not
+//! part of the inputs' digests while they have the content that a job has given them.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -36,7 +36,7 @@ struct Line {
 }
 
 impl Made {
-    /// In place of the digest of a folder.
+    /// Placeholder for the digest of a folder.
     pub(crate) const FOLDER: &str = "folder";
 
     /// Reads the files that the jobs of a store made.

@@ -90,7 +90,7 @@ use crate::variant::Moments;
 /// A job's index in a [`Plan`].
 pub type JobId = petgraph::graph::NodeIndex<u32>;
 
-/// The jobs of recipes and what each needs. What is the same job in several of them is one.
+/// The jobs of recipes and the needs of each. A job that several recipes share occurs once.
 #[derive(Debug)]
 pub struct Plan {
     /// The recipes, in the order in which they were named.
@@ -185,7 +185,7 @@ pub struct Job {
     pub policy: Policy,
     /// The job's place in the order of its step, if that step measures.
     pub turn: Option<Turn>,
-    /// The step and the point that it is known by: `train/prune=bitter7,seed=0`.
+    /// The step and the point that name the job: `train/prune=bitter7,seed=0`.
     pub label: Label,
     /// Seeds that its step plans; `None` for a step without seeds.
     pub seeds: Option<SeedPlan>,
@@ -362,7 +362,7 @@ impl Plan {
         self.held[id.index()]
     }
 
-    /// The step that a job is known by.
+    /// Returns the step that a job is named after.
     fn step_of(&self, id: JobId) -> &Step {
         let Origin { study, step, .. } = self.origins[id.index()];
         &self.studies[study].recipe.steps[step]

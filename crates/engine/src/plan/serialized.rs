@@ -62,7 +62,7 @@ impl SerializedJob {
 /// Error of a file with jobs that are not a plan.
 #[derive(Debug, thiserror::Error)]
 pub enum DeserializeError {
-    /// The task is not known, or not in this revision.
+    /// The task or its revision is unknown.
     #[error("the task `{0}` was planned by another version of the program: use the same version")]
     Task(String),
     /// The jobs do not form a DAG.
@@ -137,8 +137,8 @@ impl Plan {
         Ok(Self::bare(jobs, graph))
     }
 
-    /// Some of the jobs as a plan of their own, in which they have the same order. What they need and is not among them, they
-    /// do not need there. `change` may change a job's values.
+    /// Returns some of the jobs as a separate plan with the same order. Needed jobs that are not among them are
+    /// dropped. `change` may change a job's values.
     pub fn part(&self, of: &BTreeSet<JobId>, mut change: impl FnMut(JobId, &mut Values)) -> Self {
         let places: HashMap<JobId, JobId> = of.iter().enumerate().map(|(place, id)| (*id, JobId::new(place))).collect();
         let (mut jobs, mut graph) = (Vec::new(), Needs::default());

@@ -188,7 +188,7 @@ fn add(study: &Study, step: usize, at: u64, of: &[JobId], jobs: &mut Jobs) -> Re
     Ok(Some(jobs.add(job, example)))
 }
 
-/// The identity of a job with other parameters. Those that are the same keep the spelling of keys.
+/// The identity of a job with other parameters. Unchanged parameters keep the spelling of the key.
 fn identity(job: &Job, values: &Values) -> Identity {
     let Identity { backend, inputs, needs, params, .. } = job.identity.clone();
     let mut identity = Identity::new(job.task, values, backend, inputs, needs);

@@ -24,9 +24,9 @@ type Places = Vec<(&'static Param, Span)>;
 
 /// The parameters of a job.
 pub(super) struct JobValues {
-    /// As the job gets them.
+    /// The values that the job gets.
     pub(super) values: Values,
-    /// As the job's key has them, if that is another [spelling](Spelling).
+    /// The values in the job's key, if their [spelling](Spelling) differs.
     pub(super) keyed: Option<Values>,
     /// Digests of the input files.
     pub(super) inputs: BTreeMap<String, String>,
@@ -225,7 +225,7 @@ impl Builder<'_> {
         value: &Spanned<Value>,
         error: &ParamError,
     ) {
-        // Where the author has written the parts out, the one that does not fit is marked.
+        // If the recipe has the parts as a list, the invalid part is marked.
         let part = match error {
             ParamError::Part { part, .. } => template.and_then(|template| template.part(part)),
             _ => None,

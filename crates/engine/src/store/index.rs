@@ -98,7 +98,7 @@ pub struct Measured {
     pub host: String,
     /// The program's version.
     pub sweep: String,
-    /// Origin of the record, if it was made elsewhere.
+    /// Origin of the record, if another machine made it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<Origin>,
     /// Conditions on which comparisons depend. Records of earlier versions have none.
@@ -109,7 +109,8 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// The first step of the values that are not finite, if it is known; `None` unless `metric` has no value for that reason.
+    /// Returns the first step with a value that is not finite, if it is known; `None` unless `metric` has no value for this
+    /// reason.
     pub fn diverged(&self, metric: &str) -> Option<Option<u64>> {
         let diverged = &self.remarks.diverged;
         diverged.get(metric).or_else(|| diverged.get(current_name(metric))).copied()
@@ -143,7 +144,7 @@ pub type Stamp = i64;
 /// Jobs with a valid record among some jobs.
 #[derive(Debug, Default)]
 pub struct Looked {
-    /// For each job, in the order in which they were asked for, whether it has.
+    /// Whether each job has a whole record, in the order of the request.
     pub whole: Vec<bool>,
     /// The stamp of its record; `None` if it has none.
     pub stamps: Vec<Option<Stamp>>,
@@ -188,7 +189,7 @@ impl Line for Measured {
     }
 
     fn parse(line: &[u8], only: Option<&HashSet<&str>>) -> Option<Self> {
-        /// The same without a copy of every name: most of them are not asked for.
+        /// The same without a copy of every name, because most names are not needed.
         #[derive(Deserialize)]
         struct Borrowed<'l> {
             key: Key,
@@ -317,7 +318,7 @@ impl Store {
     pub(super) fn sets_of_records(&self) -> io::Result<Vec<(Key, String)>> {
         let keys = self.keys()?;
         let text = if keys.is_empty() { Vec::new() } else { fs::read(self.root.join(Entry::FILE)).unwrap_or_default() };
-        // Of several lines about a record, the last one is the latest.
+        // If several lines are about a record, the last one counts.
         let lines = text.split(|byte| *byte == b'\n').filter_map(|line| Some((about(line)?.1, named_set(line))));
         let known: HashMap<Key, Option<&str>> = lines.collect();
         let set = |key: Key| match known.get(&key) {
@@ -388,7 +389,7 @@ impl Store {
         found
     }
 
-    /// Adds lines in one write. Where that fails the next look is slower, and that is all.
+    /// Appends lines in one write. A failure only slows down the next read.
     fn append<'e, L: Line + 'e>(&self, torn: bool, lines: impl Iterator<Item = (Stamp, &'e L)>) {
         let text = if torn { format!("\n{}", to_text(lines)) } else { to_text(lines) };
         let file = fs::OpenOptions::new().create(true).append(true).open(self.root.join(L::FILE));
@@ -414,7 +415,7 @@ fn stamp(metadata: &Metadata) -> Stamp {
 
 /// Content of a derived file about records.
 struct Found<L> {
-    /// Of those that can be read, in the order in which they were asked for.
+    /// Lines of the readable records, in the order of the request.
     lines: Vec<L>,
     /// Number of lines in the file.
     written: usize,

@@ -1,7 +1,7 @@
 //! Records of finished jobs, by key, and the right to write missing ones.
 //!
 //! A record's folder is written beside the store, synced, and renamed into it: it is atomic, and never edited.
-//! [`Store::claim`] answers `Hit`, or `Miss` with the [`Pending`] that holds the job's lock and is the only thing that
+//! [`Store::claim`] returns `Hit`, or `Miss` with the [`Pending`] that holds the job's lock and is the only thing that
 //! can write its record, or `Busy` while another process holds the lock.
 //!
 //! `index.rs` has one line for each record and one for its metrics, both derived and repaired; `manifests.rs` what jobs were
@@ -147,12 +147,12 @@ impl StoreError {
 }
 
 impl Store {
-    /// The store below a results folder. Nothing is created before something is written.
+    /// The store below a results folder. No file is created before the first write.
     pub fn new(results: &Path) -> Self {
         Self { root: results.join("store"), syncs: Arc::default(), own: Arc::default() }
     }
 
-    /// As [`Store::new`], refused if a later version of this program has made the store.
+    /// Like [`Store::new`], but fails if a later version of this program has made the store.
     pub fn open(results: &Path) -> Result<Self, StoreError> {
         let store = Self::new(results);
         match fs::read_to_string(store.root.join("format")) {
@@ -255,7 +255,8 @@ impl Store {
         self.contains(key) || !self.is_locked(key)
     }
 
-    /// The keys of the jobs that a process has claimed, those of killed processes included: [`Store::is_free`] tells.
+    /// The keys of the jobs that a process has claimed, those of killed processes included; [`Store::is_free`] distinguishes
+    /// them.
     pub fn claimed(&self) -> HashSet<Key> {
         let locks = entries(&self.locks()).unwrap_or_default();
         locks.into_iter().filter_map(|path| path.file_name()?.to_str()?.parse().ok()).collect()
@@ -307,8 +308,8 @@ impl Store {
         Ok(true)
     }
 
-    /// Removes the files of locks whose processes were killed. As leases they would count as those of somebody who is about to
-    /// write them, and others would wait for their end.
+    /// Removes the files of locks whose processes were killed. As leases they would count as new leases that are about
+    /// to be written, and other processes would wait for them to expire.
     fn clear_locks(&self) -> io::Result<()> {
         let entries = match fs::read_dir(self.locks()) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),

@@ -1,7 +1,7 @@
-//! The origin of a record that was made elsewhere: beside the record, in `origin.json`.
+//! The origin of a record from another machine: beside the record, in `origin.json`.
 //!
 //! A record's digests prove that it has not changed since it was written, not who wrote it. A record from a remote or
-//! an archive is therefore marked as such for as long as it is in the store.
+//! an archive is therefore marked as such while it is in the store.
 
 use std::{fmt, io, path::Path};
 

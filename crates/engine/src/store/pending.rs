@@ -32,7 +32,7 @@ pub struct Pending {
     store: Store,
     key: Key,
     staging: PathBuf,
-    /// Dropped last, when nothing of the job is touched any more.
+    /// Dropped last, when no file of the job is touched anymore.
     lock: Lock,
 }
 
@@ -84,7 +84,7 @@ impl Pending {
         origin.write(&self.staging)
     }
 
-    /// Stores the environment of the job, before what the job has read; answers its identifier.
+    /// Stores the environment of the job, before the manifest of the job; returns its identifier.
     pub(crate) fn add_environment(&self, environment: &Environment) -> io::Result<String> {
         self.store.add_environment(environment)
     }
@@ -166,7 +166,8 @@ impl Pending {
 
 impl Drop for Pending {
     fn drop(&mut self) {
-        // After a commit it is gone; after a failure its remains are useless, and the next claim removes them, too.
+        // After a commit the folder no longer exists; after a failure its remains are useless, and the next claim removes them,
+        // too.
         let _ = remove_if_there(&self.staging);
         // Files that an attempt left here are for the next attempt; only an empty folder is removed.
         let _ = fs::remove_dir(self.scratch());

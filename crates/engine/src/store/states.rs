@@ -1,8 +1,8 @@
 //! States: what a job has left at its end so that a longer one can continue from it.
 //!
-//! They are not part of records, and every job can do without: it trains alone and has the same result. A state is in
-//! `states/<step>/<key>`, with a description and the files; it is written aside and renamed. Whoever takes it compares its
-//! files with their digests, so that one that has changed is removed and not used.
+//! States are not part of records, and no job requires one: without a state, a job trains from its first step and has the
+//! same result. A state is in `states/<step>/<key>`, with a description and the files; it is written aside and renamed. A
+//! job that takes a state compares its files with their digests, so that a changed state is removed and not used.
 
 use std::{
     collections::BTreeMap,
@@ -78,7 +78,7 @@ impl Store {
         Ok(steps)
     }
 
-    /// All states, by their steps and keys. What cannot be read is left out.
+    /// Returns all states, by their steps and keys. Unreadable states are skipped.
     pub fn states(&self) -> io::Result<Vec<State>> {
         let mut found = Vec::new();
         for step in self.state_steps()?.into_iter().rev() {
@@ -165,7 +165,7 @@ impl Store {
                 Digest::File { .. } => fs::copy(&source, &target).map(drop),
             };
             match taken {
-                // A sweep that has ended meanwhile does not need it any more.
+                // A sweep that has ended meanwhile does not need the state anymore.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => break,
                 taken => taken?,
             }

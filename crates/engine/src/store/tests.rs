@@ -93,7 +93,7 @@ fn what_vanishes_while_garbage_is_looked_for_is_no_garbage() {
     let record = sample();
     let left = results.path().join("store/staging").join(record.key.to_string()).join("files");
     std::thread::scope(|scope| {
-        // As the worker of a killed engine, until it ends too.
+        // The thread acts as the worker of a killed engine, until it ends, too.
         let worker = scope.spawn(|| {
             for _ in 0..100 {
                 fs::create_dir_all(&left).unwrap();
@@ -105,7 +105,7 @@ fn what_vanishes_while_garbage_is_looked_for_is_no_garbage() {
             store.garbage(&std::collections::HashSet::new()).unwrap();
         }
     });
-    // Two that look at the same record: it is gone when the second one comes to it.
+    // Two processes look at the same record: the first removes it before the second reads it.
     let Claim::Miss(pending) = store.claim(record.key).unwrap() else { panic!("not done") };
     pending.commit(record.clone()).unwrap();
     let garbage = store.garbage(&std::collections::HashSet::new()).unwrap();

@@ -47,7 +47,7 @@ pub enum TransferError {
     /// An error of the store.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// It is an archive of something else, torn, or made to do harm.
+    /// The archive is torn, malicious, or not one of records.
     #[error("the archive is not one of records: {0}")]
     Foreign(String),
     /// The record is of other files than its key.
@@ -121,9 +121,8 @@ impl Store {
         self.bring(from, Some(key), origin)
     }
 
-    /// Takes the record of a claimed job from an archive that has it and no other. It was made on a machine of the user's own,
-    /// so it has no origin.
-    /// `is_wanted` may refuse what its program has read.
+    /// Takes the record of a claimed job from an archive that has it and no other. The record was made on a machine of
+    /// the user, so it has no origin. `is_wanted` may refuse the files that the program has read.
     pub fn import_claimed(
         &self,
         from: impl Read,
@@ -148,7 +147,7 @@ impl Store {
         self.unpacked(from, only, |beside, keys| self.take(beside, keys, origin))
     }
 
-    /// Unpacks an archive beside the records for as long as `take` needs.
+    /// Unpacks an archive beside the records, and removes the files after `take`.
     fn unpacked<T>(
         &self,
         from: impl Read,
@@ -225,7 +224,7 @@ fn checked(folder: &Path, key: Key) -> Result<Record, String> {
     Ok(record)
 }
 
-/// The observation of the job of a record from elsewhere, if there is one.
+/// Reads the observation of an unpacked record, if there is one.
 fn observed(folder: &Path, record: &Record) -> Result<Option<Observation>, String> {
     match fs::read(folder.join(OBSERVATION)) {
         Ok(text) => Observation::parse(&text, record)
@@ -252,8 +251,8 @@ fn append(archive: &mut Builder<impl Write>, path: &str, content: &[u8]) -> io::
     archive.append_data(&mut header(EntryType::Regular, content.len() as u64), path, content)
 }
 
-/// Unpacks an archive into an empty folder and answers whose records are in it. With `only`, another record in it refuses
-/// all of it.
+/// Unpacks an archive into an empty folder, and returns the keys of its records. With `only`, an archive with another
+/// record is refused.
 fn unpack(mut from: impl Read, into: &Path, only: Option<Key>) -> Result<BTreeSet<Key>, TransferError> {
     let mut keys = BTreeSet::new();
     // Made last, and never on the way to anything else: so nothing is written through a link.

@@ -1,4 +1,4 @@
-//! Turns of measurements, as their records say: the rounds of runs, and those that overlapped.
+//! Turns of measurements, from their records: the rounds of runs, and the overlapping ones.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -239,7 +239,7 @@ impl Drop for Hosts {
 /// Jobs that were ended.
 #[derive(Debug, Default)]
 pub struct Ended {
-    /// Their number.
+    /// Number of ended jobs.
     pub jobs: usize,
     /// Errors of hosts that could not be reached.
     pub errors: Vec<String>,

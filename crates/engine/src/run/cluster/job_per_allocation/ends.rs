@@ -15,7 +15,7 @@ use crate::{
 const MAX_INTERRUPTIONS: u32 = 1000;
 
 impl Run<'_, '_> {
-    /// A job has ended in the queue without a word of its own.
+    /// Handles a job that has ended in the queue without a message of its own.
     pub(super) fn ended_badly(&mut self, job: usize, id: &BatchId, word: &str) {
         let session = &self.session;
         let (system, ending) = (session.cluster.system(), session.cluster.ending(id, word));
