@@ -147,7 +147,7 @@ impl Origins<'_> {
 }
 
 impl Needs for Origins<'_> {
-    /// The digest of the job's artifacts. A job without any may have effects that are not known here, and stands for itself.
+    /// The digest of the job's artifacts. A job without artifacts may have unknown effects, so its own key is used.
     fn stand_in(&self, key: Key) -> Key {
         self.products(key, |products| products.artifacts).unwrap_or_else(|| self.origin(key))
     }
@@ -167,7 +167,7 @@ impl Needs for Origins<'_> {
     }
 }
 
-/// Needed jobs that are not told apart: one key stands for all of them.
+/// Needed jobs are not distinguished: one key stands for all of them.
 struct IgnoredNeeds(Key);
 
 impl Needs for IgnoredNeeds {
@@ -184,7 +184,7 @@ impl Needs for IgnoredNeeds {
 struct Known<'s> {
     origins: Origins<'s>,
     ignored_needs: IgnoredNeeds,
-    /// As programs that read the file with their parameters, and as programs that do not, without their needs.
+    /// Entries of programs that read the file with their parameters, and of other programs, without their needs.
     by_all: HashMap<Key, Vec<Rc<Entry>>>,
     by_arguments: HashMap<Key, Vec<Rc<Entry>>>,
 }
@@ -296,7 +296,7 @@ pub(super) fn bring(plan: &Plan, store: &Store) -> Result<Measured, StoreError> 
     let tasks = open.iter().map(|id| plan.job(*id).task.name).collect();
     let mut recall = Recall::new(store, &tasks)?;
     let mut missing: HashSet<JobId> = open.iter().copied().collect();
-    // A job is looked for when it is known what became of those that it needs.
+    // An earlier result is searched for once the outcomes of the needed jobs are known.
     loop {
         let (ready, later) = ready(plan, open, &missing);
         open = later;
@@ -370,7 +370,7 @@ impl<'s> Recall<'s> {
 /// The results of earlier jobs that hold for a job, once the jobs that it needs have run again.
 struct Earlier<'s> {
     store: &'s Store,
-    /// Read when it is first asked for.
+    /// Read at the first request.
     recall: Option<Recall<'s>>,
 }
 
@@ -408,8 +408,8 @@ fn ready(plan: &Plan, open: Vec<JobId>, missing: &HashSet<JobId>) -> (Vec<JobId>
     })
 }
 
-/// Checks that the code that the job of a record read is as it was; returns what it was observed to read. `None` if the
-/// record is not one of the present code.
+/// Checks that the code that the job of a record read is unchanged; returns the observed reads. `None` if the record
+/// belongs to other code.
 #[expect(clippy::option_option, reason = "a valid record need not have been observed")]
 fn valid(
     job: &Job,
@@ -424,7 +424,7 @@ fn valid(
             let is_same = manifests.is_unchanged(code, &manifest.set, digests);
             is_same.then_some(Some((manifest.tool, set)))
         }
-        // It was not observed, so that its key has all that is known.
+        // The job was not observed, so its key has all known inputs.
         None => (from.identity.code.is_none() && job.identity.code.is_none()).then_some(None),
     }
 }

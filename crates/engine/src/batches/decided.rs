@@ -341,7 +341,7 @@ fn shared(
         Err(error) => return Ok((asked()?, Some(warning(error)))),
     }
     let (made, by) = asked()?;
-    // The answer first: whoever finds the version finds it, too.
+    // The answer is stored first, so that a process that finds the version also finds the answer.
     let agreed = remote.agree(store, &made).and_then(|agreed| Ok((agreed, remote.agree(store, &by)?)));
     Ok(match agreed {
         Ok((agreed, first)) if first.result == by.result => ((agreed, first), None),
@@ -354,7 +354,7 @@ fn shared(
     })
 }
 
-/// Keeps a decision that is not known, if decisions are to be made; else returns it.
+/// Stores a new decision, if `mode` allows decisions; else returns it.
 fn keep(store: &Store, decision: Decision, known: bool, mode: Mode<'_>) -> Result<Option<Decision>, SearchError> {
     match mode {
         _ if known => Ok(None),

@@ -1,10 +1,10 @@
 //! Batches of searches: recipes planned again and again, as far as the batches of their samplers are decided.
 //!
-//! A step with `suggest` has the points of the batches that are decided. A batch follows from the results of all earlier
-//! ones ([`Batches::advance`]), so a recipe is planned again after each. Nothing but records and kept decisions is
-//! read: the same records give the same batches in any order and on any machine. Built-in samplers are asked again rather
-//! than believed; the answers of other programs are kept with the sampler's version, and valid for exactly the results that
-//! they followed from. With a remote, the first machine that asks decides for all.
+//! A step with `suggest` has the points of the decided batches. A batch follows from the results of all earlier ones
+//! ([`Batches::advance`]), so a recipe is planned again after each. Only records and kept decisions are read: the same
+//! records give the same batches in any order and on any machine. Built-in samplers are run again instead of using a
+//! stored answer; the answers of other programs are kept with the sampler's version, and are valid only for the results
+//! that they followed from. With a remote, the first machine decides for all.
 
 mod again;
 mod decided;
@@ -50,7 +50,7 @@ pub struct Batches {
 /// Permission of a search to do more than read what is decided.
 #[derive(Debug, Clone, Copy)]
 pub enum Mode<'a> {
-    /// Nothing: jobs without a record may still run.
+    /// No decision is made: jobs without a record may still run.
     Look,
     /// Decide the next batch, if all earlier jobs have ended. These have ended without a record.
     Decide(&'a Lost),
@@ -128,7 +128,7 @@ impl Batches {
         Ok(())
     }
 
-    /// Plans recipes with the batches that are known, and gives jobs whose computations have records their own.
+    /// Plans recipes with the known batches, and gives jobs whose computations have records records of their own.
     fn planned(
         &mut self,
         draft: Draft,
@@ -214,7 +214,7 @@ pub fn lost(plan: &Plan, store: &Store, ran: impl Fn(JobId) -> bool, earlier: &L
     let mut lost = earlier.clone();
     for (id, job) in plan.jobs() {
         let needs = |list: &ListId| plan.list(*list).iter().any(|need| lost.contains(&plan.job(*need).key));
-        // The disk is asked last, and for a run without any work not at all.
+        // The disk is read last, and not at all for a run without work.
         if (ran(id) || plan.lists_of(id).iter().any(needs)) && !store.contains(job.key) {
             lost.insert(job.key);
         }

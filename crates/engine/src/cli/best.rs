@@ -122,7 +122,7 @@ fn step(plan: &Plan, name: Option<&str>) -> Result<(usize, usize), Error> {
     }
 }
 
-/// The ranking of a step that the arguments and the recipe ask for.
+/// Returns the ranking of a step according to the arguments and the recipe.
 fn contest(study: &Study, index: usize, args: &BestArgs) -> Result<Contest, Error> {
     let recipe = &study.recipe;
     let step = &recipe.steps[index];

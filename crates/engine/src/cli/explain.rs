@@ -158,7 +158,7 @@ pub(super) fn explained(plan: &Plan, store: &Store, name: &str) -> Result<Explai
     Ok(explained)
 }
 
-/// The environment in which a record was made, if it is known.
+/// Returns the environment in which a record was made, if it is known.
 fn environment(store: &Store, record: &Record) -> Option<Environment> {
     store.environment(record.provenance.conditions.as_ref()?.environment.as_deref()?)
 }

@@ -31,7 +31,7 @@ pub(super) struct HostsArgs {
     format: FormatArgs,
 }
 
-/// A host in the answer.
+/// A host in the JSON output.
 #[derive(Serialize)]
 struct HostAnswer {
     host: String,

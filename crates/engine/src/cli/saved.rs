@@ -78,7 +78,7 @@ pub(super) struct SavedJob {
     pub(super) lists: Vec<usize>,
 }
 
-/// As many differences as one reads.
+/// Maximum number of differences that are shown.
 const MAX_SHOWN: usize = 5;
 
 impl SavedPlan {

@@ -230,7 +230,7 @@ pub(super) fn unread(path: &Path) -> Option<Error> {
     Some(Error::UnreadProgram { path: path.to_owned(), by })
 }
 
-/// True for a file that is no recipe: a script of a known kind, or an executable file.
+/// True for a file that is not a recipe: a script of a known kind, or an executable file.
 fn is_script(path: &Path) -> bool {
     let is_recipe = path.extension().is_some_and(|end| end == "yaml" || end == "yml" || end == "json");
     !is_recipe

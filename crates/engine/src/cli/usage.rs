@@ -127,7 +127,7 @@ fn remedy(error: &clap::Error, words: &[&str]) -> Option<String> {
             if is_recipe(&command) {
                 return Some(format!("`sweep run {command}` runs this recipe"));
             }
-            // A command of `sweep cache` and the like is not one of `sweep`.
+            // A subcommand, such as one of `sweep cache`, is not a command of `sweep`.
             words.first().filter(|first| **first == command)?;
             let (_, instead) = COMMANDS.iter().find(|(commands, _)| commands.contains(&command.as_str()))?;
             Some(filled(instead))

@@ -195,8 +195,8 @@ impl Manifests {
         places.join(" ")
     }
 
-    /// Adds the code that a job was observed to read to its identity; returns its key, and its code unless the job has no
-    /// manifests. `folder` has the recipe. The project is that of the folder in which the program runs, else of the recipe.
+    /// Adds the code that a job was observed to read to its identity; returns its key, and its code if the job is observed.
+    /// `folder` has the recipe. The project is that of the folder in which the program runs, else of the recipe.
     pub(super) fn keyed(
         &mut self,
         identity: &mut Identity,
@@ -373,7 +373,7 @@ impl Manifests {
         let mut environment = BTreeMap::new();
         for id in sets {
             let Some(set) = self.set(id) else {
-                // Without it, the key must not be one that a record may have had with it.
+                // Without the set, the key must differ from every key that a record may have had with the set.
                 unchanged = false;
                 files.insert(format!("set {id}"), (ABSENT.to_owned(), None));
                 continue;

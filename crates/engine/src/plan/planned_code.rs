@@ -68,8 +68,8 @@ impl Plan {
         self.job(id).values.get("project").and_then(Value::as_text).is_some()
     }
 
-    /// Keeps the files of the projects of the jobs that `runs`, for those of them that start after an edit. `results` is the results
-    /// folder.
+    /// Keeps the files of the projects of the jobs that `runs`, for jobs that start after an edit. `results` is the
+    /// results folder.
     ///
     /// # Errors
     /// The copies cannot be written.

@@ -217,8 +217,8 @@ impl fmt::Display for Problems {
 /// Names that a suggestion lists at most; of more, the nearest ones.
 const MAX_LISTED: usize = 12;
 
-/// A suggestion for an unknown word: the most similar allowed word, and the list of allowed words. Of many words, those
-/// that have a part in common with the unknown one come first, and only a few are listed.
+/// A suggestion for an unknown word: the most similar allowed word, and the list of allowed words. If there are many
+/// words, only a few are listed, first the words that share a part with the unknown one.
 pub fn suggest<'a>(word: &str, what: &str, allowed: impl IntoIterator<Item = &'a str>) -> Option<String> {
     const MAX_LISTED_WORDS: usize = 5;
     let mut allowed: Vec<&str> = allowed.into_iter().collect();

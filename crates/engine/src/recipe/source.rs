@@ -59,7 +59,7 @@ struct Text {
     /// Base folder of its relative paths.
     folder: Arc<Path>,
     whole: Arc<str>,
-    /// The text without control characters, for messages. It has the same length.
+    /// The text without control characters, for messages. The shown text has the same length as the original.
     shown: Arc<str>,
     /// Offsets of lines.
     lines: Arc<[usize]>,

@@ -35,7 +35,7 @@ pub(crate) struct Deferred {
 /// Error of parameters that cannot be resolved although the needed jobs are done.
 #[derive(Debug, thiserror::Error)]
 pub enum Unresolved {
-    /// The record of the needed job is gone.
+    /// The record of the needed job no longer exists.
     #[error("the record of the needed job {0} is gone; run again")]
     Gone(String),
     /// The needed job has left no such metric.
@@ -125,7 +125,7 @@ pub(crate) fn without_keys(text: &str) -> String {
         shown.push_str(before);
         match inner.split_once('.') {
             Some((_, name)) => shown.extend(["${{ needs.", name, " }}"]),
-            // It refers to no result.
+            // The expression refers to no result.
             None => shown.extend([OPEN, inner, CLOSE]),
         }
         rest = after;
@@ -182,8 +182,8 @@ pub(crate) fn waits(value: &Value) -> bool {
     }
 }
 
-/// Checks a value as far as it is known: what waits must be of a kind that the parameter can take. Numbers for a program
-/// are in a spelling.
+/// Checks the known part of a value: a deferred result must be of a kind that the parameter accepts. Numbers for a
+/// program are in a spelling.
 pub(crate) fn check(param: &Param, value: &Value, spelling: Spelling) -> Result<Value, ParamError> {
     if !waits(value) {
         return param.spelled(value, spelling);

@@ -1,9 +1,9 @@
 //! The environment of a program, outside of its project: the programs that it started, the shared libraries that it opened, and
 //! packages of Python.
 //!
-//! A record names its environment by an identifier; the store keeps each environment once, because thousands of jobs share
-//! one. Programs and libraries are known by the identifiers that linkers compute from their content, which are the same on
-//! each machine, or else by digests.
+//! A record names its environment by an identifier; the store keeps each environment once, because thousands of jobs
+//! share one. Programs and libraries are identified by the build IDs that linkers compute from their content, which are
+//! the same on each machine, or else by digests.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! Properties of paths that programs asked for, as text: what a path was, and what it is now.
+//! Properties of paths that programs looked up, as text: the recorded and the present property of a path.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,7 +16,7 @@ use sweep_observer::Layer;
 
 use super::{ABSENT, path_text};
 
-/// A file, of which nothing but its existence was asked.
+/// A file of which only the existence was looked up.
 pub(crate) const FILE: &str = "file";
 /// A folder.
 pub(crate) const FOLDER: &str = "folder";
@@ -24,7 +24,7 @@ pub(crate) const FOLDER: &str = "folder";
 const OTHER: &str = "other";
 /// Before the target of a link.
 const LINK: &str = "link:";
-/// Before the digest of the names in a folder, which of them are folders being known.
+/// Prefix of the digest of the names in a folder, with the information which of them are folders.
 const ENTRIES: &str = "entries:";
 /// The same in records of earlier versions, without the kinds.
 const NAMES: &str = "names:";
@@ -80,7 +80,7 @@ pub(crate) fn of_patterns(patterns: &[String]) -> String {
     format!("{PATTERNS}{}", patterns.join("\n"))
 }
 
-/// The same property for a job with these patterns now: names that do not match any more would be missing in the listings.
+/// Returns the same property for a job with the present patterns: names that no longer match would be missing in the listings.
 pub(crate) fn patterns_now(fact: &str, patterns: &[String]) -> String {
     let then = fact.strip_prefix(PATTERNS).unwrap_or_default();
     let holds = then.lines().all(|pattern| patterns.iter().any(|own| own == pattern));

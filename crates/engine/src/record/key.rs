@@ -11,7 +11,8 @@ use crate::{record::deferred, record::needed::Needed};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key([u8; 32]);
 
-/// Everything that decides a job's result. Its JSON is canonical: fields in this order, maps sorted, defaults omitted.
+/// Everything that decides a job's result. The JSON of an identity is canonical: fields in this order, maps sorted, defaults
+/// omitted.
 ///
 /// Not in it: the step's name, labels, the paths of inputs (their content is), time-outs, worker counts, the program's
 /// version. A task that computes something else from the same parameters raises its revision.
@@ -114,7 +115,7 @@ impl Key {
         Ok(Self(*hasher.finalize().as_bytes()))
     }
 
-    /// As many hexadecimal digits as people read and as tell the jobs of a store apart.
+    /// Returns the first hexadecimal digits, for people, enough to identify a job of a store.
     pub fn short(&self) -> String {
         self.to_string()[..12].to_owned()
     }

@@ -19,7 +19,7 @@ use crate::record::{Environment, Key, Record};
 /// Version of a set's JSON. 1: first.
 const SET_FORMAT: u32 = 1;
 
-/// In place of the digest of a file, or the version of a package, that does not exist.
+/// Placeholder for the digest of a missing file, or the version of a missing package.
 pub(crate) const ABSENT: &str = "absent";
 
 /// Placeholder for the digest of a file that a job has read in a state that can no longer be identified.
@@ -39,7 +39,7 @@ pub struct ReadSet {
     format: u32,
     /// Files, by their path from the project's folder, or absolute outside of it, with escapes for bytes that are not text.
     pub files: BTreeMap<String, ReadFile>,
-    /// Properties of other paths that the job asked for: names that do not exist, targets of links, names in folders.
+    /// Properties of other paths that the job looked up: names that do not exist, targets of links, names in folders.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub facts: BTreeMap<String, String>,
     /// Of these paths, and of those in folders that the job listed, the ones that the job itself has changed.
@@ -48,7 +48,7 @@ pub struct ReadSet {
     /// Installed packages of Python, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub packages: BTreeMap<String, Package>,
-    /// Identifier of the environment; `None` if it is not known, and for sets of earlier versions.
+    /// Identifier of the environment; `None` if it is unknown, and for sets of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub environment: Option<String>,
 }
@@ -309,7 +309,7 @@ mod tests {
             for bit in 0..8 {
                 let mut changed = line.to_vec();
                 changed[at] ^= 1 << bit;
-                // Where the name of the digest is hit, the rest is what it was.
+                // If the change hits the name of the digest, the rest of the line is unchanged.
                 let found = Line::parse(&changed);
                 assert!(found == Line::Damaged || found == Line::Unsealed(manifest.clone()), "{at}: {found:?}");
             }

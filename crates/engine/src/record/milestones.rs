@@ -20,7 +20,7 @@ pub struct Milestone {
 pub struct Milestones(Vec<Milestone>);
 
 impl Milestones {
-    /// Adds a milestone. One that does not come after the last one is left out.
+    /// Adds a milestone. A milestone that does not come after the last one is ignored.
     pub fn reach(&mut self, step: u64, seconds: f64) {
         let is_next = self.0.last().is_none_or(|last| last.step < step && last.seconds < seconds);
         if !is_next || !seconds.is_finite() || seconds < 0.0 {

@@ -49,7 +49,7 @@ impl KeyList {
 pub struct Needed(Vec<Arc<KeyList>>);
 
 impl Needed {
-    /// True if there are none.
+    /// True if there are no keys.
     pub fn is_empty(&self) -> bool {
         self.0.iter().all(|list| list.keys.is_empty())
     }

@@ -90,7 +90,7 @@ pub struct LogPart {
     /// Beginning of the last attempt, in bytes.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub from: u64,
-    /// Its end, in bytes.
+    /// End of the part, in bytes.
     pub bytes: u64,
     /// BLAKE3 digest of the log up to there; `None` for a log that is very long.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -135,7 +135,7 @@ pub struct Started {
     pub step: u64,
     /// The state's key.
     pub state: Key,
-    /// Record of the job that has left it.
+    /// Record of the job that has left the state.
     pub record: Key,
 }
 
@@ -176,7 +176,7 @@ impl Record {
     /// The text of its file: its JSON, behind a line with the BLAKE3 digest of all that follows this line.
     pub fn to_text(&self) -> io::Result<Vec<u8>> {
         let json = serde_json::to_vec_pretty(self)?;
-        // Of a record's JSON the first line is a brace.
+        // The first line of a record's JSON is a brace.
         let body = [json.strip_prefix(b"{\n").unwrap_or(&json), b"\n"].concat();
         let digest = blake3::hash(&body).to_hex();
         Ok([SEAL, digest.as_bytes(), SEALED, &body].concat())

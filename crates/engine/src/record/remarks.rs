@@ -13,7 +13,7 @@ pub struct Remarks {
     pub diverged: BTreeMap<String, Option<u64>>,
     /// Digest of all metrics and curves that do not depend on the machine; 0 if none of them is a measurement.
     pub digest: u64,
-    /// Number of measured values in the digest. Counts and what a task declares as deterministic are none.
+    /// Number of measured values in the digest. Counts and values that a task declares as deterministic are excluded.
     pub values: usize,
 }
 

@@ -109,8 +109,7 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// Returns the first step with a value that is not finite, if it is known; `None` unless `metric` has no value for this
-    /// reason.
+    /// Returns the first step with a non-finite value, if known; `None` unless `metric` has no value for this reason.
     pub fn diverged(&self, metric: &str) -> Option<Option<u64>> {
         let diverged = &self.remarks.diverged;
         diverged.get(metric).or_else(|| diverged.get(current_name(metric))).copied()

@@ -255,8 +255,7 @@ impl Store {
         self.contains(key) || !self.is_locked(key)
     }
 
-    /// The keys of the jobs that a process has claimed, those of killed processes included; [`Store::is_free`] distinguishes
-    /// them.
+    /// Returns the keys of claimed jobs, also those of killed processes, which [`Store::is_free`] distinguishes.
     pub fn claimed(&self) -> HashSet<Key> {
         let locks = entries(&self.locks()).unwrap_or_default();
         locks.into_iter().filter_map(|path| path.file_name()?.to_str()?.parse().ok()).collect()

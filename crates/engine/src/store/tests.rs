@@ -105,7 +105,7 @@ fn what_vanishes_while_garbage_is_looked_for_is_no_garbage() {
             store.garbage(&std::collections::HashSet::new()).unwrap();
         }
     });
-    // Two processes look at the same record: the first removes it before the second reads it.
+    // Two processes remove the same record: it is missing when the second one tries.
     let Claim::Miss(pending) = store.claim(record.key).unwrap() else { panic!("not done") };
     pending.commit(record.clone()).unwrap();
     let garbage = store.garbage(&std::collections::HashSet::new()).unwrap();

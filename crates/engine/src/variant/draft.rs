@@ -42,7 +42,7 @@ impl Content {
     /// The content of a file or a link.
     ///
     /// # Errors
-    /// It is neither, or cannot be read.
+    /// The path is neither a file nor a link, or cannot be read.
     pub(super) fn read(path: &Path) -> io::Result<Self> {
         let metadata = fs::symlink_metadata(path)?;
         if metadata.is_symlink() {
@@ -57,7 +57,7 @@ impl Content {
     /// Writes it to a path, and makes the folders above.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// The content cannot be written.
     pub(super) fn write(&self, path: &Path) -> io::Result<()> {
         if let Some(above) = path.parent().filter(|_| *self != Self::Gone) {
             fs::create_dir_all(above)?;

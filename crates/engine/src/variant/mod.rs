@@ -1,5 +1,5 @@
-//! Variants of a project's code: the values of `code`, as the files that a job finds in place of those of its project. Nothing in
-//! the project itself is touched.
+//! Variants of a project's code: the values of `code`, as the files that a job finds in place of those of its project.
+//! The project itself is never changed.
 
 mod draft;
 mod folder;
@@ -150,8 +150,8 @@ impl VariantError {
     }
 }
 
-/// The differences of a job's code from its project when the job was planned, as a patch of at most [`MAX_CHANGES`] bytes; `None`
-/// without a variant, or if its folder is gone.
+/// The differences of a job's code from its project when the job was planned, as a patch of at most [`MAX_CHANGES`]
+/// bytes; `None` without a variant, or if the variant's folder no longer exists.
 pub(crate) fn changes(params: &Values) -> Option<String> {
     let folder = params.get("code")?.as_text()?;
     let text = fs::read(Path::new(folder).join(draft::DIFFERENCES)).ok()?;
@@ -294,7 +294,7 @@ impl Variants {
     }
 }
 
-/// A value of `code` as text, by which its layer is known elsewhere.
+/// Returns a value of `code` as text, which identifies its layer on other machines.
 pub(crate) fn text_of(value: &Value) -> String {
     serde_json::to_string(value).unwrap_or_default()
 }

@@ -38,7 +38,7 @@ const MARKS: [&str; 3] = ["pyvenv.cfg", "conda-meta", "CACHEDIR.TAG"];
 /// The folder of packages of JavaScript.
 const PACKAGES: &str = "node_modules";
 
-/// The projects of a run, as they were when it began. Without a run, there are none.
+/// The projects of a run, as they were when it began. Without a run, there are no projects.
 #[derive(Debug, Default)]
 pub(crate) struct Moments(Mutex<State>);
 
@@ -47,7 +47,7 @@ struct State {
     folder: Option<Folder>,
     /// By the folders of the projects.
     projects: BTreeMap<PathBuf, Moment>,
-    /// True if this machine has private views of folders; not known before the first edit.
+    /// True if this machine has private views of folders; `None` before the first edit.
     has_views: Option<bool>,
 }
 
@@ -79,7 +79,7 @@ impl Moments {
     /// usual size, of all that may be code. `results` is the results folder.
     ///
     /// # Errors
-    /// A copy cannot be written. Nothing is kept then.
+    /// A copy cannot be written. No files are kept then.
     pub(crate) fn begin(&self, results: &Path, projects: BTreeMap<PathBuf, BTreeSet<PathBuf>>) -> io::Result<()> {
         let mut state = self.state();
         for (project, known) in projects {
@@ -101,7 +101,7 @@ impl Moments {
     /// differs. Files that jobs write keep their present state: `is_written` returns true for their paths in the project.
     pub(crate) fn layer(&self, project: &Path, layer: &Layer, is_written: &dyn Fn(&Path) -> bool) -> Option<Layer> {
         let edited = self.state().projects.get_mut(project)?.edited();
-        // Without the lock, since this takes others.
+        // The lock is not held here, since this call takes other locks.
         let written: Vec<PathBuf> = edited.into_iter().filter(|path| is_written(path)).collect();
         self.state().projects.get_mut(project)?.layer(layer, &written)
     }
@@ -196,7 +196,7 @@ impl Moment {
         if let Some(layer) = self.found.get(&name) {
             return Some(layer.clone());
         }
-        // Without it, the job finds the files of now, which the end of the run reports.
+        // If the layer fails, the job sees the present files, and the end of the run reports the difference.
         let layer = self.over(variant).ok()?;
         self.found.insert(name, layer.clone());
         Some(layer)

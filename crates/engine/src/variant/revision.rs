@@ -19,7 +19,7 @@ use crate::host::{Children, Limits, converse, git};
 
 /// Time for each question to Git.
 const GIT_TIMEOUT: Duration = Duration::from_mins(5);
-/// Longest answer of Git, in bytes.
+/// Maximum size of Git's output in bytes.
 const MAX_ANSWER: usize = 256 << 20;
 /// Mode of a submodule, and that of no file.
 const SUBMODULE: &str = "160000";
@@ -162,7 +162,7 @@ fn differences(text: &[u8]) -> Vec<Difference> {
         let head = String::from_utf8_lossy(head);
         let mut words = head.trim_start_matches(':').split(' ');
         let (Some(mode), Some(_), Some(object)) = (words.next(), words.next(), words.next()) else { continue };
-        // Of a path with a conflict there is another entry with its content.
+        // A path with a conflict has another entry with its content.
         if words.nth(1) != Some("U") {
             let path = PathBuf::from(OsStr::from_bytes(path));
             found.push(Difference { mode: mode.to_owned(), object: object.to_owned(), path });

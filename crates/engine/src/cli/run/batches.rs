@@ -75,8 +75,8 @@ impl Past {
         }
     }
 
-    /// The jobs that are to run now: none that has failed before, and none that needs one of those. Of jobs that compute
-    /// the same, only the first runs `here`, and the others are measured from its record; returns true if there are any.
+    /// Selects the jobs to run now, without failed jobs and the jobs that need these. Among jobs with the same computation,
+    /// only the first runs `here`, and the others are measured from its record; returns true if there are any.
     pub(super) fn states(
         &self,
         plan: &Plan,

@@ -19,12 +19,12 @@ pub(super) struct End {
     pub(super) page: Page,
     /// True if the run has come to its end.
     pub(super) ended: bool,
-    /// True if the reports are for an answer in JSON.
+    /// True if the reports are for the JSON output.
     pub(super) is_json: bool,
 }
 
 /// Writes the reports, and prints or returns them if the run is complete; returns whether a claim is refuted then.
-/// `stamps` are those of the jobs' records, if they are known because nothing had to run.
+/// `stamps` are the stamps of the jobs' records, if they are known because no job had to run.
 pub(super) fn report(
     results: &Path,
     plan: &Plan,

@@ -385,7 +385,7 @@ impl Lower<'_> {
     fn place_rungs(&mut self, rungs: &mut Rungs, step: &mut Step) {
         self.check_metric(&rungs.by, step);
         let axes = step.axes();
-        // Without a word about it, seeds are averaged.
+        // By default, seeds are averaged.
         if matches!(rungs.over.as_slice(), [only] if only.value.is_empty()) {
             rungs.over.retain_mut(|over| {
                 "seed".clone_into(&mut over.value);
@@ -440,7 +440,7 @@ pub(super) fn select_last(steps: &[Step], tables: &mut [Table], figures: &mut [F
     for figure in figures {
         let step = &steps[figure.from.value];
         let chart = &figure.chart;
-        // It shows when jobs ran, which those of all rungs did.
+        // A timeline shows the times of jobs, and the jobs of all rungs have run.
         if chart.kind == Kind::Timeline {
             continue;
         }

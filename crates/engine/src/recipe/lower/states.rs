@@ -1,4 +1,4 @@
-//! `states`: what jobs leave so that longer ones continue from it. It is not part of a key.
+//! `states`: the states that jobs leave for longer jobs to continue from. `states` is not part of a key.
 
 use serde::{Deserialize, Serialize};
 

@@ -20,7 +20,7 @@ impl Statistic {
     pub(super) const WORDS: &'static [(&'static str, Self)] =
         &[("mean", Self::Mean), ("median", Self::Median), ("iqm", Self::Iqm)];
 
-    /// Units with the statistic over them; a mean goes without saying.
+    /// Returns `units` with the statistic over them; a mean is not mentioned.
     pub(crate) fn of(self, units: &str) -> String {
         match self {
             Self::Mean => units.to_owned(),

@@ -42,8 +42,9 @@ pub(crate) struct Check<'a> {
 }
 
 impl Reads {
-    /// Checks that all inputs and artifacts are as they were planned, but for what jobs of this run have written there. Files that
-    /// `digests` lists and that have not changed since are not read again. Returns notes about the files that the job wrote.
+    /// Checks that all inputs and artifacts are in the planned state, except for files that jobs of this run have written.
+    /// Files that `digests` lists and that have not changed since are not read again. Returns notes about the files that the
+    /// job wrote.
     pub(crate) fn check(&self, check: &Check<'_>) -> Result<Vec<String>, Changed> {
         let mut notes = Vec::new();
         for (path, planned) in &self.inputs {

@@ -1,4 +1,4 @@
-//! The executor that starts jobs: this machine or a batch system. It is not part of a key.
+//! The executor that starts jobs: this machine or a batch system. The executor is not part of a key.
 //!
 //! A batch system has a file here with its settings and their keys, and a line in `batch_systems!`.
 

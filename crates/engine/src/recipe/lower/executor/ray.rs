@@ -23,7 +23,7 @@ pub struct Ray {
     pub resources: BTreeMap<String, f64>,
     /// Custom resources of the jobs of single steps, in addition.
     pub steps: Vec<(String, BTreeMap<String, f64>)>,
-    /// Time in which the cluster has to answer for the first time in a run.
+    /// Timeout for the first response of the cluster in a run.
     pub answers_within: Option<Duration>,
 }
 
