@@ -128,7 +128,7 @@ impl Batches {
         Ok(())
     }
 
-    /// Plans recipes with the known batches, and gives jobs whose computations have records records of their own.
+    /// Plans recipes with the known batches, and creates records of jobs from existing records of the same computations.
     fn planned(
         &mut self,
         draft: Draft,

@@ -65,7 +65,7 @@ impl HostAnswer {
         Self { host, state, use_of_run: Some(use_of_run) }
     }
 
-    /// The host's line.
+    /// Returns the line about the host.
     fn line(&self) -> String {
         let mut parts = vec![clean(&self.host).into_owned(), self.state.clone()];
         if let Some(UseOfRun { cpus_used, cpus, gpus_used, gpus, jobs, about }) = &self.use_of_run {

@@ -50,7 +50,7 @@ struct Output<'a> {
     run: String,
     /// The job's state as a word.
     state: &'static str,
-    /// The file.
+    /// Path of the log.
     log: &'a str,
     /// The output, or its end.
     text: &'a str,

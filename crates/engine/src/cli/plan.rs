@@ -289,7 +289,7 @@ impl<'a> View<'a> {
         parts.into_iter().map(line).collect()
     }
 
-    /// Every job.
+    /// Returns a table of all jobs.
     fn list(&self) -> Table {
         let turns = self.jobs().any(|(_, job)| job.turn.is_some());
         let mut grid =

@@ -121,7 +121,6 @@ struct Part {
 enum Now {
     /// The job is over; the seconds that it took, `None` if another process did it, or if it never began.
     Over(Option<f64>),
-    /// The job runs.
     Running {
         /// The seconds that it has run.
         since: f64,

@@ -27,7 +27,6 @@ const LISTS: &str = "needs.jsonl";
 struct List {
     /// Their places in the plan.
     jobs: Vec<usize>,
-    /// Their keys.
     keys: Vec<Key>,
 }
 

@@ -395,7 +395,7 @@ impl Scheduler {
         }
     }
 
-    /// Starts what fits.
+    /// Starts the jobs that fit.
     fn start(&mut self, actions: &mut Vec<Action>) {
         if self.refused {
             return;

@@ -198,7 +198,7 @@ impl Snapshot {
         snapshot.finish(live)
     }
 
-    /// Before anything happened.
+    /// Returns the state before the first event.
     fn begin(manifest: Manifest) -> Self {
         let jobs = manifest.jobs.iter().map(|job| match job.wanted {
             Disposition::Yes => State::Waiting(String::new()),

@@ -153,7 +153,6 @@ pub struct Looked {
 
 /// A line of a derived file: the record's stamp, and the file's data about it, with the key first.
 trait Line: for<'r> From<&'r Record> + Serialize + DeserializeOwned + Send {
-    /// The file.
     const FILE: &str;
     /// The key of the line's record.
     fn key(&self) -> Key;
@@ -339,7 +338,7 @@ impl Store {
         shards
     }
 
-    /// Every record.
+    /// Returns the stamps of all records.
     fn stamps(&self) -> io::Result<Vec<(Key, Stamp)>> {
         Ok(self.keys()?.into_iter().filter_map(|key| Some((key, self.stamp(key)?))).collect())
     }

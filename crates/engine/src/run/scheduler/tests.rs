@@ -405,7 +405,7 @@ impl Model<'_> {
         Ok(())
     }
 
-    /// Something happens.
+    /// Applies an event.
     fn event(&mut self, which: u8, what: u8) -> Event {
         if let Some(job) = self.storing.first().copied()
             && (self.running.is_empty() || what.is_multiple_of(3))

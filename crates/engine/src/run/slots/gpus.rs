@@ -14,7 +14,6 @@ pub const WHOLE: u16 = 1000;
 #[derive(Debug, Clone)]
 pub(super) struct Gpus(Vec<Gpu>);
 
-/// A GPU.
 #[derive(Debug, Clone, Copy)]
 struct Gpu {
     /// Bytes of its memory, if that is known.

@@ -94,7 +94,6 @@ impl Members {
         members.write(results)
     }
 
-    /// Writes the changes.
     fn write(&self, results: &Path) -> io::Result<()> {
         write_aside(&file(results), &serde_json::to_vec_pretty(self)?)
     }
