@@ -1,5 +1,5 @@
-//! Jobs that need not run, because the store has a record of the same computation: their metrics are taken again from what
-//! is stored.
+//! Jobs that need not run, because the store has a record of the same computation: their metrics are taken again from
+//! stored files.
 //!
 //! A key also covers `reads` and `metrics`, which only read the results of a program, and parameters that change no
 //! argument. If a job has no record, but another job that computes the same has one, a record is made of that one, with
@@ -233,7 +233,7 @@ fn index(store: &Store) -> io::Result<Vec<Rc<Entry>>> {
     Ok(store.index()?.into_iter().map(Rc::new).collect())
 }
 
-/// The keys of all records of what the jobs of these records computed.
+/// Returns the keys of all records with the same computations as the records `keys`.
 pub fn alike(store: &Store, keys: &BTreeSet<Key>) -> io::Result<BTreeSet<Key>> {
     let entries = index(store)?;
     let known = Known::new(store, &entries, |entry| entry.identity.task == Command::NAME)?;

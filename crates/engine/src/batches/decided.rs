@@ -170,7 +170,7 @@ impl BatchRequest<'_> {
         let study = &self.plan.studies[self.study];
         let recipe = &study.recipe;
         let step = &recipe.steps[of];
-        // A search goes on while configurations may be added.
+        // A search continues while configurations may be added.
         if study.left.get(&of).is_some_and(|left| *left > 0) {
             return Ok(None);
         }
@@ -408,7 +408,7 @@ fn read_files<'a>(argv: &'a [String], folder: &'a Path) -> impl Iterator<Item = 
     })
 }
 
-/// The files of all samplers that are programs, with their contents: what is decided depends on them.
+/// The files of all samplers that are programs, with their contents: the decisions depend on them.
 pub fn sampler_files(plan: &Plan) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut found = BTreeMap::new();
     for (step, _) in plan.steps() {

@@ -47,7 +47,7 @@ pub struct Batches {
     measured: Option<Measured>,
 }
 
-/// Permission of a search to do more than read what is decided.
+/// Permission of a search to do more than read existing decisions.
 #[derive(Debug, Clone, Copy)]
 pub enum Mode<'a> {
     /// No decision is made: jobs without a record may still run.
@@ -153,7 +153,7 @@ impl Batches {
         Ok(next.map_or(plan, |(next, _)| next))
     }
 
-    /// The plan with all batches that can be decided now; `None` if there is no further one.
+    /// The plan with all batches that can be decided now; `None` if there is no further batch.
     pub fn advance(&mut self, plan: &Plan, store: &Store, mode: Mode<'_>) -> Result<Option<(Plan, News)>, SearchError> {
         if matches!(mode, Mode::Decide(_)) {
             for decision in std::mem::take(&mut self.unkept) {

@@ -255,7 +255,7 @@ enum BackendArg {
     Cpu,
 }
 
-/// A planned recipe and what it computes on.
+/// A planned recipe and its device.
 struct Prepared {
     /// Leaked on exit: freeing a large plan takes longer than printing it.
     plan: ManuallyDrop<Plan>,
@@ -374,7 +374,7 @@ fn show(error: &Error) {
     }
 }
 
-/// Says what is no mistake in the recipes, and yet may not be what their author means.
+/// Prints warnings about parts of the recipes that are valid but may not be intended.
 fn warn(plan: &Plan) {
     const MAX_WARNINGS: usize = 20;
     for Warning { at, message, help } in plan.warnings.iter().take(MAX_WARNINGS) {

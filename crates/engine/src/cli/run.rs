@@ -229,7 +229,7 @@ fn round(
     let ran: Vec<JobId> = plan.jobs().map(|(id, _)| id).filter(|id| states[id.index()] == Disposition::Yes).collect();
     let remote = looked.remote.clone();
     let mut request = Request { results, args, plan, store, states, device, limits, gpus, batch, remote };
-    // A rerun of what is done reads records and writes nothing but the tables.
+    // A rerun of finished jobs reads records and writes only the tables.
     let opened = if request.has_work(&mut searches)? { Some(request.open(&looked)?) } else { None };
     let page = if opened.is_some() { Page::Anew } else { Page::IfStale };
     let run = opened.as_ref().map(|opened| opened.folder.name());

@@ -67,7 +67,7 @@ pub(super) fn run(results: &Path, mut args: RunArgs) -> Result<Exit, Error> {
     run_study(results, args, study)
 }
 
-/// Runs a study, and adds what it has measured to its recipe.
+/// Runs a study, and adds the measured metrics to its recipe.
 pub(super) fn run_study(results: &Path, mut args: RunArgs, mut study: Study) -> Result<Exit, Error> {
     args.paths = vec![study.file.clone()];
     study.write()?;

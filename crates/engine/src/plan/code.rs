@@ -121,7 +121,7 @@ impl Manifests {
         self.left.contains_key(path)
     }
 
-    /// True if a job has made what is at a path of a project, whatever other jobs have done to it since.
+    /// True if a job has made the file at a path of a project, even if other jobs have changed it since.
     pub(crate) fn is_made(&self, project: &Path, path: &Path, digests: &mut Digests) -> bool {
         let place = path_text(path.strip_prefix(project).unwrap_or(path));
         self.made.contains(&place) && self.is_left(&place, &state_now(digests, path))

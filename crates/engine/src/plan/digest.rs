@@ -182,7 +182,7 @@ impl Digests {
         self.manifests.is_rewritten(path)
     }
 
-    /// True if a job has made what is at a path of a project.
+    /// True if a job has made the file at a path of a project.
     pub(crate) fn is_made_in(&mut self, project: &Path, path: &Path) -> bool {
         let manifests = std::mem::take(&mut self.manifests);
         let is_made = manifests.is_made(project, path, self);

@@ -1,4 +1,5 @@
-//! The design of a table or a figure of effects: the factors of its points, their levels, and what can be estimated.
+//! The design of a table or a figure of effects: the factors of its points, their levels, and the effects that can be
+//! estimated.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 

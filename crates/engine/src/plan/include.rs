@@ -41,7 +41,7 @@ struct Values<'s> {
 }
 
 impl<'s> Inclusion<'s> {
-    /// Prepares to add to `product`; `crossed` is the product of the dimensions that multiply what is added.
+    /// Prepares to add to `product`; `crossed` is the product of the dimensions that multiply the added points.
     pub(super) fn new(step: &'s Step, product: Vec<Point>, crossed: Vec<Point>) -> Self {
         let axes = step.matrix.axes();
         let crossing: Vec<&str> = axes.iter().copied().filter(|axis| step.matrix.is_crossing(axis)).collect();

@@ -1,4 +1,4 @@
-//! The points of a needed step, grouped by what the points that need them share with them.
+//! The points of a needed step, grouped by the values that they share with the points that need them.
 
 use std::{collections::HashMap, rc::Rc};
 
@@ -20,7 +20,7 @@ pub(super) struct Join {
 pub(super) struct Group {
     /// In the order of the step's points.
     pub(super) jobs: Vec<JobId>,
-    /// The same jobs, unless there are none.
+    /// The same jobs; `None` if there are no jobs.
     pub(super) list: Option<ListId>,
     /// The first and the last further round in which one of them runs.
     pub(super) rounds: (usize, usize),

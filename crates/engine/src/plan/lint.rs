@@ -42,7 +42,7 @@ pub(super) fn point(recipe: &Recipe, step: &Step, matrix: &Names, label: &Label,
     }
 }
 
-/// An expression in a script becomes part of the script: what it stands for is run, too.
+/// An expression in a script becomes part of the script: its value is run, too.
 fn script(recipe: &Recipe, template: &Template, matrix: &Names, label: &Label, problems: &mut Collector) {
     for reference in template.references() {
         let (scope, value) = match reference.scope {

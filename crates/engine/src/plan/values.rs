@@ -33,7 +33,7 @@ pub(super) struct JobValues {
 }
 
 impl Builder<'_> {
-    /// Every parameter of a job, checked, and the digests of its inputs. Reports what does not fit.
+    /// Every parameter of a job, checked, and the digests of its inputs. Reports invalid values.
     pub(super) fn values(
         &mut self,
         step: &Step,

@@ -141,7 +141,8 @@ impl Found {
     }
 }
 
-/// The property of a folder in which Python looked for these modules: what is not there and would come before what is.
+/// The property of a folder in which Python looked for these modules: the missing entries that would take precedence over the
+/// existing ones.
 pub(crate) fn of_modules(folder: &Path, layer: &Layer, modules: BTreeSet<&str>) -> String {
     let entries = layer.entries(folder).unwrap_or_default();
     let missing = modules.into_iter().filter_map(|module| match Found::of(folder, layer, &entries, module) {

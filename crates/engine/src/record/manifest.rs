@@ -93,7 +93,7 @@ pub struct Own {
     pub made: BTreeSet<String>,
 }
 
-/// Beginning of the line of a manifest: the digest of what follows [`SEALED`].
+/// Beginning of the line of a manifest, before the digest of the bytes after [`SEALED`].
 const SEAL: &[u8] = b"{\"digest\":\"";
 /// Separator between a line's digest and the digested bytes.
 const SEALED: &[u8] = b"\",";

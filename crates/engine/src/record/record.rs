@@ -14,9 +14,9 @@ use crate::record::{Conditions, Digest, Identity, Key, Milestones};
 /// The latest version of [`Record`]'s JSON. 1: all units are base units. 2: metrics may have multiples of them.
 pub const RECORD_FORMAT: u32 = 2;
 
-/// A record's text begins so, with the digest of what follows [`SEALED`].
+/// Beginning of a record's text, before the digest of the bytes after [`SEALED`].
 const SEAL: &[u8] = b"{\n  \"digest\": \"";
-/// Between a record's digest and what it is the digest of.
+/// Separator between a record's digest and the digested bytes.
 const SEALED: &[u8] = b"\",\n";
 /// Hexadecimal digits of a digest.
 const DIGITS: usize = 64;
@@ -106,13 +106,13 @@ pub struct MeasuredAgain {
     pub at: jiff::Timestamp,
     /// The parameters that differ from those of that record.
     pub changed: Vec<String>,
-    /// Values that could not be taken from what was stored, and why.
+    /// Values that could not be taken from stored files, with the reasons.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
 
 impl MeasuredAgain {
-    /// Sentences without their ends: the source, the reason, and what is missing.
+    /// Returns sentences without their ends: the source, the reason, and the missing values.
     pub fn sentences(&self) -> Vec<String> {
         let names: Vec<String> = self.changed.iter().map(|name| format!("`{name}`")).collect();
         let because = if names.is_empty() { String::new() } else { format!(", because {} changed", names.join(", ")) };

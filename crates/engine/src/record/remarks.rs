@@ -1,4 +1,4 @@
-//! Remarks on a result that decisions about it need: what has diverged, and a digest by which equal results are recognized.
+//! Remarks on a result that decisions about it need: the diverged values, and a digest that identifies equal results.
 
 use std::collections::BTreeMap;
 

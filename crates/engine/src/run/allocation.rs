@@ -33,7 +33,7 @@ use crate::{
     store::Store,
 };
 
-/// The exit code of a job that does not find what it needs.
+/// The exit code of a job that does not find the records that it needs.
 pub const BLOCKED: i32 = 75;
 
 /// Time to wait for the record of a needed job whose process has just ended on another machine: network file systems
@@ -113,7 +113,7 @@ fn whole(mut resources: Resources) -> Resources {
     resources
 }
 
-/// Runs what is still to be done of a run, beside others that do the same.
+/// Runs the open jobs of a run, beside other pilots.
 pub fn pilot(results: &Path, run: &str, number: usize) -> io::Result<Summary> {
     let signals = Signals::catch()?;
     let folder = RunFolder::named(results, run);

@@ -90,7 +90,7 @@ impl Arriving {
         self.state().stopped
     }
 
-    /// Waits until it is decided about all of them, or about none for so long.
+    /// Waits until all records are decided, or none has been decided for `patience`.
     pub(crate) fn wait(&self, patience: Duration) {
         let mut state = self.state();
         while !state.open.is_empty() {

@@ -252,7 +252,7 @@ impl<'a, 'o> Run<'a, 'o> {
         self.plan.job(JobId::new(job)).policy
     }
 
-    /// Tells the scheduler what happened and does what follows; `true` when the run is over.
+    /// Passes an event to the scheduler and carries out its actions; `true` when the run is over.
     fn step(&mut self, event: Event) -> bool {
         let mut events = vec![event];
         let mut over = false;

@@ -135,7 +135,7 @@ pub enum RunEvent {
         job: usize,
         /// Time from its start, in seconds.
         seconds: f64,
-        /// The job's end, and what is kept of it.
+        /// The job's end, and the kept part of its work.
         how: String,
     },
     /// A job will not run, or was ended because the user wanted the end.

@@ -42,7 +42,7 @@ pub const NEUTRAL: &[&str] = &[
 
 /// Metrics with the memory that a task of the lab has allocated on its device, the widest first.
 const ALLOCATED: [&str; 2] = ["memory.device.reserved", "memory.device.peak"];
-/// Bytes that a driver needs for a process besides what the process allocates, where only the latter is known.
+/// Bytes that a driver needs for a process besides its allocations, if only the allocations are known.
 const CONTEXT: u64 = 512 << 20;
 /// The smallest margin, in bytes.
 const MIN_MARGIN: u64 = 256 << 20;

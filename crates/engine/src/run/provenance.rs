@@ -63,7 +63,8 @@ pub struct FoundProvenance {
 }
 
 impl FoundProvenance {
-    /// Writes it to the run's folder. A run needs none of it: a full disk is reported by what does.
+    /// Writes the provenance to the run's folder. Errors are ignored, because a run does not need it, and other writes report a
+    /// full disk.
     pub fn keep(&self, folder: &Path) {
         let _ = self.own.write(folder, &self.diff);
     }

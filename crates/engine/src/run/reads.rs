@@ -200,7 +200,7 @@ impl Reads {
         self.inputs.is_empty() && self.artifacts.is_empty() && no_code
     }
 
-    /// The folders in which a job could write to what others read.
+    /// Returns the folders in which a job could write to the inputs of others.
     pub(crate) fn folders(&self) -> Vec<PathBuf> {
         let inputs = self.inputs.iter().map(|(path, _)| path.clone());
         let folders = inputs.chain(self.artifacts.iter().map(|artifact| artifact.folder.clone()));
@@ -475,7 +475,7 @@ impl Artifact {
         Ok(defects)
     }
 
-    /// The digests of what is at a path and below it.
+    /// Returns the digests of the files at and below a path.
     fn written(&self, path: &str) -> BTreeMap<&str, &Digest> {
         let files = self.files.iter().filter(|(name, _)| Path::new(name).starts_with(path));
         files.map(|(name, file)| (name.as_str(), file)).collect()

@@ -60,8 +60,8 @@ struct Times {
 }
 
 impl Saving {
-    /// Estimates the time that is saved, from records of the same task with the same values of all parameters that do not
-    /// differ among these jobs; `None` if there are none.
+    /// Estimates the time that is saved, from records of the same task with the same values of all parameters that do
+    /// not differ among these jobs; `None` if there are no such records.
     pub fn time(&self, plan: &Plan, entries: &[Entry], store: &Store) -> io::Result<Option<TimeSaving>> {
         let chosen = chosen(plan, self, entries);
         let records = chosen.iter().filter_map(|entry| store.get(entry.key).ok().flatten());
@@ -216,8 +216,8 @@ impl Times {
         self.starts[usize::from(from > 0)] + parts.sum::<f64>()
     }
 
-    /// Seconds of a part that every record has whole or not at all: of the same configuration if there is one, else of all;
-    /// what no job has done is as fast as the rest.
+    /// Seconds of a part that every record has whole or not at all: of the same configuration if there is one, else of
+    /// all; a part that no job has done is as fast as the rest.
     fn part(&self, configuration: &Configuration, from: u64, to: u64) -> f64 {
         let alike = self.timed.iter().filter(|own| own.configuration == *configuration);
         let found = mean(alike.filter_map(|own| own.between(from, to)));

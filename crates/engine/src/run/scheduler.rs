@@ -17,7 +17,7 @@ use self::order::{Held, follow, group, held};
 use super::slots::{Demand, Lease, Limits, Slots};
 use crate::plan::Turn;
 
-/// Decides what starts, what is skipped, and when a run is over.
+/// Decides which jobs start or are skipped, and when a run is over.
 #[derive(Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "independent states of a run")]
 pub struct Scheduler {
@@ -197,7 +197,7 @@ impl Scheduler {
                 barriers[list].waiting_for += 1;
             }
         }
-        // From the end, so that a job's own way is complete before it counts for what it needs.
+        // The order is from the end, so that a job's own chain is complete before it counts for the jobs that it needs.
         let mut beyond = vec![0_u64; lists.len()];
         for (index, spec) in specs.iter().enumerate().rev().filter(|(_, spec)| !spec.cached) {
             let rest = jobs[index].before.iter().map(|list| beyond[*list]).max().unwrap_or(0);

@@ -1,5 +1,6 @@
 //! The part of a job's scratch folder that belongs to `sweep`: the checkpoints that a program has declared, the time that its
-//! attempts have taken, and the file that asks it to stop. The folder outlives attempts and is removed when the job is done.
+//! attempts have taken, and the file that requests the program to stop. The folder outlives attempts and is removed when the
+//! job is done.
 
 use std::{
     io,
@@ -21,7 +22,7 @@ use crate::{
 
 /// The attempts and checkpoints.
 const STATE: &str = "attempts.json";
-/// The file whose existence asks the program to stop.
+/// The file whose existence is the request to stop.
 const STOP: &str = "stop";
 /// Curves that earlier attempts have reported.
 const REPORTED: &str = "state.json";
@@ -72,7 +73,7 @@ impl Scratch {
         Self { scratch: scratch.to_owned(), folder: scratch.join(FOLDER) }
     }
 
-    /// Path of the file that asks the program to stop.
+    /// Returns the path of the file with the request to stop.
     pub(crate) fn stop(&self) -> PathBuf {
         self.folder.join(STOP)
     }
@@ -98,7 +99,7 @@ impl Scratch {
         self.stop().exists()
     }
 
-    /// Withdraws the request to stop; the folder goes, too, if nothing is left in it.
+    /// Withdraws the request to stop, and removes the folder if it is empty.
     pub(crate) fn clear(&self) {
         let _ = std::fs::remove_file(self.stop());
         let _ = std::fs::remove_dir(&self.folder);
@@ -119,8 +120,8 @@ impl Scratch {
         replace(&self.folder.join(STATE), &serde_json::to_vec(attempts)?, Readers::All, outlives)
     }
 
-    /// The newest declared checkpoint that still exists. A file without content is what a crash leaves of one that was
-    /// being written, and so is a folder without files.
+    /// The newest declared checkpoint that still exists. An empty file or folder does not count, because a crash leaves
+    /// one while a checkpoint is written.
     pub(crate) fn newest(&self, attempts: &Attempts) -> Option<Checkpoint> {
         attempts.checkpoints.iter().rev().find(|checkpoint| has_content(&self.scratch.join(&checkpoint.path))).cloned()
     }

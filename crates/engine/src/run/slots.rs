@@ -216,7 +216,7 @@ impl Slots {
         self.gpus.nearest(demand, kept)
     }
 
-    /// Takes what a job needs, but none of the GPUs that are kept for another one; it must lack nothing.
+    /// Takes the resources of a job, without the GPUs that are kept for another one. The job must not lack any resource.
     pub fn take(&mut self, demand: &Demand, kept: &BTreeSet<usize>) -> Lease {
         let gpus = self.gpus.choose(demand, kept).unwrap_or_default();
         self.hold(demand, &gpus);
@@ -233,7 +233,7 @@ impl Slots {
         self.closed |= demand.exclusive;
     }
 
-    /// Gives back what a job had.
+    /// Gives back the resources of a job.
     pub fn give_back(&mut self, demand: &Demand, gpus: &[usize]) {
         self.gpus.give_back(demand, gpus);
         self.millicores += demand.millicores();

@@ -1,4 +1,4 @@
-//! States that jobs leave for longer ones: which one an attempt begins with, and what is kept of a job that has ended.
+//! States that jobs leave for longer jobs: selects the state that an attempt begins with, and keeps the state of an ended job.
 //!
 //! A job gets a state as if an earlier attempt had left it, in its scratch folder. If any of this fails, the job runs
 //! from its first step.
@@ -52,7 +52,7 @@ impl Stateful {
             label: label.to_string(),
             code: code.clone(),
             may_continue: !resources.exclusive && !plan.is_alone(),
-            // Another job of the run waits for it; after the run it goes.
+            // Another job of the run waits for the state; after the run the state is removed.
             is_kept: policy.states.keep != KeptStates::None || plan.is_continued(id),
         })
     }

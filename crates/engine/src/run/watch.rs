@@ -101,7 +101,7 @@ pub enum State {
     Stopped {
         /// Seconds that it took.
         seconds: f64,
-        /// The job's end, and what is kept of it.
+        /// The job's end, and the kept part of its work.
         how: String,
     },
     /// The job will not run; because of this job, or because the run was stopped.
@@ -358,7 +358,7 @@ impl Snapshot {
         *state = next;
     }
 
-    /// Says of every job that waits what it waits for.
+    /// Determines for every waiting job what it waits for.
     fn explain(&mut self) {
         let mut slots = Slots::new(&self.manifest.limits);
         let mut alone = None;

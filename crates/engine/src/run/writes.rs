@@ -1,5 +1,5 @@
-//! Paths that the jobs of a run have written, as far as they were observed: what one job writes into a folder is no change by
-//! others for the jobs that read the same folder.
+//! Paths that the jobs of a run have written, as far as they were observed: files that one job writes into a folder do
+//! not count as foreign changes for the jobs that read the same folder.
 
 use std::{
     collections::{HashMap, HashSet},

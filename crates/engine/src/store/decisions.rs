@@ -1,4 +1,4 @@
-//! Decisions about what runs next, by the digest of what they follow from.
+//! Decisions about the next jobs, by the digest of the results that they follow from.
 //!
 //! A decision is a pure function of a rule and of the results of some jobs. It is kept so that people can read why a job
 //! ran or did not run; nothing is decided differently without it. A file is written aside, synced and renamed, and never
@@ -16,7 +16,7 @@ use serde_json::Value as Json;
 use super::{Store, entries};
 use crate::{host::failpoints, record::Key};
 
-/// A decision: what it is about, its rule, the results that it follows from, and the outcome.
+/// A decision: its subject, its rule, the results that it follows from, and the outcome.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Decision {
     /// The kind: `rung`, `race`, `suggestion` or `confirmation`.

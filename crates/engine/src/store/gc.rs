@@ -25,7 +25,7 @@ const TEMPORARY: &str = ".tmp";
 /// Files to remove.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Garbage {
-    /// Records that nothing reaches, each with what it takes on the disk in bytes.
+    /// Unreachable records, each with its size on the disk in bytes.
     pub records: Vec<(Key, u64)>,
     /// States that serve no reached job.
     pub states: Vec<State>,

@@ -175,7 +175,7 @@ impl Line for Entry {
 }
 
 impl Line for Measured {
-    // Not `metrics.jsonl`, in which metrics may have earlier names.
+    // The name differs from `metrics.jsonl`, in which metrics may have earlier names.
     const FILE: &str = "measured.jsonl";
 
     fn key(&self) -> Key {
@@ -346,7 +346,7 @@ impl Store {
     /// Lines about all records that there are.
     fn all<L: Line>(&self, stamps: &[(Key, Stamp)]) -> Vec<L> {
         let Found { lines, written, .. } = self.find(stamps, None);
-        // More than half of it is about what is not there.
+        // More than half of the lines are about missing records.
         if written > 2 * lines.len() + 100 {
             let stamps: HashMap<Key, Stamp> = stamps.iter().copied().collect();
             self.rewrite(lines.iter().filter_map(|line: &L| Some((*stamps.get(&line.key())?, line))));

@@ -99,7 +99,7 @@ impl Presence {
         let file = fs::OpenOptions::new().create(true).write(true).truncate(true).open(path)?;
         let presence = Self { path: path.to_owned(), file: Arc::new(file.into_file()) };
         serde_json::to_writer(&*presence.file, &Owner::new(path))?;
-        // So that others see it whole. A disk that cannot is no reason to do without.
+        // The sync lets other machines see the whole file. A failed sync is ignored.
         let _ = presence.file.sync_data();
         keep_alive(&presence.file);
         Ok(presence)

@@ -1,4 +1,4 @@
-//! Manifests: what the jobs of records were observed to read.
+//! Manifests: the observed reads of the jobs of records.
 //!
 //! `manifests/list.jsonl` has a line for each observed run, appended before its record is committed: a manifest without
 //! record is harmless, while a record without manifest would be taken for one whose job reads its declared inputs only.
@@ -163,7 +163,7 @@ impl Store {
         };
         let mut exists: HashMap<Key, bool> = HashMap::new();
         let mut kept = Vec::with_capacity(text.len());
-        // A state does without the record of its job.
+        // A state may exist without the record of its job.
         let mut sets: HashSet<String> = self.states()?.into_iter().filter_map(|state| state.set).collect();
         for line in text.split(|byte| *byte == b'\n') {
             let Some(manifest) = Line::parse(line).manifest() else { continue };

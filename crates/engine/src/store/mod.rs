@@ -282,7 +282,7 @@ impl Store {
         Ok(Lock::try_take(&self.locks(), name, self.is_shared())?.map(Held))
     }
 
-    /// A folder beside the records, on the same disk, for what is on its way.
+    /// Creates a folder beside the records, on the same disk, for incomplete files.
     pub fn beside(&self) -> io::Result<PathBuf> {
         self.create()?;
         Ok(self.root.clone())
@@ -316,7 +316,7 @@ impl Store {
         };
         for entry in entries {
             let name = entry?.file_name();
-            // The file goes with the lock.
+            // Dropping the lock removes its file.
             drop(name.to_str().map(|name| Lock::try_take(&self.locks(), name, false)).transpose()?);
         }
         Ok(())

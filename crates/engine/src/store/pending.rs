@@ -64,7 +64,7 @@ impl Pending {
         self.staging.join("files")
     }
 
-    /// The folder that stays when an attempt fails, and goes when one succeeds.
+    /// The folder that stays when an attempt fails, and is removed when one succeeds.
     pub fn scratch(&self) -> PathBuf {
         self.store.partial(self.key)
     }
@@ -89,7 +89,7 @@ impl Pending {
         self.store.add_environment(environment)
     }
 
-    /// Stores what the job has read, before its record.
+    /// Stores the manifest of the job, before its record.
     pub(crate) fn add_manifest(&self, identity: &Identity, tool: Tool, set: &ReadSet) -> Result<(), StoreError> {
         let base = identity.base_key().map_err(io::Error::from)?;
         let (code, own) = (identity.code.clone(), set.own.clone());
@@ -137,7 +137,7 @@ impl Pending {
         host::failpoints::point("commit: before the shard")?;
         fs::create_dir_all(shard)?;
         host::failpoints::point("commit: before a damaged one is removed")?;
-        // Then another process does the same job by now, or has done it; what it has written stays.
+        // In this case, another process runs or has finished the same job; its files stay.
         if self.lock.is_lost()
             && let Some(record) = self.store.readable(self.key)?
         {

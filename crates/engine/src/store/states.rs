@@ -1,4 +1,4 @@
-//! States: what a job has left at its end so that a longer one can continue from it.
+//! States: files that a job leaves at its end so that a longer job can continue from them.
 //!
 //! States are not part of records, and no job requires one: without a state, a job trains from its first step and has the
 //! same result. A state is in `states/<step>/<key>`, with a description and the files; it is written aside and renamed. A

@@ -316,7 +316,7 @@ fn is_blank(mut rest: impl Read) -> io::Result<bool> {
     }
 }
 
-/// Whose record a path in the archive belongs to, and what it is there.
+/// Returns the key of the record that a path in the archive belongs to, and the path inside the record.
 fn place(path: &Path) -> Option<(Key, PathBuf)> {
     let inner = path.strip_prefix(TOP).ok()?;
     let mut parts = inner.components();

@@ -1,4 +1,4 @@
-//! Verification of records: each is compared with what was written.
+//! Verification of records: each is compared with its digests.
 
 use std::{collections::HashMap, io};
 
@@ -39,7 +39,7 @@ pub struct Verified {
     pub damaged_lines: Vec<String>,
 }
 
-/// A record that is not what was written.
+/// A record that differs from its digests.
 #[derive(Debug, PartialEq, Serialize)]
 pub struct Defect {
     /// The record's key.

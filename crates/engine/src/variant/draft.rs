@@ -159,7 +159,7 @@ impl Draft {
             }
         }
         let folder = layers.join(&hasher.finalize().to_hex()[..32]);
-        // A crash, or a person, may have changed what is there.
+        // A crash, or a person, may have changed the folder.
         if folder.is_dir() && !self.is_kept(&folder) {
             fs::remove_dir_all(&folder).map_err(VariantError::file(&folder))?;
         }

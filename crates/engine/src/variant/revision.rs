@@ -91,8 +91,8 @@ impl Revision<'_> {
         if answer.is_whole() { Ok(answer.text) } else { Err(failed("its list of files is too long")) }
     }
 
-    /// Adds what is different in a commit of the repository in `folder`. The part `inner` of the repository is at `place` in
-    /// the project.
+    /// Adds the differences of a commit of the repository in `folder`. The part `inner` of the repository is at `place`
+    /// in the project.
     fn compare(&mut self, folder: &Path, inner: &Path, place: &Path, commit: &str) -> Result<(), VariantError> {
         let mut asked = git(&folder.join(inner));
         asked.args(["diff", "--raw", "-z", "--no-renames", "--no-abbrev", "--no-ext-diff", "--ignore-submodules=none"]);

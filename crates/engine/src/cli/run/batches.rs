@@ -46,7 +46,7 @@ pub(super) struct Round {
     pub(super) has_twins: bool,
 }
 
-/// Decides what follows from no results, so that there is something to select and to run.
+/// Makes the decisions that need no results, so that there are jobs to select and to run.
 pub(super) fn begin(prepared: &mut Prepared, store: &Store) -> Result<(), Error> {
     advance(prepared, store, &HashSet::new()).map(|_| ())
 }

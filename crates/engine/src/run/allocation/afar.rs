@@ -65,7 +65,7 @@ pub fn job_from_afar(results: &Path, exchange: &dyn Exchange, sent: &SentJob) ->
     job_specs::write_one(&spec, folder.path())?;
     let ended = job(results, &sent.run, 0, key, true);
     let pushed = if store.contains(key) { send(exchange, &store, sent) } else { Ok(()) };
-    // The record is what matters; words are for people and for failures.
+    // A missing log is ignored: only the record is required, and the log is for people and for failures.
     let log = fs::read(folder.log(key)).unwrap_or_default();
     let said = fs::read(folder.part(key)).unwrap_or_default();
     let words = exchange.put_text(&sent.log(), &log[log.len().saturating_sub(LOG)..]);

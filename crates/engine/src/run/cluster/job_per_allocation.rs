@@ -38,7 +38,7 @@ pub(super) struct Run<'a, 'o> {
     /// Offset of each job's specification.
     job_specs: Vec<u64>,
     jobs: Jobs,
-    /// The order of submissions: the batch system starts what it got first, if it can.
+    /// The order of submissions: the batch system starts the first submitted jobs first, if it can.
     order: Vec<usize>,
     by_key: HashMap<Key, usize>,
     /// Batch jobs that are no longer needed.
@@ -250,7 +250,7 @@ impl<'a, 'o> Run<'a, 'o> {
         }
     }
 
-    /// A job has failed for good, and what needs it will not run.
+    /// Handles a job that has finally failed; the jobs that need it will not run.
     fn fail(&mut self, job: usize, seconds: f64, failure: Failure) {
         let log = self.jobs[job].log.clone();
         self.jobs.close(job, true);
@@ -344,7 +344,7 @@ impl<'a, 'o> Run<'a, 'o> {
         self.session.tell(&RunEvent::Submitted { job, id, submission });
     }
 
-    /// Submits what can be, for a while.
+    /// Submits the jobs that can be submitted, for a limited time.
     fn submit(&mut self) {
         let until = Instant::now() + STRETCH;
         let mut in_queue = self.jobs.sent().count();

@@ -95,7 +95,7 @@ pub fn allocated() -> Option<Allocated> {
     systems.find_map(|system| open(&system, Opening::default()).allocated())
 }
 
-/// Runs what is wanted through a batch system, and then what the planner of further jobs adds, until there is nothing more.
+/// Runs the wanted jobs through a batch system, and then the jobs that the planner of further jobs adds, until no more follow.
 pub fn run(
     plan: &Plan,
     store: &Store,

@@ -273,7 +273,7 @@ impl<'a, 'o> Run<'a, 'o> {
         }
     }
 
-    /// No pilot is at work: what is there is there, and the rest needs another one.
+    /// Handles the end of the last pilot: existing records count, and the remaining jobs need another pilot.
     fn nobody_left(&mut self) {
         self.listen();
         for job in allocation::recorded(self.session.plan, self.session.store, self.open.clone().into_iter()) {

@@ -77,7 +77,7 @@ pub(super) struct ClusterSession<'a, 'o> {
     pub(super) launch: Launch,
     pub(super) begun: Instant,
     pub(super) summary: Summary,
-    /// True if it goes on with jobs that were added to a run.
+    /// True if the session continues with jobs that were added to a run.
     pub(super) goes_on: bool,
     /// True if the system has responded in this run.
     answered: bool,
@@ -262,8 +262,8 @@ impl<'a, 'o> ClusterSession<'a, 'o> {
         self.leaving = true;
     }
 
-    /// The first signal cancels what has not begun, the second what runs; a third leaves at once. SIGTERM gives what runs a
-    /// deadline. When the terminal goes away, the jobs do not: they can be taken over.
+    /// The first signal cancels pending jobs, the second running ones; a third leaves at once. SIGTERM gives running
+    /// jobs a deadline. When the terminal disappears, the jobs continue and can be taken over.
     pub(super) fn signal(&mut self, signal: i32, running: usize) {
         self.signals += 1;
         self.summary.interrupted.get_or_insert(signal);

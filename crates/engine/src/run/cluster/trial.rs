@@ -82,8 +82,8 @@ pub fn on_path(program: &str) -> bool {
     std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
 }
 
-/// Checks a batch system: it can be used, it answers, and a trial job with `gpus` GPUs runs this program there within `patience`
-/// and writes where this process reads.
+/// Checks a batch system: it can be used, it responds, and a trial job with `gpus` GPUs runs this program there within
+/// `patience` and writes where this process reads.
 pub fn examine(cluster: &dyn Cluster, results: &Path, gpus: usize, patience: Duration) -> Vec<Finding> {
     let system = cluster.system();
     if let Some(reason) = cluster.unavailable() {

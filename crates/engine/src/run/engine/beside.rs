@@ -269,7 +269,7 @@ impl Run<'_, '_> {
                 let digests = &mut digests.lock().unwrap_or_else(PoisonError::into_inner);
                 keep(observed, &reads, &mut record, &pending, digests)?;
             }
-            // Before the record, with which the scratch folder goes.
+            // The state is kept before the record, because the commit of the record removes the scratch folder.
             if let Some(stateful) = stateful {
                 stateful.keep(&own, record.key, &pending.scratch(), record.read.clone());
             }

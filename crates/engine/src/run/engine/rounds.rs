@@ -1,4 +1,4 @@
-//! Jobs that are released or added while a run goes on.
+//! Jobs that are released or added during a run.
 
 use std::io;
 

@@ -126,7 +126,7 @@ impl Run<'_, '_> {
         vec![Event::Later(job)]
     }
 
-    /// The parameters of a job, with what the jobs that it needs have left.
+    /// Returns the parameters of a job, with the results of the jobs that it needs.
     fn settled(&self, job: usize) -> Result<Values, Unresolved> {
         let planned = self.plan.job(JobId::new(job));
         let look_up = &mut |key| {

@@ -119,7 +119,7 @@ impl Check<'_> {
         made.map(|(_, inner)| Difference { inner: inner.to_owned(), kind: Kind::Added }).collect()
     }
 
-    /// Compares an artifact with its record, and removes what jobs have added to it.
+    /// Compares an artifact with its record, and removes files that jobs have added to it.
     fn artifact(&self, artifact: &Artifact) -> Result<Vec<String>, Changed> {
         loop {
             let defects = artifact.defects(&mut self.digests()).map_err(|reason| artifact.changed(reason))?;
@@ -143,7 +143,7 @@ impl Check<'_> {
         }
     }
 
-    /// Removes what jobs have added to an artifact, once no other job reads it.
+    /// Removes files that jobs have added to an artifact, once no other job reads it.
     fn mended(&self, artifact: &Artifact, defects: &[super::Defect]) -> Result<Vec<String>, Changed> {
         let Artifact { label, name, folder, .. } = artifact;
         let mut notes = Vec::new();

@@ -62,7 +62,7 @@ fn a_job_follows_another_whether_that_has_a_result_or_not() {
     let mut specs = follower();
     specs[0].cached = true;
     assert_eq!(scheduler(&specs, &LIMITS, false).on(Event::Begin), [start(1, 1, &[])]);
-    // The first one is skipped, because what it needs fails; the chain is longer than the other job.
+    // The first one is skipped, because a job that it needs fails; the chain is longer than the other job.
     let mut specs = vec![job(&[], cpus(1)), job(&[0], cpus(1)), JobSpec { after: Some(1), ..job(&[], cpus(1)) }];
     specs.push(JobSpec { expected: 2, ..job(&[], cpus(1)) });
     let mut scheduler = scheduler(&specs, &Limits { cpus: 1, ..LIMITS }, false);

@@ -1,4 +1,4 @@
-//! The GPUs of a machine and what is free of each.
+//! The GPUs of a machine, with the free part of each.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Work on hosts, each piece in a thread of its own: sending and starting a job, fetching what it has left.
+//! Work on hosts, each piece in a thread of its own: sending and starting a job, fetching its results.
 
 use std::{
     io,
@@ -54,7 +54,7 @@ pub(super) struct Found {
     pub(super) damaged: u32,
 }
 
-/// Sends what a job needs, and starts it.
+/// Sends the files that a job needs, and starts it.
 pub(super) fn send(shared: &Shared, connection: &Connection, sending: &Sending) -> Sent {
     let never = |reason: String| Sent::Never(format!("{NOT_STARTED}{reason}"));
     let hosted = match hosted(shared, sending) {
@@ -122,12 +122,12 @@ fn project(shared: &Shared, spec: &SerializedJob) -> Result<Project, String> {
     Ok(project)
 }
 
-/// Fetches what a job has left, and removes it there once it is stored here.
+/// Fetches the results of a job, and removes them from the host once they are stored here.
 pub(super) fn collect(shared: &Arc<Shared>, connection: &Connection, found: &Found, claim: Pending) {
     let Found { key, place, .. } = *found;
     let tell = |collected, claim| shared.tell(Input::Collected { key, place, collected, claim });
     if let Some(log) = &found.log {
-        // A log that cannot be fetched is no reason to lose a result.
+        // A result must not be lost because its log cannot be fetched.
         let _ = pull_once(connection, key, &lock(log));
     }
     let later = |reason: String| {

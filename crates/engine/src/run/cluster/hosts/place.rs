@@ -202,8 +202,8 @@ impl Free {
         self.gpus.get(&place).cloned().unwrap_or_default()
     }
 
-    /// The best place for a job, and the resources that it takes there. If it must wait, it reserves what it waits for:
-    /// later jobs may go first only if they need none of it. `except` are places that it cannot use.
+    /// Returns the best place for a job, and the resources that the job takes there. A waiting job reserves the resources that
+    /// it waits for: later jobs may go first only if they need none of these. `except` are places that the job cannot use.
     pub(super) fn find(
         &mut self,
         places: &[Place],

@@ -268,7 +268,7 @@ impl Queue {
         }
     }
 
-    /// An attempt to fetch what a job has left has ended.
+    /// Handles the end of an attempt to fetch the results of a job.
     pub(super) fn collected(&mut self, key: Key, place: PlaceId, collected: Collected, now: Instant) {
         let Some((job, at)) = self.copy(key, place) else { return };
         match collected {

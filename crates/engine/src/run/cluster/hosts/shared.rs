@@ -30,7 +30,7 @@ use crate::{
     store::{Pending, Store},
 };
 
-/// Time to wait at the end for what is still being done.
+/// Timeout for work in progress at the end of the run.
 const LAST: Duration = Duration::from_secs(5);
 
 /// State that the agent shares with the run and with threads that do things.
@@ -65,7 +65,7 @@ pub(super) struct Task {
     pub(super) tag: String,
     pub(super) run: String,
     pub(super) at: u64,
-    /// The file for what the job's own engine prints.
+    /// The file for the output of the job's own engine.
     pub(super) output: PathBuf,
     pub(super) claim: Option<Pending>,
     /// The job's journal and log, and the place that they are copied from.
@@ -97,7 +97,7 @@ pub(super) enum Link {
 #[derive(Debug)]
 pub(super) struct HostLink {
     pub(super) host: SshHost,
-    /// `None` once it has left.
+    /// `None` once the host has left.
     pub(super) connection: Option<Arc<Connection>>,
     pub(super) probe: Option<Box<Probe>>,
 }
@@ -144,7 +144,7 @@ impl Shared {
         let _ = thread::Builder::new().name("hosts".into()).spawn(all);
     }
 
-    /// Waits for what is being done, for a while.
+    /// Waits for work in progress, for a limited time.
     pub(super) fn settle(&self) {
         let count = self.busy.0.lock().unwrap_or_else(PoisonError::into_inner);
         let _ = self.busy.1.wait_timeout_while(count, LAST, |count| *count > 0);

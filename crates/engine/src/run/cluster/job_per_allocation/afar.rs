@@ -79,7 +79,7 @@ impl Run<'_, '_> {
         for (name, path) in texts {
             let Ok(Some(text)) = exchange.text(&name) else { continue };
             let mut kept = fs::read(&path).unwrap_or_default();
-            // A sweep that takes over has the words of the earlier one.
+            // A sweep that takes over already has the texts of the earlier one.
             if kept.ends_with(&text) {
                 continue;
             }
@@ -118,8 +118,8 @@ impl Run<'_, '_> {
         }
     }
 
-    /// Takes back the record of a job whose program has read other files than are here: what is in the image of its machine need
-    /// not be this project.
+    /// Condemns the record of a job whose program has read files that differ from this machine's: the image of its
+    /// machine may have another state of the project.
     fn refuse_other_code(&mut self, job: usize) {
         let (plan, store, id) = (self.session.plan, self.session.store, JobId::new(job));
         let key = self.session.key(job);

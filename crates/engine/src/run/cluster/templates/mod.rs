@@ -111,7 +111,7 @@ impl Templates {
         // Words in the language of the texts that are looked for.
         command.args(arguments).env("LC_ALL", "C");
         let patience = self.commands.patience.unwrap_or(TIMEOUT);
-        // A command may start a service that goes on.
+        // A command may start a service that keeps running.
         let limits = Limits { most: MAX_ANSWER_BYTES, until: Instant::now() + patience, children: Children::Left };
         let said = ask::converse(&mut command, input.map(|input| input.as_bytes().to_vec()), limits);
         let said = said.map_err(|error| format!("{program}: {error}"))?;
@@ -376,8 +376,8 @@ fn user() -> Option<String> {
     USER.get_or_init(ask).clone()
 }
 
-/// The state that a word means. An unknown word is one of a job that has not ended, because a system shows the end of jobs with
-/// few words, and a job that is thought to have ended would be submitted again.
+/// Returns the state that a word means. An unknown word is one of a job that has not ended, because a system shows the
+/// end of jobs with few words, and a job that is thought to have ended would be submitted again.
 fn state(phase: Option<Phase>, word: &str, exit: Option<i32>) -> QueuedState {
     match phase {
         Some(Phase::Pending | Phase::Held) => QueuedState::Pending,

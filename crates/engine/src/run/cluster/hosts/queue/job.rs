@@ -84,7 +84,7 @@ pub(in crate::run::cluster::hosts) enum Order {
     Start { key: Key, place: PlaceId, lease: Lease },
     /// Listen to a job that runs there already.
     Follow { key: Key, place: PlaceId },
-    /// Fetch what a job has left, and remove it there.
+    /// Fetch the results of a job, and remove them from the place.
     Collect { key: Key, place: PlaceId },
     /// End a job.
     Stop { key: Key, place: PlaceId, scope: CancelScope },

@@ -270,7 +270,7 @@ impl World {
         self.check();
     }
 
-    /// A host goes, or comes back.
+    /// Disconnects or reconnects a host.
     fn flip(&mut self) {
         let place = self.random.below(self.up.len());
         if self.up[place] {
