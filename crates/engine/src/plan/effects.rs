@@ -129,7 +129,7 @@ pub(super) fn check_effects<'p>(
     points: impl Iterator<Item = &'p Point>,
     problems: &mut Collector,
 ) {
-    // When the axes have other values, the report lists the missing ones.
+    // If the axes have other values, the report lists the missing ones.
     if recipe.is_narrowed() {
         return;
     }

@@ -248,7 +248,7 @@ fn duplicate(key: &Spanned<String>, first: Span, sources: &Sources, problems: &m
     problems.push(key.span, problem);
 }
 
-/// A value without a word for it, such as that of `[a, &b]`, is no value on the command line.
+/// Reports missing values, such as the second one of `[a, &b]`, which are not valid on the command line.
 fn check_nulls(node: &Node, sources: &Sources, problems: &mut Collector) {
     match &node.kind {
         NodeKind::Scalar(Value::Null) if !NULLS.contains(&sources.slice(node.span).trim()) => {

@@ -444,8 +444,8 @@ impl<'a, 'o> Run<'a, 'o> {
         self.tell(&RunEvent::Failed { job, seconds, failure, log, tolerated });
     }
 
-    /// The first signal lets the running jobs end, and asks those to stop that can continue later; the second ends them.
-    /// After SIGTERM or SIGHUP there is no time for a second.
+    /// The first signal requests the running jobs to stop if they can continue later, and lets the others end; the
+    /// second ends all of them. After SIGTERM or SIGHUP, a deadline takes the place of the second signal.
     fn signal(&mut self, signal: i32) -> bool {
         self.signals += 1;
         self.summary.interrupted.get_or_insert(signal);

@@ -211,7 +211,7 @@ impl Slots {
     }
 
     /// GPUs to keep for a job that waits for some: those that have the least to end before it fits. Once they are kept,
-    /// their use only falls, and others replace them only if these are used less; so the job gets them in the end.
+    /// their use only falls, and others replace them only if these are used less; so the job finally gets them.
     pub fn nearest(&self, demand: &Demand, kept: &BTreeSet<usize>) -> Vec<usize> {
         self.gpus.nearest(demand, kept)
     }

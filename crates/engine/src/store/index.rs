@@ -143,9 +143,9 @@ pub type Stamp = i64;
 /// Jobs with a valid record among some jobs.
 #[derive(Debug, Default)]
 pub struct Looked {
-    /// Whether each job has a whole record, in the order of the request.
+    /// For each job, true if it has a whole record; in the order of the request.
     pub whole: Vec<bool>,
-    /// The stamp of its record; `None` if it has none.
+    /// For each job, the stamp of its record; `None` without a record.
     pub stamps: Vec<Option<Stamp>>,
     /// Defects of the invalid records.
     pub damaged: Vec<StoreError>,

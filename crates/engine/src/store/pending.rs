@@ -137,7 +137,7 @@ impl Pending {
         host::failpoints::point("commit: before the shard")?;
         fs::create_dir_all(shard)?;
         host::failpoints::point("commit: before a damaged one is removed")?;
-        // In this case, another process runs or has finished the same job; its files stay.
+        // If the lock is lost, another process runs or has finished the same job; its files stay.
         if self.lock.is_lost()
             && let Some(record) = self.store.readable(self.key)?
         {

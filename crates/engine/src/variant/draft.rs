@@ -114,7 +114,7 @@ impl Draft {
     }
 
     pub(super) fn set(&mut self, place: PathBuf, content: Content) {
-        // When a folder becomes a file, the changes below it are dropped.
+        // If a folder becomes a file, the changes below it are dropped.
         self.changes.retain(|path, _| *path == place || !path.starts_with(&place));
         if content != Content::Gone {
             // A file becomes a folder if the new path is below it.

@@ -31,7 +31,7 @@ const MAX_FILE: u64 = 4 << 20;
 const GIT_TIMEOUT: Duration = Duration::from_mins(1);
 const MAX_PATCH: usize = 64 << 20;
 
-/// Why there are no patches.
+/// Reason for missing patches.
 #[derive(Debug, thiserror::Error)]
 pub enum RegionError {
     /// A file cannot be read.

@@ -38,7 +38,7 @@ pub struct Search {
     pub span: Span,
 }
 
-/// Successive halving: all configurations are trained a little, the best part goes on.
+/// Successive halving: all configurations are trained for a few steps, and the best part continues.
 #[derive(Debug, Clone)]
 pub struct Rungs {
     /// The axis whose values are the rungs.
@@ -47,7 +47,7 @@ pub struct Rungs {
     pub continues: bool,
     /// The rungs, in ascending order; at least two.
     pub at: Vec<u64>,
-    /// The part that goes on from each rung.
+    /// The part that continues from each rung.
     pub keep: Fraction,
     /// The metric that decides.
     pub by: Spanned<String>,

@@ -107,7 +107,7 @@ impl<'a, 'o> ClusterSession<'a, 'o> {
         observers: &'a mut [&'o mut dyn Observer],
     ) -> io::Result<Self> {
         let run = std::path::absolute(options.folder.path())?;
-        // A batch system may not make folders, and a job whose output has none fails without a word.
+        // A batch system may not create folders, and a job without the folder for its output fails without a message.
         let outputs = run.join(folder_name(cluster.system()));
         fs::create_dir_all(&outputs)?;
         let launch = Launch {

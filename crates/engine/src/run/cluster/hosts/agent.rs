@@ -202,7 +202,7 @@ impl Agent {
         match claimed {
             Claimed::Busy => return answer(Sent::Busy),
             Claimed::Done => return answer(Sent::Done),
-            // A process that has ended placed the job on another place, which is looked at soon.
+            // A process that has ended placed the job on another place, which is polled soon.
             Claimed::Yes if super::is_elsewhere(shared, state, key) => return answer(Sent::Busy),
             Claimed::Yes => {}
         }
