@@ -11,7 +11,7 @@ use super::{
 };
 use crate::recipe::{Assignment, Dimension, Problem, Scope, Spanned, Step, Template, typed_value};
 
-/// One assignment of all axes of a step, in the order of the axes.
+/// An assignment of all axes of a step, in the order of the axes.
 #[derive(Debug, Clone, Default)]
 pub struct Point {
     /// Axis, value, and the place that gave the value.

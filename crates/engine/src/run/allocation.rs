@@ -68,7 +68,7 @@ pub fn job(results: &Path, run: &str, at: u64, key: Key, hosted: bool) -> io::Re
     let store = Store::open(results).map_err(io::Error::other)?;
     let _held = store.hold()?;
     let mut journal = Journal::part(&folder.part(key), Some(spec.index))?;
-    // Dependencies in Slurm only decide the time: it runs what waited for a job that it has forgotten.
+    // Dependencies in Slurm only decide the time: Slurm runs a job even if it has forgotten the dependency.
     let missing = spec
         .identity
         .needs

@@ -1,4 +1,4 @@
-//! One attempt at a job: its process, its messages, and its end.
+//! An attempt at a job: its process, its messages, and its end.
 
 use std::{
     io::{Read as _, Seek as _, SeekFrom},
@@ -58,17 +58,17 @@ pub(super) struct Attempt {
     pub(super) asked: Option<Instant>,
     /// State of its termination, once that has begun.
     pub(super) ending: Option<End>,
-    /// Bytes of main memory that it has been seen to have.
+    /// Largest main memory in bytes that the job was measured to use.
     pub(super) peak: u64,
     /// Largest use of memory on one of its GPUs that was sampled, in bytes.
     pub(super) gpu_peak: Option<u64>,
     /// Bytes that were reserved for an earlier attempt that ran out of memory on a shared GPU.
     pub(super) exhausted: Option<u64>,
-    /// The kernel's counters when it began.
+    /// The kernel's counters when the attempt began.
     pub(super) memory: OutOfMemory,
-    /// The machine's load when it began.
+    /// The machine's load when the attempt began.
     pub(super) load: Load,
-    /// Times at which it had done numbers of steps.
+    /// Times at which the job had done numbers of steps.
     pub(super) milestones: Milestones,
     /// Largest number of other jobs of this engine at the same time so far.
     pub(super) neighbors: usize,

@@ -406,7 +406,7 @@ impl<'a, 'o> Run<'a, 'o> {
         vec![Event::Stop, Event::Failed(job)]
     }
 
-    /// A job has failed: it is tried again if it has attempts left.
+    /// Handles a failed job: it is tried again if it has attempts left.
     fn failed(&mut self, job: usize, seconds: f64, failure: Failure) -> Event {
         let (attempts, retries) = (self.attempts.get(&job).copied().unwrap_or(1), self.policy(job).retries);
         let attempts = attempts - u32::from(self.repeated.contains(&job) && attempts > 1);

@@ -95,7 +95,7 @@ impl Pace {
     }
 }
 
-/// The time from one moment to a later one; none if a clock was set back meanwhile.
+/// Returns the time from one moment to a later one; 0 if a clock was set back meanwhile.
 fn seconds(later: Timestamp, earlier: Timestamp) -> f64 {
     later.duration_since(earlier).as_secs_f64().max(0.0)
 }
@@ -109,9 +109,9 @@ struct Estimate(Vec<Part>);
 struct Part {
     step: usize,
     needs: Vec<usize>,
-    /// The part of the machine that it takes.
+    /// The part of the machine that the job takes.
     share: f64,
-    /// Seconds that it took before.
+    /// Duration in seconds of earlier runs of the job.
     expected: Option<f64>,
     wanted: bool,
 }
@@ -119,12 +119,12 @@ struct Part {
 /// State of a job.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Now {
-    /// The job is over; the seconds that it took, `None` if another process did it, or if it never began.
+    /// The job is over; the value is its duration in seconds, `None` if another process did it, or if it never began.
     Over(Option<f64>),
     Running {
-        /// The seconds that it has run.
+        /// The seconds that the job has run.
         since: f64,
-        /// Remaining time at its own pace, if it has reported progress.
+        /// Remaining time at the job's own pace, if it has reported progress.
         left: Option<f64>,
     },
     /// The job has not begun.
@@ -211,7 +211,7 @@ impl Seen {
     /// Estimated duration of a job of this step with this earlier duration.
     fn guess(&self, expected: Option<f64>) -> Option<f64> {
         match expected {
-            // A machine that is slower today is so for all of them.
+            // A machine that is slower today is slower for all jobs.
             Some(expected) if self.expected > 0.0 => Some(expected * self.against / self.expected),
             Some(expected) => Some(expected),
             None if self.over > 0 => Some(self.took / self.over as f64),

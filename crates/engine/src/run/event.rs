@@ -23,7 +23,7 @@ pub enum RunEvent {
     Added {
         /// The job.
         job: usize,
-        /// The result that it is to decide.
+        /// The result that the round is to decide.
         because: String,
     },
     /// A search has decided which jobs run.
@@ -63,10 +63,10 @@ pub enum RunEvent {
     Waiting {
         /// The job.
         job: usize,
-        /// True if it may arrive from a remote.
+        /// True if the record may arrive from a remote.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         arriving: bool,
-        /// True if it waits for the machine: this job or one of another sweep must be alone.
+        /// True if the job waits for the machine: this job or one of another sweep must be alone.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         machine: bool,
     },
@@ -142,7 +142,7 @@ pub enum RunEvent {
     Skipped {
         /// The job.
         job: usize,
-        /// The job that it needed; `None` if the run was stopped.
+        /// The needed job that failed; `None` if the run was stopped.
         because: Option<usize>,
     },
     /// Something that the user should read and that is about no single job.
@@ -159,7 +159,7 @@ pub enum RunEvent {
         ending: bool,
         /// Number of running jobs.
         running: usize,
-        /// In how many seconds the running jobs will be ended, if they are given time.
+        /// Seconds until the running jobs are ended, if there is a deadline.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         deadline: Option<f64>,
     },

@@ -13,7 +13,7 @@ pub trait Exchange: fmt::Debug + Send + Sync {
     /// The exchange's address.
     fn name(&self) -> &str;
 
-    /// True if it has a record.
+    /// True if the exchange has the record of `key`.
     fn has(&self, key: Key) -> Result<bool, String>;
 
     /// Downloads the record of `key` into `store`; `false` if the exchange does not have it.

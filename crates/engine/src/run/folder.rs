@@ -57,7 +57,7 @@ pub struct Manifest {
     pub through: Through,
     /// Shared resources.
     pub limits: Limits,
-    /// The folders of the recipes' reports, below that of all reports.
+    /// The folders of the recipes' reports, below the folder of all reports.
     #[serde(default)]
     pub reports: Vec<PathBuf>,
     /// The arguments of `sweep run` that mean these recipes, without the part of them that was selected.
@@ -119,7 +119,7 @@ pub struct ManifestJob {
     /// Expected duration in seconds, if it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected: Option<f64>,
-    /// The jobs that it needs, besides those of `lists`.
+    /// The jobs that the job needs, besides those of `lists`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub needs: Vec<usize>,
     /// The manifest's lists whose jobs it needs, too.
@@ -229,7 +229,7 @@ impl RunFolder {
         &self.0
     }
 
-    /// The results folder that it is in.
+    /// Returns the results folder that contains the run's folder.
     pub fn results(&self) -> &Path {
         self.0.parent().and_then(Path::parent).unwrap_or(Path::new(""))
     }

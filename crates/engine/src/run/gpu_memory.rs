@@ -74,7 +74,7 @@ struct Seen {
     records: usize,
     /// The largest use, in bytes.
     peak: u64,
-    /// True if one of them had run out of memory on a shared GPU before.
+    /// True if one of the jobs had run out of memory on a shared GPU before.
     exhausted: bool,
 }
 
@@ -89,9 +89,9 @@ pub enum Estimate {
         bytes: u64,
         /// The largest use that was seen.
         peak: u64,
-        /// Number of records that it is from.
+        /// Number of records behind the estimate.
         records: usize,
-        /// True if one of them had run out of memory on a shared GPU before.
+        /// True if one of the jobs had run out of memory on a shared GPU before.
         exhausted: bool,
     },
     /// More than was free on a shared GPU, and nothing has shown how much.
@@ -169,7 +169,7 @@ impl GpuHistory {
     }
 }
 
-/// The part of a GPU that a job takes, in words; `None` if it shares none.
+/// The part of a GPU that a job takes, in words; `None` if the job shares no GPU.
 pub fn describe(job: &Job, history: &GpuHistory) -> Option<String> {
     if !job.shares_gpu() {
         return None;

@@ -30,11 +30,11 @@ pub(super) const ALIVE: &str = "alive";
 pub struct Journal {
     file: fs::File,
     _presence: Option<Presence>,
-    /// The place in the run's plan of the only job that it is about, if it is about one.
+    /// The place in the run's plan of the journal's only job, if the journal is about a single job.
     of: Option<usize>,
     /// Time at which each job's progress was last written.
     said: BTreeMap<usize, Instant>,
-    /// Progress that came too soon after that, and when it came: of each job the latest.
+    /// The latest progress of each job that was reported too soon after the last written one, with its time.
     late: BTreeMap<usize, (Timestamp, RunEvent)>,
     /// The first failed write; the run continues, and its starter can report that the journal is incomplete.
     pub error: Option<io::Error>,

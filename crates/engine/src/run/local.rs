@@ -41,7 +41,7 @@ pub(super) enum Input {
     Signal(i32),
 }
 
-/// A worker process. It is ended when it is dropped.
+/// A worker process. Dropping the worker ends the process.
 #[derive(Debug)]
 pub(super) struct Worker {
     child: Child,
@@ -50,7 +50,7 @@ pub(super) struct Worker {
     /// The worker's settings, which all of its jobs have.
     kind: Kind,
     ended: bool,
-    /// Seconds of processor time that it had used when it got its job.
+    /// Processor time in seconds that the worker had used when it got its job.
     before: f64,
     /// The state of the worker's listener.
     hearing: Arc<Mutex<Hearing>>,
@@ -73,7 +73,7 @@ struct Kind {
 struct Hearing {
     /// The worker's present job, or its last one.
     job: usize,
-    /// True if it has done its job and waits for another one.
+    /// True if the worker has done its job and waits for another one.
     idle: bool,
     /// True if no more messages follow.
     gone: bool,
@@ -129,7 +129,7 @@ pub(super) struct Start<'a> {
     pub(super) job: &'a Job,
     /// File for its standard error; existing content stays.
     pub(super) log: &'a Path,
-    /// The GPUs that it may use, as `CUDA_VISIBLE_DEVICES` names them; `None` leaves that to the environment.
+    /// The GPUs that the job may use, as `CUDA_VISIBLE_DEVICES` names them; `None` leaves that to the environment.
     pub(super) gpus: Option<String>,
     /// Further variables of its environment.
     pub(super) env: Vec<(&'static str, String)>,
@@ -211,14 +211,14 @@ impl Worker {
         Ok(sent)
     }
 
-    /// Writes a job to it; `false` if it has ended.
+    /// Writes a job to the worker; `false` if the worker has ended.
     fn send(&mut self, job: &Job) -> io::Result<bool> {
         let mut line = serde_json::to_vec(job)?;
         line.push(b'\n');
         Ok(self.stdin.as_mut().is_some_and(|stdin| stdin.write_all(&line).is_ok()))
     }
 
-    /// True if it has done its job and waits for another one.
+    /// True if the worker has done its job and waits for another one.
     fn is_idle(&self) -> bool {
         self.hearing.lock().unwrap_or_else(PoisonError::into_inner).idle
     }
@@ -279,7 +279,7 @@ impl Worker {
         }
     }
 
-    /// True if it has ended; it still has to be waited for.
+    /// True if the worker has ended; `wait` must still be called.
     fn has_ended(&self) -> io::Result<bool> {
         let Some(pid) = self.pid() else { return Ok(true) };
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;

@@ -163,7 +163,7 @@ pub enum Disposition {
 pub struct Addition {
     /// The job.
     pub job: JobId,
-    /// The result that it is to decide.
+    /// The result that the round is to decide.
     pub because: String,
 }
 
@@ -172,7 +172,7 @@ pub struct Addition {
 pub struct Released {
     /// The keys of new decisions, each with a sentence about it.
     pub decided: Vec<(Key, String)>,
-    /// The jobs that they release, each after those that it needs.
+    /// The jobs that the decisions release, each after those that it needs.
     pub added: Vec<Addition>,
 }
 

@@ -29,7 +29,7 @@ use crate::{
 pub(crate) struct Reads {
     /// Input files and folders, with their digests when the job was planned.
     inputs: Vec<(PathBuf, String)>,
-    /// Patterns of files in them that are no part of them.
+    /// Patterns of files in inputs that are not part of the inputs.
     ignored: Vec<String>,
     artifacts: Vec<Artifact>,
     /// Code that earlier runs of the job read, as it was when the job was planned.
@@ -91,7 +91,7 @@ pub(crate) enum Changed {
     Inside {
         /// The input.
         path: PathBuf,
-        /// The file's path from it.
+        /// The file's path from the input.
         file: String,
         /// The change.
         how: &'static str,
@@ -214,7 +214,7 @@ impl Reads {
             return Err(Changed::Code { project: code.project.clone() });
         }
         if code.hosted {
-            // The server has made sure of it.
+            // The server has checked this.
             return Ok(());
         }
         digests.forget();
@@ -419,7 +419,7 @@ impl Artifact {
         &self.name
     }
 
-    /// Checks that it is unchanged.
+    /// Checks that the artifact is unchanged.
     pub(crate) fn check(&self, digests: &mut Digests) -> Result<(), Changed> {
         match self.defects(digests).as_deref() {
             Ok([]) => Ok(()),

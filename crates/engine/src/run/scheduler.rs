@@ -55,15 +55,15 @@ struct Place {
 pub struct JobSpec {
     /// The job's dependencies: every job of these lists, by the lists' indices.
     pub needs: Vec<usize>,
-    /// The job that it follows: it starts when that has ended, whether there is a result or not.
+    /// The job that this job follows: this job starts when that one has ended, with or without a result.
     pub after: Option<usize>,
     /// The job's resources.
     pub demand: Demand,
     /// Expected duration, in any unit; only the order of starts depends on it.
     pub expected: u64,
-    /// True if it is done already.
+    /// True if the job is done already.
     pub cached: bool,
-    /// True if it runs only once it is released.
+    /// True if the job runs only once it is released.
     pub held: bool,
     /// True if its failure does not stop the run.
     pub tolerated: bool,
@@ -80,7 +80,7 @@ pub enum Event {
     Storing(usize),
     /// A started job has a result.
     Done(usize),
-    /// A started job has none and will not get one.
+    /// A started job has failed and will not get a result.
     Failed(usize),
     /// A started job cannot run now, because another process runs it or because it failed and will be tried again: it
     /// gives its slots back and waits.
@@ -122,7 +122,7 @@ pub enum Action {
 /// Reason for skipping a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reason {
-    /// A job that it needs failed or was skipped.
+    /// A needed job failed or was skipped.
     Needs(usize),
     /// The run was stopped.
     Stopped,
@@ -130,9 +130,9 @@ pub enum Reason {
 
 #[derive(Debug)]
 struct Node {
-    /// Number of barriers before it.
+    /// Number of barriers before the job.
     waiting_for: usize,
-    /// The barriers that wait for it.
+    /// The barriers that wait for the job.
     before: Vec<usize>,
     /// The jobs that wait for its end.
     followers: Vec<usize>,
@@ -151,7 +151,7 @@ struct Barrier {
     waiting_for: usize,
     /// The jobs that need it.
     dependents: Vec<usize>,
-    /// One of its jobs that failed or was skipped.
+    /// A job of the list that failed or was skipped.
     lost: Option<usize>,
 }
 

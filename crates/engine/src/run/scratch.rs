@@ -45,10 +45,10 @@ pub(crate) struct Scratch {
 pub(crate) struct Checkpoint {
     /// The checkpoint's path, relative to the scratch folder.
     pub(crate) path: PathBuf,
-    /// The last step that was reported before it.
+    /// The last step that was reported before the checkpoint.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) step: Option<u64>,
-    /// Time of the work in it, in seconds, including that of earlier attempts.
+    /// Time of the work in the checkpoint, in seconds, including that of earlier attempts.
     pub(crate) seconds: f64,
 }
 
@@ -300,7 +300,7 @@ mod tests {
         let mut attempts = scratch.attempts();
         let newest = scratch.newest(&attempts).unwrap();
         assert_eq!((newest.path.as_path(), newest.step), (Path::new("b"), Some(20)));
-        // A crash has emptied it: the one before it is offered.
+        // A crash has emptied the checkpoint, so the previous one is offered.
         fs::write(folder.path().join("b"), "").unwrap();
         let newest = scratch.newest(&attempts).unwrap();
         assert_eq!(newest.path, Path::new("a"));

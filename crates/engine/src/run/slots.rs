@@ -18,7 +18,7 @@ use crate::format::count;
 pub struct Demand {
     /// Cores.
     pub cpus: usize,
-    /// Thousandths of its core that it uses, less than [`WHOLE`], if others may use the rest. `None` for whole cores.
+    /// Thousandths of its core that the job uses, less than [`WHOLE`], if others may use the rest. `None` for whole cores.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub core_share: Option<u16>,
     /// GPUs.
@@ -28,7 +28,7 @@ pub struct Demand {
     /// memory alone. `None` for whole GPUs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share: Option<u16>,
-    /// Bytes of memory that it uses on each of its GPUs; 0 if that is not known.
+    /// Memory in bytes that the job uses on each of its GPUs; 0 if unknown.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub gpu_memory: u64,
     /// Bytes of main memory.
@@ -50,7 +50,7 @@ pub struct Lease {
     pub share: Option<u16>,
     /// Bytes of memory on each of its GPUs; 0 if that is not known.
     pub gpu_memory: u64,
-    /// True if it is the only job of all sweeps on this machine.
+    /// True if the job is the only one of all sweeps on this machine.
     pub alone: bool,
 }
 
@@ -115,7 +115,7 @@ impl Demand {
         }
     }
 
-    /// The part of a GPU that it is: `0.25 and 8.0 GiB`; `None` for whole GPUs.
+    /// Returns the part of a GPU for people: `0.25 and 8.0 GiB`; `None` for whole GPUs.
     pub fn part(&self) -> Option<String> {
         Some(describe_part(self.share?, Some(self.gpu_memory).filter(|memory| *memory > 0)))
     }

@@ -22,7 +22,7 @@ use crate::{
     store::{State, Store},
 };
 
-/// The task whose checkpoints are folders, which nothing writes to once they are there.
+/// The task whose checkpoints are folders, which do not change once they exist.
 const TRAIN: &str = "train";
 /// Prefix of the names of these folders, before the iteration.
 const AFTER: &str = "after-";
@@ -193,7 +193,7 @@ pub fn retire(plan: &Plan, store: &Store, is_stopped: impl Fn(JobId) -> bool) ->
 struct Use {
     /// The policy that keeps most.
     keep: Option<KeptStates>,
-    /// True if a longer job can continue from it.
+    /// True if a longer job can continue from the state.
     is_used: bool,
     /// True if such a job has no result.
     is_needed: bool,

@@ -21,9 +21,9 @@ pub struct Snapshot {
     pub manifest: Manifest,
     /// True if the engine is running.
     pub live: bool,
-    /// True if its jobs are in Slurm, although no process waits for them here.
+    /// True if the run's jobs are in Slurm, although no process of this machine waits for them.
     pub elsewhere: bool,
-    /// Result; `None` if it is live, or if its engine was killed.
+    /// Result; `None` if the run is live, or if its engine was killed.
     pub summary: Option<Summary>,
     /// True if no more jobs are started.
     pub stopping: bool,
@@ -85,28 +85,28 @@ pub enum State {
     },
     /// The job has a result.
     Done {
-        /// Seconds that it took; `None` if another process did it.
+        /// Duration in seconds; `None` if another process did the job.
         seconds: Option<f64>,
     },
     /// The job has no result.
     Failed {
-        /// Seconds that it took.
+        /// Duration in seconds.
         seconds: f64,
         /// The failure.
         failure: Failure,
-        /// True if the run continues in spite of it.
+        /// True if the run continues in spite of the failure.
         tolerated: bool,
     },
     /// The job was asked to stop, and the next run continues it.
     Stopped {
-        /// Seconds that it took.
+        /// Duration in seconds.
         seconds: f64,
         /// The job's end, and the kept part of its work.
         how: String,
     },
     /// The job will not run; because of this job, or because the run was stopped.
     Skipped(Option<usize>),
-    /// The engine was killed before it was done; the next run does it.
+    /// The engine was killed before the job was done; the next run does it.
     Lost,
 }
 

@@ -32,7 +32,7 @@ struct State {
 /// A job that runs.
 #[derive(Debug)]
 struct Running {
-    /// The folders that it reads, without links.
+    /// The folders that the job reads, without links.
     folders: Vec<PathBuf>,
     /// The file in which the program reports its file accesses.
     report: PathBuf,

@@ -32,7 +32,7 @@ const FIRST_DELAY: Duration = Duration::from_secs(2);
 pub fn job_from_afar(results: &Path, exchange: &dyn Exchange, sent: &SentJob) -> io::Result<Ended> {
     let there = |reason: String| io::Error::other(format!("{}: {reason}", exchange.name()));
     let key = sent.key;
-    // An earlier submission of it has a result.
+    // An earlier submission of the job has a result.
     if exchange.has(key).map_err(there)? {
         return Ok(Ended::Ran(Summary { cached: 1, ..Summary::default() }));
     }

@@ -42,13 +42,13 @@ pub trait Cluster: fmt::Debug {
         false
     }
 
-    /// Resources of the allocation that this process runs in; `None` if it is in none of this system.
+    /// Resources of the allocation that this process runs in; `None` outside of this system's allocations.
     fn allocated(&self) -> Option<Allocated>;
 
     /// The name that all batch jobs of a store have in the system.
     fn jobs_name(&self) -> &str;
 
-    /// The command with which a person ends all of them.
+    /// Returns the command with which a person ends all jobs.
     fn cancel_command(&self) -> String;
 
     /// True if the system starts a job only after the jobs in [`BatchJob::after`]. Else a job is submitted when they
@@ -117,7 +117,7 @@ pub trait Cluster: fmt::Debug {
 #[serde(into = "Written", from = "Written")]
 pub struct BatchId(String);
 
-/// A name in JSON: a number where it is one.
+/// A name in JSON, written as a number if it is numeric.
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
 enum Written {
@@ -128,11 +128,11 @@ enum Written {
 /// A batch job to submit.
 #[derive(Debug)]
 pub struct BatchJob<'a> {
-    /// The text by which it is recognized in the queue.
+    /// The text that identifies the batch job in the queue.
     pub tag: String,
     /// The file that its output is appended to.
     pub output: PathBuf,
-    /// The folder that it starts in.
+    /// The folder that the batch job starts in.
     pub folder: &'a Path,
     /// A script for `/bin/sh`, for systems whose machines share the results folder.
     pub script: String,
@@ -142,14 +142,14 @@ pub struct BatchJob<'a> {
     pub request: Request,
     /// The step whose job it runs, if it runs one; the executor's settings may differ by step.
     pub step: Option<&'a str>,
-    /// Batch jobs that must have succeeded before it starts. If one fails, it is not to start at all.
+    /// Batch jobs that must have succeeded before this one starts. If one of them fails, this one must not start.
     pub after: &'a [BatchId],
 }
 
 /// The resources of a batch job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request {
-    /// Nodes; the rest is of each of them.
+    /// Number of nodes; the other resources are per node.
     pub nodes: usize,
     /// Processes on each node that a launcher starts.
     pub processes: usize,
@@ -159,7 +159,7 @@ pub struct Request {
     pub memory: Option<u64>,
     /// GPUs. A job that shares one with others counts it whole.
     pub gpus: usize,
-    /// Thousandths of its GPU that it uses, for systems that give out parts; `None` for whole ones.
+    /// Thousandths of its GPU that the job uses, for systems that assign parts; `None` for whole ones.
     pub gpu_share: Option<u16>,
     /// True if nothing else may run on its node.
     pub exclusive: bool,
@@ -187,7 +187,7 @@ pub struct QueuedJob {
     pub reason: String,
     /// [`BatchJob::tag`]; an unrelated job of the same name may have any.
     pub tag: String,
-    /// True if it will never start, because a job that it depends on has failed.
+    /// True if the job will never start, because a job that it depends on has failed.
     pub orphaned: bool,
 }
 
@@ -213,7 +213,7 @@ pub enum QueuedState {
 pub enum CancelScope {
     /// The jobs that have not begun.
     Pending,
-    /// All of them.
+    /// All jobs.
     All,
     /// No job: the programs get SIGINT, but not the processes that they have started.
     Interrupt,
@@ -267,7 +267,7 @@ pub enum Refusal {
 /// The work of a batch job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Work<'a> {
-    /// One job of a run.
+    /// A job of a run.
     Job {
         /// The job.
         key: Key,

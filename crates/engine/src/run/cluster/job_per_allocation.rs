@@ -274,7 +274,7 @@ impl<'a, 'o> Run<'a, 'o> {
         for job in 0..self.jobs.len() {
             let given_up = match &self.jobs[job].stage {
                 Stage::Held => true,
-                // Another process waits for it, too.
+                // Another process waits for the job, too.
                 Stage::Sent(sent) => !self.is_ours(&sent.run),
                 Stage::Over => false,
             };
@@ -364,7 +364,7 @@ impl<'a, 'o> Run<'a, 'o> {
             if self.jobs.is_early(job) && !self.session.options.detach {
                 continue;
             }
-            // Without dependencies in the system, a job waits here for all that it needs.
+            // Without dependencies in the system, a job waits in this process for all jobs that it needs.
             let most = if self.session.cluster.keeps_dependencies() { MAX_NEEDS } else { 0 };
             let Some(needs) = self.jobs.needs_of(job, most) else { continue };
             if Instant::now() >= until {

@@ -71,7 +71,7 @@ pub(super) struct Job {
     pub(super) stage: Stage,
     /// The job has no record and will not get one.
     lost: bool,
-    /// The lists of the jobs that it needs, and the lists that it is in.
+    /// The lists of the jobs that the job needs, and the lists that contain the job.
     needs: Vec<ListId>,
     /// The job from whose state it continues.
     after: Option<usize>,
@@ -80,9 +80,9 @@ pub(super) struct Job {
     pub(super) submissions: u32,
     /// Length of its process's messages that have been read.
     pub(super) read: u64,
-    /// The job's process's message about a failure, with the duration in seconds.
+    /// The message of the job's process about a failure, with the duration in seconds.
     pub(super) last: Option<(f64, Failure)>,
-    /// The job's process's message that it was stopped, with the duration in seconds.
+    /// The message of the job's process that it was stopped, with the duration in seconds.
     pub(super) stopped: Option<(f64, String)>,
     /// True if its process has ended because the batch system or a person asked it to.
     pub(super) interrupted: bool,

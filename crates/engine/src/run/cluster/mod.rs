@@ -71,7 +71,7 @@ const LOSSES: u32 = 3;
 /// The jobs of a store, as far as a batch system is concerned.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Opening {
-    /// The name that they have there.
+    /// The name of the jobs in the batch system.
     pub jobs_name: String,
     /// The results folder.
     pub results: PathBuf,

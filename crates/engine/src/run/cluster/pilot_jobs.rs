@@ -43,7 +43,7 @@ struct Pilot {
     /// Length of its messages that have been read.
     read: u64,
     running: bool,
-    /// Since when it has ended, or is not in the queue.
+    /// Time since which the pilot has ended, or is not in the queue.
     gone: Option<Instant>,
     over: bool,
 }
@@ -176,7 +176,7 @@ impl<'a, 'o> Run<'a, 'o> {
             for line in journal::more(&folder.pilot(number), &mut pilot.read) {
                 let Some(job) = line.event.job().filter(|job| self.open.contains(job)) else { continue };
                 match line.event {
-                    // On a network file system the record may be seen later than the word of it.
+                    // On a network file system, the record may become visible later than the event.
                     RunEvent::Done { .. } if self.session.done(job) => self.close(job),
                     RunEvent::Failed { seconds, failure, .. } => {
                         let log = folder.log(self.session.key(job));

@@ -26,7 +26,7 @@ pub(super) struct Placement {
     pub(super) run: String,
     pub(super) at: u64,
     pub(super) place: Where,
-    /// Lines of its journal, and bytes of its log, from before it began.
+    /// Lines of the job's journal, and bytes of its log, from before the job began on the place.
     pub(super) lines: u64,
     pub(super) log: u64,
 }

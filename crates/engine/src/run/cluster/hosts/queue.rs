@@ -89,7 +89,7 @@ impl Queue {
         }
     }
 
-    /// A job has its record; what places have of it is removed there.
+    /// Handles a job whose record is stored: its copies are removed from the places.
     pub(super) fn finish(&mut self, key: Key) {
         if let Some(job) = self.by_key.get(&key).copied() {
             self.end(job, QueuedState::Completed);
@@ -382,7 +382,7 @@ impl Queue {
         self.wait_again(job);
     }
 
-    /// A job waits for a place if it is on none.
+    /// Lets a job wait for a place if it is on none.
     fn wait_again(&mut self, job: usize) {
         if self.is_over(job) || self.jobs[job].copies.iter().any(|copy| !copy.stray) {
             return;

@@ -73,7 +73,7 @@ pub(super) struct Task {
     /// The job's process on this machine; `word` describes its end.
     pub(super) process: Option<Where>,
     pub(super) word: String,
-    /// Number of records of it that were damaged on the way.
+    /// Number of the job's records that were damaged in transit.
     pub(super) damaged: u32,
 }
 
@@ -205,7 +205,7 @@ impl State {
 }
 
 impl Shared {
-    /// Does something that ends with the job that it is about; the end of the run does not wait for it.
+    /// Runs `work` that ends with its job; the end of the run does not wait for the work.
     pub(super) fn beside_for_long(self: &Arc<Self>, work: impl FnOnce(&Arc<Self>) + Send + 'static) {
         let shared = Arc::clone(self);
         // If no thread can be started, the process is polled like the process of an earlier sweep.

@@ -59,7 +59,7 @@ impl Run<'_, '_> {
             afar.there.insert(need);
         }
         let exchange = Arc::clone(&afar.exchange);
-        // All that it needs is in the identity.
+        // The identity has all needed jobs.
         (spec.needs, spec.lists) = (Vec::new(), Vec::new());
         let text = serde_json::to_vec(&spec).map_err(|error| error.to_string())?;
         let sent = self.sent_job(job, &folder.name());

@@ -201,7 +201,7 @@ impl Cluster for RayJobs {
         let cause = match job.and_then(|job| job.driver_exit_code) {
             Some(code @ ..=-1) => EndCause::Signal(-code),
             Some(code @ 1..) => EndCause::Exit(code),
-            // The cluster had no room for it for too long.
+            // The cluster had no room for the job for too long.
             _ if message.contains("failed to start within") => EndCause::NotStarted,
             _ if line.is_empty() => EndCause::Other(word.to_owned()),
             // The job's process could not be started, or its machine was lost.

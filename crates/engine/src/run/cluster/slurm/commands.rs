@@ -82,7 +82,7 @@ impl Client {
         }
     }
 
-    /// Asks Slurm to end these jobs, or only those of them that have not begun.
+    /// Cancels these jobs, or only the pending ones among them.
     pub(crate) fn cancel(&self, ids: &[BatchId], pending_only: bool) -> Result<(), String> {
         for chunk in ids.chunks(CHUNK) {
             let mut command = slurm("scancel");

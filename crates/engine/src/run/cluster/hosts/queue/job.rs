@@ -31,7 +31,7 @@ pub(in crate::run::cluster::hosts) struct Job {
     pub(super) tag: String,
     pub(super) key: Key,
     pub(super) wants: Wants,
-    /// Number of jobs that it still waits for.
+    /// Number of jobs that the job still waits for.
     pub(super) blockers: usize,
     pub(super) dependents: Vec<usize>,
     pub(super) stage: Stage,
