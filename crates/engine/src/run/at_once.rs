@@ -21,7 +21,7 @@ const ONE_GPU: &str = "1 GPU each";
 pub struct AtOnce {
     /// Steps of the jobs; empty if all running jobs are meant.
     steps: Vec<String>,
-    /// Their number.
+    /// Number of the jobs.
     jobs: usize,
     /// Maximum number of the jobs at once.
     most: usize,

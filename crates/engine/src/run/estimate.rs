@@ -100,7 +100,7 @@ fn seconds(later: Timestamp, earlier: Timestamp) -> f64 {
     later.duration_since(earlier).as_secs_f64().max(0.0)
 }
 
-/// Knows how long the jobs of a run may take.
+/// Expected durations of the jobs of a run.
 #[derive(Debug, Clone)]
 struct Estimate(Vec<Part>);
 

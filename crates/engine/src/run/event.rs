@@ -23,7 +23,7 @@ pub enum RunEvent {
     Added {
         /// The job.
         job: usize,
-        /// The result that the round is to decide.
+        /// The result that the job is to decide.
         because: String,
     },
     /// A search has decided which jobs run.
@@ -138,11 +138,11 @@ pub enum RunEvent {
         /// The job's end, and the kept part of its work.
         how: String,
     },
-    /// A job will not run, or was ended because the user wanted the end.
+    /// A job will not run, or was ended because the user ended the run.
     Skipped {
         /// The job.
         job: usize,
-        /// The needed job that failed; `None` if the run was stopped.
+        /// The needed job without a result; `None` if the run was stopped.
         because: Option<usize>,
     },
     /// Something that the user should read and that is about no single job.

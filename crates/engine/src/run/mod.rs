@@ -163,7 +163,7 @@ pub enum Disposition {
 pub struct Addition {
     /// The job.
     pub job: JobId,
-    /// The result that the round is to decide.
+    /// The result that the job is to decide.
     pub because: String,
 }
 

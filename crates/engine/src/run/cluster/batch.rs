@@ -140,7 +140,7 @@ pub struct BatchJob<'a> {
     pub work: Work<'a>,
     /// The resources of the batch job.
     pub request: Request,
-    /// The step whose job it runs, if it runs one; the executor's settings may differ by step.
+    /// The step of the batch job's only job, if there is only one; the executor's settings may differ by step.
     pub step: Option<&'a str>,
     /// Batch jobs that must have succeeded before this one starts. If one of them fails, this one must not start.
     pub after: &'a [BatchId],
