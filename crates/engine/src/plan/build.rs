@@ -24,7 +24,7 @@ use crate::variant::Variants;
 /// The jobs of all recipes.
 #[derive(Default)]
 pub(super) struct Jobs {
-    /// Each after those that it needs.
+    /// All jobs, each after the jobs that it needs.
     pub(super) all: Vec<Job>,
     pub(super) needs: Needs,
     /// The keys of lists of jobs.

@@ -252,7 +252,7 @@ impl Manifests {
             return (code, Arc::new(Code::of_project(project, site)));
         }
         let mut seen = HashSet::new();
-        // Of the runs of a job, the latest one counts.
+        // Only the latest run of a job counts.
         let latest = here.iter().rev().filter(|(record, ..)| seen.insert(*record));
         let latest: Vec<(Option<String>, String)> = latest.map(|(_, code, set)| (code.clone(), set.clone())).collect();
         let all: BTreeSet<String> = here.into_iter().map(|(_, _, set)| set).collect();
@@ -347,7 +347,7 @@ impl Manifests {
             return (true, now);
         }
         let known = self.by_base.get(&base).map_or(&[][..], Vec::as_slice);
-        // Of the runs of a job, the latest one counts.
+        // Only the latest run of a job counts.
         let own = known.iter().rfind(|run| run.code.as_ref() == planned).map(|run| run.set.clone());
         let is_current = match own {
             Some(set) => self.is_at(&set, &code.site.place) && self.is_unchanged(code, &set, digests),

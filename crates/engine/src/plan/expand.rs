@@ -116,7 +116,7 @@ pub(super) fn per_configuration(step: &Step, context: &mut Context<'_>) -> usize
 /// Component of a product.
 struct Part {
     assignments: Vec<dimension::Values>,
-    /// True if it also multiplies the points of `include`.
+    /// True if the dimension also multiplies the points of `include`.
     crosses: bool,
 }
 

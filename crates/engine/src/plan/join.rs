@@ -22,7 +22,7 @@ pub(super) struct Group {
     pub(super) jobs: Vec<JobId>,
     /// The same jobs; `None` if there are no jobs.
     pub(super) list: Option<ListId>,
-    /// The first and the last further round in which one of them runs.
+    /// The first and the last further round in which one of the jobs runs.
     pub(super) rounds: (usize, usize),
     /// The jobs that only run if a decision releases them: whether there are any, and whether all are.
     pub(super) held: (bool, bool),

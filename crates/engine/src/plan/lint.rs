@@ -222,7 +222,7 @@ pub(super) fn gpus(recipe: &Recipe, problems: &mut Collector) {
     }
 }
 
-/// Warns about claims on the results of a search: the best of many is better than it will be again.
+/// Warns about claims on the results of a search: the best of many configurations looks better than in a repetition.
 pub(super) fn selection_bias(recipe: &Recipe, problems: &mut Collector) {
     for claim in &recipe.claims {
         let chosen = |step: &usize| {

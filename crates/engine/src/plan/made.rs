@@ -19,7 +19,7 @@ const FILE: &str = "made.jsonl";
 /// Files that jobs made in their inputs.
 #[derive(Debug, Default)]
 pub(crate) struct Made {
-    /// The file that they are kept in; `None` keeps them for this run only.
+    /// The file in which the list is kept; `None` keeps the list for this run only.
     file: Option<PathBuf>,
     /// The digests that jobs left them with, by their paths without links.
     files: HashMap<PathBuf, HashSet<String>>,

@@ -179,7 +179,7 @@ pub struct Job {
     pub task: &'static TaskInfo,
     /// Every parameter, inputs as paths that can be opened from here.
     pub values: Values,
-    /// Resources of the machine that it uses.
+    /// Resources of the machine that the job uses.
     pub resources: Resources,
     /// Policy for failures.
     pub policy: Policy,
@@ -196,7 +196,7 @@ pub struct Job {
 }
 
 impl Job {
-    /// True if it runs a program of the user's.
+    /// True if the job runs a program of the user.
     pub(crate) fn is_program(&self) -> bool {
         self.identity.task == lint::COMMAND
     }

@@ -121,7 +121,7 @@ impl Plan {
         (shared, own.into_iter().flat_map(|list| self.list(list).iter().copied()).collect())
     }
 
-    /// These jobs, and all that they need.
+    /// Returns these jobs, and all jobs that they need.
     pub fn with_needs(&self, jobs: impl IntoIterator<Item = JobId>) -> BTreeSet<JobId> {
         let mut open: Vec<JobId> = jobs.into_iter().collect();
         let (mut found, mut seen) = (BTreeSet::new(), HashSet::new());

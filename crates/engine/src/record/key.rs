@@ -14,8 +14,8 @@ pub struct Key([u8; 32]);
 /// Everything that decides a job's result. The JSON of an identity is canonical: fields in this order, maps sorted, defaults
 /// omitted.
 ///
-/// Not in it: the step's name, labels, the paths of inputs (their content is), time-outs, worker counts, the program's
-/// version. A task that computes something else from the same parameters raises its revision.
+/// The identity excludes the step's name, labels, the paths of inputs (their content is), time-outs, worker counts, the
+/// program's version. A task that computes something else from the same parameters raises its revision.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Identity {
     /// Version of this form; raised when the same job would give another JSON.

@@ -42,7 +42,7 @@ pub struct ReadSet {
     /// Properties of other paths that the job looked up: names that do not exist, targets of links, names in folders.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub facts: BTreeMap<String, String>,
-    /// Of these paths, and of those in folders that the job listed, the ones that the job itself has changed.
+    /// Paths of this set, or in listed folders, that the job itself has changed.
     #[serde(flatten)]
     pub own: Own,
     /// Installed packages of Python, by name.

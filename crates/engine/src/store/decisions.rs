@@ -25,7 +25,7 @@ pub struct Decision {
     pub version: u32,
     /// The rule, as far as the result depends on it.
     pub rule: Json,
-    /// The jobs that it follows from, sorted by key.
+    /// The jobs that the decision follows from, sorted by key.
     pub members: Vec<Member>,
     /// The outcome.
     pub result: Json,
@@ -68,7 +68,7 @@ impl Decision {
 }
 
 impl Store {
-    /// A decision; `None` if it is not there, or if its file is damaged: it can be made again.
+    /// Returns a decision; `None` if it is missing, or if its file is damaged: the decision can be made again.
     pub fn decision(&self, key: &Key) -> io::Result<Option<Decision>> {
         let text = match fs::read(self.decision_file(key)) {
             Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {

@@ -60,7 +60,7 @@ pub(super) fn local(_: &Path) -> io::Result<Option<Local>> {
 }
 
 impl Local {
-    /// Brings everything that was written to it to the disk.
+    /// Brings all data of the file system to the disk.
     #[cfg(target_os = "linux")]
     pub(super) fn sync(&self) -> io::Result<()> {
         host::failpoints::point("commit: before a sync")?;

@@ -39,7 +39,7 @@ pub struct Entry {
     /// Identifier of the set of files that its program was observed to read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub read: Option<String>,
-    /// Name when it ran.
+    /// Label of the job when it ran.
     pub label: String,
     /// Start of the job.
     pub started: Timestamp,
@@ -436,7 +436,7 @@ fn parse<L: Line>(text: &[u8], wanted: &HashMap<Key, Stamp>, only: Option<&HashS
     }
     let read = |part: &[u8]| -> (Vec<L>, usize) {
         let lines = || part.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
-        // Whose line it is shows before it is understood.
+        // The key and the stamp are at the beginning of a line, so other lines need not be parsed.
         let meant = |line: &&[u8]| about(line).is_some_and(|(stamp, key)| wanted.get(&key) == Some(&stamp));
         (lines().filter(meant).filter_map(|line| L::parse(line, only)).collect(), lines().count())
     };

@@ -102,7 +102,7 @@ const SHARED: &str = "shared";
 #[derive(Debug, Clone)]
 pub struct Store {
     root: PathBuf,
-    /// Syncs that the commits to it share.
+    /// Syncs that the commits to the store share.
     syncs: Arc<Syncs>,
     own: Arc<Own>,
 }
@@ -168,7 +168,7 @@ impl Store {
         }
     }
 
-    /// The folder that it is in, with the runs and the reports beside it.
+    /// Returns the results folder, which contains the store, the runs and the reports.
     pub fn results(&self) -> &Path {
         self.root.parent().unwrap_or(Path::new("."))
     }
@@ -194,7 +194,7 @@ impl Store {
         host::failpoints::point("store: made")
     }
 
-    /// A job's record, if it is done.
+    /// Returns the record of a job, if it is done.
     pub fn get(&self, key: Key) -> Result<Option<Record>, StoreError> {
         Ok(self.text(key)?.map(|text| Record::parse(&text, &self.record_file(key), key)).transpose()?)
     }

@@ -22,7 +22,7 @@ pub struct Origin {
     pub from: String,
     /// Time of the transfer.
     pub at: Timestamp,
-    /// The public key that it was signed with, if it was signed.
+    /// The public key of the record's signature, if it was signed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signed: Option<String>,
 }
@@ -33,7 +33,7 @@ impl Origin {
         Self { from: from.to_owned(), at: crate::host::clock::now(), signed: None }
     }
 
-    /// The day on which it came, in UTC.
+    /// Returns the day on which the record arrived, in UTC.
     pub fn day(&self) -> String {
         self.at.to_zoned(TimeZone::UTC).strftime("%Y-%m-%d").to_string()
     }

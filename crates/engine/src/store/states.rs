@@ -45,7 +45,7 @@ pub struct State {
     /// The set of files that the job's program was observed to read; `None` if it was not observed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub set: Option<String>,
-    /// Time at which it was kept.
+    /// Time at which the state was kept.
     pub kept: jiff::Timestamp,
     /// The state's files.
     pub files: BTreeMap<String, Digest>,

@@ -111,7 +111,7 @@ impl Store {
         Ok(())
     }
 
-    /// Takes the records of an archive that are not here yet, each marked with where it came from.
+    /// Imports the records of an archive that the store lacks, each marked with its origin.
     pub fn import(&self, from: impl Read, origin: &Origin) -> Result<Imported, TransferError> {
         self.bring(from, None, origin)
     }

@@ -129,7 +129,7 @@ impl Run<'_, '_> {
         }
     }
 
-    /// The code that a job finds: files that were edited during the run are as they were when it began.
+    /// Returns the code that a job finds: files that were edited during the run have their state from the run's beginning.
     fn code(&self, job: usize) -> Option<Arc<Code>> {
         let id = JobId::new(job);
         let project = &self.plan.job(id).code.as_ref()?.project;

@@ -160,7 +160,7 @@ impl Run<'_, '_> {
         let span =
             info_span!(target: host::log::SPAWN, "spawn", job = planned.label.to_string(), attempt, pid = field::Empty);
         let _spawning = span.enter();
-        // A worker for programs leaves nothing of them behind. Heartbeats and launchers are those of one job.
+        // A worker for programs must leave no process of a program behind. Heartbeats and launchers belong to a single job.
         let stays = planned.is_program() && planned.policy.heartbeat.is_none() && launched(&values).is_none();
         let spec = sweep_job::Job {
             protocol: PROTOCOL,

@@ -41,7 +41,7 @@ impl Gpu {
         }
     }
 
-    /// True if it has enough memory for a job, used or not.
+    /// True if the GPU has enough memory for a job, used or not.
     fn is_large_enough(&self, demand: &Demand) -> bool {
         self.memory.is_none_or(|memory| memory >= demand.gpu_memory)
     }
@@ -53,7 +53,7 @@ impl Gpu {
         self.is_large_enough(demand) && free && (share < WHOLE || self.jobs == 0)
     }
 
-    /// Share, memory and number of the jobs that have to end before it is empty.
+    /// Returns the share, the memory and the number of the jobs that must end before the GPU is empty.
     fn load(&self) -> (u16, u64, usize) {
         (self.used, self.used_memory, self.jobs)
     }
