@@ -1,12 +1,12 @@
-//! Jobs that need not run, because the store has a record of the same computation: their metrics are taken again from what
-//! is stored.
+//! Jobs that need not run, because the store has a record of the same computation: their metrics are taken again from
+//! stored files.
 //!
-//! A key also has what only reads the results of a program, `reads` and `metrics`, and parameters that change no argument. If a job
-//! has no record, but another job that computes the same has one, a record is made of that one, with the same files. The
-//! other record stays as it is.
+//! A key also covers `reads` and `metrics`, which only read the results of a program, and parameters that change no
+//! argument. If a job has no record, but another job that computes the same has one, a record is made of that one, with
+//! the same files. The other record stays as it is.
 //!
-//! A needed job counts by the files that it has left: if it runs again and leaves the same ones, what needs it has the result that it
-//! had (early cutoff).
+//! A needed job counts by its files: if it runs again and leaves the same files, a job that needs it has the result
+//! that it had (early cutoff).
 
 use std::{
     cell::RefCell,
@@ -108,7 +108,7 @@ struct Origins<'a> {
     results: RefCell<HashMap<Key, Option<Products>>>,
 }
 
-/// What other jobs can take from a job.
+/// The results of a job that other jobs can use.
 struct Products {
     outcome: Outcome,
     /// Digest of the artifacts; `None` without any.
@@ -147,7 +147,7 @@ impl Origins<'_> {
 }
 
 impl Needs for Origins<'_> {
-    /// The digest of the job's artifacts. A job without any may have effects that are not known here, and stands for itself.
+    /// The digest of the job's artifacts. A job without artifacts may have unknown effects, so its own key is used.
     fn stand_in(&self, key: Key) -> Key {
         self.products(key, |products| products.artifacts).unwrap_or_else(|| self.origin(key))
     }
@@ -167,7 +167,7 @@ impl Needs for Origins<'_> {
     }
 }
 
-/// Needed jobs that are not told apart: one key stands for all of them.
+/// Needed jobs are not distinguished: one key stands for all of them.
 struct IgnoredNeeds(Key);
 
 impl Needs for IgnoredNeeds {
@@ -184,7 +184,7 @@ impl Needs for IgnoredNeeds {
 struct Known<'s> {
     origins: Origins<'s>,
     ignored_needs: IgnoredNeeds,
-    /// As programs that read the file with their parameters, and as programs that do not, without their needs.
+    /// Entries of programs that read the file with their parameters, and of other programs, without their needs.
     by_all: HashMap<Key, Vec<Rc<Entry>>>,
     by_arguments: HashMap<Key, Vec<Rc<Entry>>>,
 }
@@ -209,12 +209,13 @@ impl<'s> Known<'s> {
         Ok(found)
     }
 
-    /// The records of what a job computes: those of jobs that ran first, and of these the latest first.
+    /// Returns the records with the same computation as a job: the records of jobs that ran come first, the latest ones before
+    /// others.
     fn of(&self, identity: &Identity) -> io::Result<Vec<Rc<Entry>>> {
         let mut found = Vec::new();
         for (by, reads_params) in [(&self.by_all, true), (&self.by_arguments, false)] {
             let Some(entries) = by.get(&identity.computation(reads_params, &self.ignored_needs)?) else { continue };
-            // What needed jobs have left is read from their records, so only where the rest is equal.
+            // The results of needed jobs must be read from their records, so they are compared only if the rest is equal.
             let computation = identity.computation(reads_params, &self.origins)?;
             for entry in entries {
                 if entry.identity.computation(reads_params, &self.origins)? == computation {
@@ -232,7 +233,7 @@ fn index(store: &Store) -> io::Result<Vec<Rc<Entry>>> {
     Ok(store.index()?.into_iter().map(Rc::new).collect())
 }
 
-/// The keys of all records of what the jobs of these records computed.
+/// Returns the keys of all records with the same computations as the records `keys`.
 pub fn alike(store: &Store, keys: &BTreeSet<Key>) -> io::Result<BTreeSet<Key>> {
     let entries = index(store)?;
     let known = Known::new(store, &entries, |entry| entry.identity.task == Command::NAME)?;
@@ -241,7 +242,7 @@ pub fn alike(store: &Store, keys: &BTreeSet<Key>) -> io::Result<BTreeSet<Key>> {
         let origin = known.origins.origin(entry.key);
         let same = entries.iter().filter(|other| known.origins.origin(other.key) == origin);
         all.extend(same.map(|other| other.key));
-        // Those of other code, too: only the present code has a key.
+        // Records of programs are found by their computation, too, not only by their keys.
         if entry.identity.task == Command::NAME {
             let same =
                 known.of(&entry.identity)?.into_iter().filter(|other| other.identity.code == entry.identity.code);
@@ -251,7 +252,7 @@ pub fn alike(store: &Store, keys: &BTreeSet<Key>) -> io::Result<BTreeSet<Key>> {
     Ok(all)
 }
 
-/// Those of some jobs that compute the same as an earlier one of them, and only read it differently.
+/// Returns the jobs of `of` that compute the same as an earlier one of them, and only read its output differently.
 pub fn twins(plan: &Plan, store: &Store, of: impl Iterator<Item = JobId>) -> io::Result<HashSet<JobId>> {
     let reading = |id: &JobId| Command::MEASURING.map(|name| plan.job(*id).values.get(name));
     let programs: Vec<JobId> = of.filter(|id| plan.job(*id).task.name == Command::NAME).collect();
@@ -295,7 +296,7 @@ pub(super) fn bring(plan: &Plan, store: &Store) -> Result<Measured, StoreError> 
     let tasks = open.iter().map(|id| plan.job(*id).task.name).collect();
     let mut recall = Recall::new(store, &tasks)?;
     let mut missing: HashSet<JobId> = open.iter().copied().collect();
-    // A job is looked for when it is known what became of those that it needs.
+    // An earlier result is searched for once the outcomes of the needed jobs are known.
     loop {
         let (ready, later) = ready(plan, open, &missing);
         open = later;
@@ -369,7 +370,7 @@ impl<'s> Recall<'s> {
 /// The results of earlier jobs that hold for a job, once the jobs that it needs have run again.
 struct Earlier<'s> {
     store: &'s Store,
-    /// Read when it is first asked for.
+    /// Read at the first request.
     recall: Option<Recall<'s>>,
 }
 
@@ -386,7 +387,7 @@ impl EarlierResults for Earlier<'_> {
             self.recall = Some(Recall::new(store, &tasks)?);
         }
         let Some(recall) = &mut self.recall else { return Ok(false) };
-        // What the needed jobs have left is new.
+        // Needed jobs may have new records, so missing results are looked up again.
         recall.known.origins.results.borrow_mut().retain(|_, products| products.is_some());
         let Some(adoption) = recall.find(job)? else { return Ok(false) };
         let is_made = adoption.make(store)?.is_some();
@@ -407,8 +408,8 @@ fn ready(plan: &Plan, open: Vec<JobId>, missing: &HashSet<JobId>) -> (Vec<JobId>
     })
 }
 
-/// Checks that the code that the job of a record read is as it was; returns what it was observed to read. `None` if the
-/// record is not one of the present code.
+/// Checks that the code that the job of a record read is unchanged; returns the observed reads. `None` if the record
+/// belongs to other code.
 #[expect(clippy::option_option, reason = "a valid record need not have been observed")]
 fn valid(
     job: &Job,
@@ -423,7 +424,7 @@ fn valid(
             let is_same = manifests.is_unchanged(code, &manifest.set, digests);
             is_same.then_some(Some((manifest.tool, set)))
         }
-        // It was not observed, so that its key has all that is known.
+        // The job was not observed, so its key has all known inputs.
         None => (from.identity.code.is_none() && job.identity.code.is_none()).then_some(None),
     }
 }

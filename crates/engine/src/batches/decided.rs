@@ -1,4 +1,4 @@
-//! One decision: the next batch of a step, or the configurations to confirm.
+//! A decision: the next batch of a step, or the configurations to confirm.
 
 use std::{
     collections::BTreeMap,
@@ -170,7 +170,7 @@ impl BatchRequest<'_> {
         let study = &self.plan.studies[self.study];
         let recipe = &study.recipe;
         let step = &recipe.steps[of];
-        // A search goes on while configurations may be added.
+        // A search continues while configurations may be added.
         if study.left.get(&of).is_some_and(|left| *left > 0) {
             return Ok(None);
         }
@@ -290,7 +290,7 @@ impl Rule<'_> {
             let unkept = keep(store, made, known, mode)?;
             return Ok(points.map(|points| Answered { points, is_new: !known, unkept, warning: None }));
         }
-        // Which version answered is a decision of its own: what is shown must not depend on what is installed.
+        // The sampler's version is a decision of its own, so that the output does not depend on the installed version.
         let by = decision(SAMPLER, None, Json::Null);
         if let Some(version) = store.decision(&key_of(&by)?)?.as_ref().and_then(|by| by.result["version"].as_str()) {
             let kept = store.decision(&key_of(&decision(SUGGESTION, Some(version), Json::Null))?)?;
@@ -318,8 +318,8 @@ impl Rule<'_> {
     }
 }
 
-/// The answer of a sampler, and the decision which version answered, from a remote if it has them; else those that are made
-/// now, if nobody has been faster. A remote that fails is no reason to stop: then there is a warning.
+/// Returns the answer of a sampler and the decision with the sampler's version, from a remote if it has them; else the ones
+/// that are made now, unless another process was faster. A failing remote does not stop the run: then a warning is returned.
 fn shared(
     remote: &Remote,
     store: &Store,
@@ -341,7 +341,7 @@ fn shared(
         Err(error) => return Ok((asked()?, Some(warning(error)))),
     }
     let (made, by) = asked()?;
-    // The answer first: whoever finds the version finds it, too.
+    // The answer is stored first, so that a process that finds the version also finds the answer.
     let agreed = remote.agree(store, &made).and_then(|agreed| Ok((agreed, remote.agree(store, &by)?)));
     Ok(match agreed {
         Ok((agreed, first)) if first.result == by.result => ((agreed, first), None),
@@ -354,7 +354,7 @@ fn shared(
     })
 }
 
-/// Keeps a decision that is not known, if decisions are to be made; else returns it.
+/// Stores a new decision, if `mode` allows decisions; else returns it.
 fn keep(store: &Store, decision: Decision, known: bool, mode: Mode<'_>) -> Result<Option<Decision>, SearchError> {
     match mode {
         _ if known => Ok(None),
@@ -408,7 +408,7 @@ fn read_files<'a>(argv: &'a [String], folder: &'a Path) -> impl Iterator<Item = 
     })
 }
 
-/// The files of all samplers that are programs, with their contents: what is decided depends on them.
+/// The files of all samplers that are programs, with their contents: the decisions depend on them.
 pub fn sampler_files(plan: &Plan) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut found = BTreeMap::new();
     for (step, _) in plan.steps() {

@@ -1,10 +1,10 @@
 //! Batches of searches: recipes planned again and again, as far as the batches of their samplers are decided.
 //!
-//! A step with `suggest` has the points of the batches that are decided. A batch follows from the results of all earlier
-//! ones ([`Batches::advance`]), so a recipe is planned again after each. Nothing but records and kept decisions is
-//! read: the same records give the same batches in any order and on any machine. Built-in samplers are asked again rather
-//! than believed; the answers of other programs are kept with the sampler's version, and valid for exactly the results that
-//! they followed from. With a remote, the first machine that asks decides for all.
+//! A step with `suggest` has the points of the decided batches. A batch follows from the results of all earlier ones
+//! ([`Batches::advance`]), so a recipe is planned again after each. Only records and kept decisions are read: the same
+//! records give the same batches in any order and on any machine. Built-in samplers are run again instead of using a
+//! stored answer; the answers of other programs are kept with the sampler's version, and are valid only for the results
+//! that they followed from. With a remote, the first machine decides for all.
 
 mod again;
 mod decided;
@@ -47,10 +47,10 @@ pub struct Batches {
     measured: Option<Measured>,
 }
 
-/// Permission of a search to do more than read what is decided.
+/// Permission of a search to do more than read existing decisions.
 #[derive(Debug, Clone, Copy)]
 pub enum Mode<'a> {
-    /// Nothing: jobs without a record may still run.
+    /// No decision is made: jobs without a record may still run.
     Look,
     /// Decide the next batch, if all earlier jobs have ended. These have ended without a record.
     Decide(&'a Lost),
@@ -128,7 +128,7 @@ impl Batches {
         Ok(())
     }
 
-    /// Plans recipes with the batches that are known, and gives jobs whose computations have records their own.
+    /// Plans recipes with the known batches, and creates records of jobs from existing records of the same computations.
     fn planned(
         &mut self,
         draft: Draft,
@@ -153,7 +153,7 @@ impl Batches {
         Ok(next.map_or(plan, |(next, _)| next))
     }
 
-    /// The plan with all batches that can be decided now; `None` if there is no further one.
+    /// The plan with all batches that can be decided now; `None` if there is no further batch.
     pub fn advance(&mut self, plan: &Plan, store: &Store, mode: Mode<'_>) -> Result<Option<(Plan, News)>, SearchError> {
         if matches!(mode, Mode::Decide(_)) {
             for decision in std::mem::take(&mut self.unkept) {
@@ -186,7 +186,7 @@ impl Batches {
         Ok(latest.map(|plan| (plan, news)))
     }
 
-    /// Adds the next batch of each step for which it can be decided; `false` if there is none.
+    /// Adds the next batch of each step for which it can be decided; `false` if no batch was added.
     fn decide(&mut self, plan: &Plan, store: &Store, mode: Mode<'_>, news: &mut News) -> Result<bool, SearchError> {
         let mut any = false;
         for (study, recipe) in plan.studies.iter().map(|study| &study.recipe).enumerate() {
@@ -214,12 +214,12 @@ pub fn lost(plan: &Plan, store: &Store, ran: impl Fn(JobId) -> bool, earlier: &L
     let mut lost = earlier.clone();
     for (id, job) in plan.jobs() {
         let needs = |list: &ListId| plan.list(*list).iter().any(|need| lost.contains(&plan.job(*need).key));
-        // The disk is asked last, and for a run without any work not at all.
+        // The disk is read last, and not at all for a run without work.
         if (ran(id) || plan.lists_of(id).iter().any(needs)) && !store.contains(job.key) {
             lost.insert(job.key);
         }
     }
-    // What a decision releases may fail, and another decision follow from that.
+    // The jobs that a decision releases may fail, which may lead to another decision.
     loop {
         let before = lost.len();
         for (index, study) in plan.studies.iter().enumerate() {

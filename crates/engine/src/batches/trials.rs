@@ -21,7 +21,7 @@ use crate::{
 #[derive(Debug)]
 pub(super) struct Configuration {
     pub(super) values: Vec<Value>,
-    /// Its jobs, each with its rung.
+    /// The configuration's jobs, each with its rung.
     pub(super) jobs: Vec<(JobId, usize)>,
 }
 
@@ -34,11 +34,11 @@ pub(super) struct Ended {
 /// End of a job.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum State {
-    /// It has a record; `None` if the metric is missing or not finite.
+    /// The job has a record; `None` if the metric is missing or not finite.
     Measured(Option<f64>),
-    /// It ended without a record.
+    /// The job ended without a record.
     Failed,
-    /// It has not ended, or is not known to have.
+    /// The job has not ended, or is not known to have.
     Open,
 }
 

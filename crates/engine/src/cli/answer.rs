@@ -21,7 +21,7 @@ use crate::{
 /// Commands in `next` that show failed jobs, at most; a run may have thousands of them.
 pub(super) const MAX_COMMANDS_OF_FAILURES: usize = 6;
 
-/// The words of a command line that ask for JSON.
+/// The option that selects JSON.
 const FLAG: &str = "--format";
 const WORD: &str = "json";
 const SHORT: &str = "--json";
@@ -77,7 +77,7 @@ impl TableFormat {
     }
 }
 
-/// An answer: the fields of the command, and the command lines that make sense now.
+/// The JSON output of a command: its fields, and useful next command lines.
 #[derive(Serialize)]
 struct Answer<'a, T> {
     #[serde(flatten)]
@@ -85,7 +85,7 @@ struct Answer<'a, T> {
     next: Vec<String>,
 }
 
-/// Prints the answer of a command: the fields of `own`, which is an object, and `next`.
+/// Prints the JSON output of a command: the fields of `own`, which is an object, and `next`.
 pub(super) fn answer(own: &impl Serialize, next: Vec<String>) -> Result<(), Error> {
     let text = serde_json::to_string_pretty(&Answer { own, next });
     print(&(text.map_err(|error| Error::io("cannot write the answer")(error.into()))? + "\n"))
@@ -159,7 +159,7 @@ fn words() -> impl Iterator<Item = String> {
     std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned())
 }
 
-/// True if the command line asks for JSON, even if the rest of it makes no sense.
+/// True if the command line selects JSON, even if the rest of it is invalid.
 pub(super) fn is_wanted() -> bool {
     let words: Vec<String> = words().take_while(|word| word != "--").collect();
     let is_pair = |pair: &[String]| pair[0] == FLAG && pair[1] == WORD;
@@ -183,7 +183,7 @@ pub(super) fn again(with: &[&str], without: &[&str]) -> String {
     kept.iter().chain(&rest).map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
 }
 
-/// A command line of this program, for a shell. It names the results folder where another command would use another one.
+/// A command line of this program, for a shell. The command line has `--results` if the default folder differs.
 pub(super) fn line<W: AsRef<str>>(results: &Path, words: impl IntoIterator<Item = W>) -> String {
     let usual = std::env::var_os(super::RESULTS_VARIABLE).unwrap_or_else(|| super::RESULTS.into());
     let mut line = vec!["sweep".to_owned()];
@@ -236,7 +236,7 @@ pub(super) fn after_run(results: &Path, folder: &RunFolder, snapshot: &Snapshot)
     });
     next.push(match (snapshot.live, is_whole) {
         (true, _) => line(results, ["status"]),
-        // The arguments of a run by an early version are not known.
+        // The arguments of a run by an early version are unknown.
         _ if typed.is_empty() => return next,
         (false, true) => with_words(results, "report", typed, &[]),
         (false, false) => with_words(results, "run", typed, &[]),

@@ -63,7 +63,7 @@ pub(super) fn best(results: &Path, args: &BestArgs) -> Result<Exit, Error> {
     let (study, step) = step(&plan, args.step.as_deref())?;
     let contest = contest(&plan.studies[study], step, args)?;
     let name = plan.studies[study].recipe.steps[step].name.value.clone();
-    // Only what is ranked is read.
+    // Only ranked results are read.
     let wanted = contest.tables(&plan.studies[study].recipe);
     for (index, other) in plan.studies.iter_mut().enumerate() {
         let recipe = &mut other.recipe;
@@ -122,7 +122,7 @@ fn step(plan: &Plan, name: Option<&str>) -> Result<(usize, usize), Error> {
     }
 }
 
-/// The ranking of a step that the arguments and the recipe ask for.
+/// Returns the ranking of a step according to the arguments and the recipe.
 fn contest(study: &Study, index: usize, args: &BestArgs) -> Result<Contest, Error> {
     let recipe = &study.recipe;
     let step = &recipe.steps[index];

@@ -194,7 +194,7 @@ pub(super) fn verify(args: &VerifyArgs) -> Result<Exit, Error> {
     Ok(exit)
 }
 
-/// The answer of `sweep bundle verify`.
+/// The JSON output of `sweep bundle verify`.
 #[derive(Serialize)]
 struct VerifiedBundle<'a> {
     recipes: &'a [String],
@@ -209,7 +209,7 @@ struct VerifiedBundle<'a> {
     reruns: Option<Reruns>,
 }
 
-/// The result of a verification. Where jobs will run again, they have the last word.
+/// The result of a verification. If jobs will run again, their results decide.
 fn text(opened: &Opened, verified: &Verified, reruns: bool) -> String {
     let contents = &opened.contents;
     let mut lines = vec![clean(&contents.recipes.join(", ")).into_owned()];
@@ -263,7 +263,7 @@ fn rerun(opened: &Opened, plan: &Plan, args: &VerifyArgs, folder: &Path) -> Resu
     Ok(reruns)
 }
 
-/// Shows the commands of a bundle, and asks whether they may run.
+/// Shows the commands of a bundle, and requests confirmation to run them.
 fn confirm(plan: &Plan, yes: bool) -> Result<(), Error> {
     let commands = bundle::commands(plan);
     if commands.is_empty() {
@@ -287,7 +287,7 @@ fn confirm(plan: &Plan, yes: bool) -> Result<(), Error> {
     if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
         return Err(Error::NotConfirmed("there is no terminal to ask on; `--yes` runs them"));
     }
-    // Without a line's end, which `say` would write.
+    // `say` would end the line after the prompt.
     let _ = write!(io::stderr(), "run them? [y/N] ");
     let mut answer = String::new();
     io::stdin().read_line(&mut answer).map_err(Error::io("cannot read the answer"))?;

@@ -33,7 +33,7 @@ pub(super) struct ExamplesArgs {
 /// Columns of a curve.
 const COLUMNS: usize = 48;
 
-/// Copies the shipped files, runs the demo among them, draws its curves and says what to do next.
+/// Copies the shipped files, runs the demo among them, draws its curves and prints the next steps.
 pub(super) fn demo(results: &Path, args: &DemoArgs) -> Result<Exit, Error> {
     shipped::copy(&args.folder)?;
     let recipe = args.folder.join(shipped::demo().recipe);
@@ -91,7 +91,7 @@ fn mean(curves: &[Vec<f64>]) -> Vec<f64> {
     (0..points).map(at).collect()
 }
 
-/// At most as many values as a row has columns, with the first and the last.
+/// Returns at most [`COLUMNS`] of `values`, with the first and the last.
 fn thinned(values: &[f64]) -> Vec<f64> {
     if values.len() <= COLUMNS {
         return values.to_vec();

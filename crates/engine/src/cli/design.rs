@@ -44,12 +44,12 @@ impl DesignArgs {
         Self { detect, budget }
     }
 
-    /// True if a design was asked for.
+    /// True if a design was requested.
     pub(super) fn is_wanted(&self) -> bool {
         !self.detect.is_empty()
     }
 
-    /// The design of a plan; `None` if none was asked for.
+    /// The design of a plan; `None` if no design was requested.
     pub(super) fn design(&self, plan: &Plan, store: &Store, cached: &[bool]) -> Result<Option<Design>, Error> {
         if !self.is_wanted() {
             return Ok(None);

@@ -20,7 +20,7 @@ pub(super) struct DevicesArgs {
     format: FormatArgs,
 }
 
-/// The answer.
+/// The JSON output.
 #[derive(Serialize)]
 struct Found<'a> {
     devices: Vec<FoundDevice<'a>>,

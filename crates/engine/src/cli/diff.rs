@@ -80,7 +80,7 @@ fn side(results: &Path, name: &str, changes: &ChangeArgs, claims: Option<&Plan>)
     if path.join("store").is_dir() {
         let store = Store::open(path)?;
         let mut entries = store.index().map_err(reading())?;
-        // Of several records of one name the latest counts.
+        // If several records have the same name, the latest counts.
         entries.sort_by_key(|entry| entry.started);
         for entry in entries {
             let record = store.get(entry.key)?;

@@ -49,11 +49,11 @@ pub(super) struct Explained {
     key: Key,
     /// The state that the job has in the plan.
     state: &'static str,
-    /// Its record, else the nearest record.
+    /// The job's record, else the nearest record.
     record: Option<Compared>,
     /// Differences from the nearest record.
     causes: Vec<Difference>,
-    /// What runs after it, too, and the outputs that are made anew.
+    /// The jobs that run after the job, and the outputs that are made anew.
     then: Vec<String>,
     /// The environment in which its record was made, if it has a record and the program was observed.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -158,7 +158,7 @@ pub(super) fn explained(plan: &Plan, store: &Store, name: &str) -> Result<Explai
     Ok(explained)
 }
 
-/// The environment in which a record was made, if it is known.
+/// Returns the environment in which a record was made, if it is known.
 fn environment(store: &Store, record: &Record) -> Option<Environment> {
     store.environment(record.provenance.conditions.as_ref()?.environment.as_deref()?)
 }

@@ -31,13 +31,13 @@ pub(super) struct HostsArgs {
     format: FormatArgs,
 }
 
-/// A host in the answer.
+/// A host in the JSON output.
 #[derive(Serialize)]
 struct HostAnswer {
     host: String,
-    /// Its state in a run, or `added` or `removed`.
+    /// The host's state in a run, or `added` or `removed`.
     state: String,
-    /// What a run uses there.
+    /// Resources that a run uses on the host.
     #[serde(flatten)]
     use_of_run: Option<UseOfRun>,
 }
@@ -65,7 +65,7 @@ impl HostAnswer {
         Self { host, state, use_of_run: Some(use_of_run) }
     }
 
-    /// Its line.
+    /// Returns the line about the host.
     fn line(&self) -> String {
         let mut parts = vec![clean(&self.host).into_owned(), self.state.clone()];
         if let Some(UseOfRun { cpus_used, cpus, gpus_used, gpus, jobs, about }) = &self.use_of_run {

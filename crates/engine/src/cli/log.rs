@@ -18,7 +18,7 @@ use crate::{
 /// True if `-v` was given.
 static IS_VERBOSE: AtomicBool = AtomicBool::new(false);
 
-/// True if the user asked for more output.
+/// True if the user requested more output.
 pub(super) fn is_verbose() -> bool {
     IS_VERBOSE.load(Ordering::Relaxed)
 }

@@ -42,15 +42,15 @@ pub(super) struct LogsArgs {
     format: FormatArgs,
 }
 
-/// The answer: a job's output.
+/// The JSON output: a job's log.
 #[derive(Serialize)]
 struct Output<'a> {
     job: &'a str,
     key: Key,
     run: String,
-    /// Its state in a word.
+    /// The job's state as a word.
     state: &'static str,
-    /// The file.
+    /// Path of the log.
     log: &'a str,
     /// The output, or its end.
     text: &'a str,
@@ -58,7 +58,7 @@ struct Output<'a> {
     whole: bool,
 }
 
-/// Bytes of a log that an answer in JSON has at most: its end.
+/// Maximum number of bytes of a log in JSON output, from its end.
 const MAX_BYTES: u64 = 1 << 20;
 
 /// Interval at which a followed log is polled.

@@ -1,4 +1,4 @@
-//! Measuring what is there: nothing that trains runs.
+//! Measures existing results, without training.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},

@@ -255,7 +255,7 @@ enum BackendArg {
     Cpu,
 }
 
-/// A planned recipe and what it computes on.
+/// A planned recipe and its device.
 struct Prepared {
     /// Leaked on exit: freeing a large plan takes longer than printing it.
     plan: ManuallyDrop<Plan>,
@@ -310,7 +310,7 @@ pub fn main(lab: Option<&'static dyn Lab>) -> ExitCode {
 /// Carries a command out.
 fn execute(command: Command, results: &Path) -> Result<Exit, Error> {
     match command {
-        // Their own entry points answer the engine.
+        // Separate entry points handle these commands of the engine.
         Command::Worker { .. } => Ok(Exit::Usage),
         Command::Hosts(args) => hosts::hosts(results, &args),
         Command::ExecJob(args) => exec::job(results, &args),
@@ -374,7 +374,7 @@ fn show(error: &Error) {
     }
 }
 
-/// Says what is no mistake in the recipes, and yet may not be what their author means.
+/// Prints warnings about parts of the recipes that are valid but may not be intended.
 fn warn(plan: &Plan) {
     const MAX_WARNINGS: usize = 20;
     for Warning { at, message, help } in plan.warnings.iter().take(MAX_WARNINGS) {
@@ -393,7 +393,7 @@ fn destination<'a, T: AsRef<OsStr>>(output: Option<&'a Path>, which: &'a [T]) ->
     }
 }
 
-/// Writes the result of a command to standard output. A reader that has gone away has seen enough.
+/// Writes the result of a command to standard output. A closed pipe is not an error.
 fn print(text: &str) -> Result<(), Error> {
     match io::stdout().write_all(text.as_bytes()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Error::io("cannot write the result")(error)),
@@ -401,7 +401,7 @@ fn print(text: &str) -> Result<(), Error> {
     }
 }
 
-/// Color on a terminal, unless the user does not want any (`NO_COLOR`).
+/// True for a terminal, unless the user has disabled color (`NO_COLOR`).
 fn use_color(stream: &impl IsTerminal) -> bool {
     stream.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
@@ -424,7 +424,7 @@ impl BackendArg {
 }
 
 impl ChangeArgs {
-    /// Reads and plans recipes. The drivers are asked only if a job needs a device and the answer matters: always for
+    /// Reads and plans recipes. The drivers are queried only if a job needs a device and the result matters: always for
     /// `auto`, and for a backend given by name only if jobs are going to run (`must_exist`).
     fn prepare(&self, results: &Path, paths: &[PathBuf], only: &[String], must_exist: bool) -> Result<Prepared, Error> {
         let paths =

@@ -60,7 +60,7 @@ fn is_recipe(path: &Path) -> bool {
     ["steps:", "recipe:", "recipes:", "extends:"].iter().any(|key| has(key)) && !has("on:")
 }
 
-/// The question that a recipe answers, as its `about` says in one line.
+/// Returns the question that a recipe answers, from an `about` of one line.
 pub(super) fn about(text: &str) -> Option<String> {
     let about = text.lines().find_map(|line| line.strip_prefix("about:"))?.trim();
     let about = about.trim_matches(['"', '\'']);

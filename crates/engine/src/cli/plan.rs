@@ -115,7 +115,7 @@ pub(super) fn plan(results: &Path, args: &PlanArgs) -> Result<Exit, Error> {
     Ok(Exit::Done)
 }
 
-/// The command that makes sense after a plan: it runs the jobs, or prints the tables if there are none to run.
+/// Returns the next command after a plan: it runs the jobs, or prints the tables if no job has to run.
 fn next(results: &Path, args: &PlanArgs, view: &View<'_>) -> String {
     let typed = view.plan.typed();
     if !view.jobs().any(|(id, _)| view.state(id) == "to run") && view.plan.left() == 0 {
@@ -289,7 +289,7 @@ impl<'a> View<'a> {
         parts.into_iter().map(line).collect()
     }
 
-    /// Every job.
+    /// Returns a table of all jobs.
     fn list(&self) -> Table {
         let turns = self.jobs().any(|(_, job)| job.turn.is_some());
         let mut grid =
@@ -356,7 +356,7 @@ impl<'a> View<'a> {
     pub(in crate::cli) fn common_reasons(&self, jobs: &[JobId]) -> String {
         const LOOKED_AT: usize = 100;
         const SHOWN: usize = 3;
-        // In characters: command lines and lists are as long as their authors write them.
+        // Maximum length of a reason in characters: command lines and lists may be long.
         const MAX_REASON: usize = 160;
         let reason = |id: &JobId| shortened(&self.why(*id), MAX_REASON);
         let reasons: BTreeSet<String> = jobs.iter().take(LOOKED_AT).map(reason).collect();
@@ -417,7 +417,7 @@ impl<'a> View<'a> {
         let mut lines = vec!["flowchart LR".to_owned(), "  classDef cached fill:#ddd".to_owned()];
         for (id, job) in self.jobs() {
             let class = if self.cached[id.index()] { ":::cached" } else { "" };
-            // Inside quotes Mermaid knows no escapes but its own.
+            // Inside quotes, Mermaid only supports its own escapes.
             let label = clean(&job.label.to_string()).replace('"', "#quot;");
             lines.push(format!("  j{}[\"{label}\"]{class}", id.index()));
         }

@@ -47,7 +47,7 @@ pub(super) struct QueryArgs {
     output: Option<PathBuf>,
 }
 
-/// The answer in JSON.
+/// The JSON output.
 #[derive(Serialize)]
 struct Rows<'a> {
     records: &'a Answer,

@@ -93,11 +93,11 @@ pub(super) fn pull(remote: &Arc<Remote>, store: &Store, keys: Vec<Key>, all: boo
 pub(super) fn report(remote: Option<&Remote>, puller: Option<Puller>, pushed: Option<&Pushed>) {
     match puller.map(Puller::finish) {
         Some(Ok(notices)) => notices.iter().for_each(|notice| say(format_args!("{notice}"))),
-        // What it could not store, the run could not either, and says more.
+        // An error of the store also stops the run, which reports it in more detail.
         Some(Err(error)) => say(format_args!("warning: {}", clean(&error.to_string()))),
         None => {}
     }
-    // Of a remote that was given up, that was said.
+    // The warning about a remote that was given up has been printed already.
     let pushed = pushed.filter(|_| remote.is_none_or(|remote| !remote.is_given_up()));
     if let Some(Pushed { left, broken: Some(error), .. }) = pushed {
         let (left, error) = (count(*left, "record"), clean(&error.to_string()).into_owned());

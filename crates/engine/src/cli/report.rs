@@ -32,7 +32,7 @@ pub(super) struct ReportArgs {
     strict: bool,
 }
 
-/// The answer in JSON.
+/// The JSON output.
 #[derive(Serialize)]
 struct Reports {
     reports: Vec<ReportData>,
@@ -96,7 +96,7 @@ pub(super) fn report(results: &Path, args: &ReportArgs) -> Result<Exit, Error> {
     Ok(if args.strict && made.refuted { Exit::Refuted } else { Exit::Done })
 }
 
-/// Prints the reports of the recipes of a run, or adds them to its answer.
+/// Prints the reports of the recipes of a run, or adds them to its JSON output.
 pub(super) fn report_again(results: &Path, run: &RunArgs, ended: &mut Ended) -> Result<(), Error> {
     let Prepared { plan, .. } = run.changes.prepare(results, &run.paths, &[], false)?;
     let format = if run.format.is_json() { TableFormat::Json } else { TableFormat::Term };

@@ -189,7 +189,7 @@ pub(super) fn run(results: &Path, args: &RunArgs) -> Result<Ended, Error> {
     }
 }
 
-/// Runs the jobs of a plan; `None` if records that have come from elsewhere change keys, so that it has to be made again.
+/// Runs the jobs of a plan; `None` if records from other machines change keys, so that the plan has to be made again.
 fn round(
     results: &Path,
     args: &RunArgs,
@@ -229,7 +229,7 @@ fn round(
     let ran: Vec<JobId> = plan.jobs().map(|(id, _)| id).filter(|id| states[id.index()] == Disposition::Yes).collect();
     let remote = looked.remote.clone();
     let mut request = Request { results, args, plan, store, states, device, limits, gpus, batch, remote };
-    // A rerun of what is done reads records and writes nothing but the tables.
+    // A rerun of finished jobs reads records and writes only the tables.
     let opened = if request.has_work(&mut searches)? { Some(request.open(&looked)?) } else { None };
     let page = if opened.is_some() { Page::Anew } else { Page::IfStale };
     let run = opened.as_ref().map(|opened| opened.folder.name());
@@ -392,7 +392,7 @@ impl Request<'_> {
     }
 }
 
-/// Progress on standard error: bars on a terminal, lines elsewhere.
+/// Returns the observer for progress on stderr: bars on a terminal, otherwise lines.
 fn progress(pace: Pace) -> Box<dyn Observer> {
     if shows_bars() {
         Box::new(Bars::new(use_color(&io::stderr()), pace))
@@ -415,7 +415,7 @@ fn check_plan(plan: &Plan, states: &[Disposition]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Refuses to begin if a job wants what the executor does not give: several nodes, or processes by `srun`.
+/// Fails if a job needs several nodes, or processes by `srun`, which the executor does not provide.
 fn check_nodes(args: &RunArgs, plan: &Plan, states: &[Disposition], batch: Option<&BatchSystem>) -> Result<(), Error> {
     let wanted = |id: JobId| matches!(states[id.index()], Disposition::Yes | Disposition::Reserve);
     let several = plan.jobs().filter(|(id, _)| wanted(*id)).find_map(|(_, job)| {

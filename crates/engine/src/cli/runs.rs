@@ -53,7 +53,7 @@ pub(super) fn find_job(results: &Path, run: Option<&str>, job: &str) -> Result<(
 pub(super) struct Unfinished {
     pub(super) folder: RunFolder,
     pub(super) snapshot: Snapshot,
-    /// Its place in the run's plan.
+    /// The job's place in the run's plan.
     pub(super) index: usize,
 }
 
@@ -105,11 +105,11 @@ pub(super) fn is_key_prefix(text: &str) -> bool {
 /// The way in which a text means a job: the best first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Likeness {
-    /// It is the job's label, or the beginning of its key.
+    /// The text is the job's label, or the beginning of its key.
     Exact,
-    /// It is the label as progress shows it: `train prune=none seed=0` for `train/prune=none,seed=0`.
+    /// The text is the label as progress shows it: `train prune=none seed=0` for `train/prune=none,seed=0`.
     Shown,
-    /// It has the same values in another order or spelling.
+    /// The text has the same values in another order or spelling.
     ByValue,
 }
 

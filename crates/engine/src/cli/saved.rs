@@ -68,7 +68,7 @@ pub(super) struct SavedJob {
     pub(super) task: String,
     pub(super) key: Key,
     pub(super) state: String,
-    /// Its place in the order of its step, if that step measures.
+    /// The job's place in the order of its step, if that step measures.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) turn: Option<Turn>,
     /// The jobs that it needs, besides those of `lists`.
@@ -78,7 +78,7 @@ pub(super) struct SavedJob {
     pub(super) lists: Vec<usize>,
 }
 
-/// As many differences as one reads.
+/// Maximum number of differences that are shown.
 const MAX_SHOWN: usize = 5;
 
 impl SavedPlan {

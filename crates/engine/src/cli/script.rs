@@ -67,7 +67,7 @@ pub(super) fn run(results: &Path, mut args: RunArgs) -> Result<Exit, Error> {
     run_study(results, args, study)
 }
 
-/// Runs a study, and adds what it has measured to its recipe.
+/// Runs a study, and adds the measured metrics to its recipe.
 pub(super) fn run_study(results: &Path, mut args: RunArgs, mut study: Study) -> Result<Exit, Error> {
     args.paths = vec![study.file.clone()];
     study.write()?;
@@ -185,7 +185,7 @@ fn logged(jobs: &[&Job], store: &Store, params: &BTreeSet<&str>) -> Result<(Vec<
     let none = (Vec::new(), Logs::new());
     for job in jobs {
         let Some(record) = store.get(job.key)? else { continue };
-        // What cannot be read has no numbers.
+        // Unreadable output has no numbers.
         let output = log_of(store, &record).and_then(|log| fs_err::read(log).ok()).unwrap_or_default();
         let mut printed = recipes::printed(&String::from_utf8_lossy(&output), params);
         printed.truncate(MAX_METRICS);
@@ -230,7 +230,7 @@ pub(super) fn unread(path: &Path) -> Option<Error> {
     Some(Error::UnreadProgram { path: path.to_owned(), by })
 }
 
-/// True for a file that is no recipe: a script of a known kind, or an executable file.
+/// True for a file that is not a recipe: a script of a known kind, or an executable file.
 fn is_script(path: &Path) -> bool {
     let is_recipe = path.extension().is_some_and(|end| end == "yaml" || end == "yml" || end == "json");
     !is_recipe

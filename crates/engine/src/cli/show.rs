@@ -37,7 +37,7 @@ pub(super) struct ShowArgs {
 pub(super) fn show(results: &Path, args: &ShowArgs) -> Result<Exit, Error> {
     let store = Store::open(results)?;
     let found = runs::find_record(&store, &args.job);
-    // A record with another key, from before the job became what it is now, says nothing of how that went.
+    // A record with another key belongs to an earlier version of the job, and does not show the outcome of the present one.
     let named = found.is_ok() && runs::is_key_prefix(&args.job);
     let unfinished = if named { None } else { runs::find_unfinished(results, &store, &args.job) };
     let unfinished = unfinished.filter(|unfinished| {
@@ -161,7 +161,7 @@ fn text(record: &Record, origin: Option<&Origin>, folder: &Path, decisions: Vec<
     ];
     let again = provenance.measured.iter().flat_map(|measured| measured.sentences());
     lines.extend(again.map(|sentence| format!("  {sentence}")));
-    // What it says above was said elsewhere.
+    // The lines above describe the machine of origin.
     lines.extend(origin.map(|origin| format!("  from {origin}")));
     if record.identity.task == Command::NAME && record.read.is_none() {
         lines.push(

@@ -105,7 +105,7 @@ fn accepts(param: &Param) -> String {
     article.map_or_else(|| text.clone(), str::to_owned)
 }
 
-/// Without Markdown's quotes, which a terminal would show.
+/// Removes Markdown's quotes, which a terminal would show.
 fn plain(text: &str) -> String {
     text.replace('`', "")
 }

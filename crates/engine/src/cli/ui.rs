@@ -26,7 +26,7 @@ pub(super) struct UiArgs {
 }
 
 pub(super) fn ui(results: &Path, args: &UiArgs) -> Result<Exit, Error> {
-    // What a later version has written is not for this one to show.
+    // A store that a later version has written must not be shown.
     Store::open(results)?;
     let ready = |address: SocketAddr| {
         let _ = print(&format!("http://{address}/\n"));

@@ -109,7 +109,7 @@ fn remedy(error: &clap::Error, words: &[&str]) -> Option<String> {
             if let Some((_, instead)) = FLAGS.iter().find(|(flags, _)| flags.contains(&flag.as_str())) {
                 return Some(filled(instead));
             }
-            // What clap has a similar flag for is a misspelling.
+            // A flag for which clap suggests a similar one is a misspelling.
             if error.get(ContextKind::SuggestedArg).is_some() {
                 return None;
             }
@@ -127,7 +127,7 @@ fn remedy(error: &clap::Error, words: &[&str]) -> Option<String> {
             if is_recipe(&command) {
                 return Some(format!("`sweep run {command}` runs this recipe"));
             }
-            // A command of `sweep cache` and the like is not one of `sweep`.
+            // A subcommand, such as one of `sweep cache`, is not a command of `sweep`.
             words.first().filter(|first| **first == command)?;
             let (_, instead) = COMMANDS.iter().find(|(commands, _)| commands.contains(&command.as_str()))?;
             Some(filled(instead))

@@ -20,8 +20,8 @@ const TOOLS: &[(&str, &[&str])] = &[
     ("uv", &["pyproject.toml"]),
 ];
 
-/// True if a program with these parameters names a file of `folder`: a script, a module, a file of a tool such as `make`, or
-/// data. `is_there` says which files the folder has.
+/// True if a program with these parameters names a file of `folder`: a script, a module, a file of a tool such as
+/// `make`, or data. `is_there` returns true for the files that the folder has.
 pub(super) fn names_files_of(folder: &Path, values: &Values, is_there: &mut dyn FnMut(&Path) -> bool) -> bool {
     let texts = |name: &str| match values.get(name) {
         Some(Value::List(items)) => items.iter().filter_map(Value::as_text).collect(),

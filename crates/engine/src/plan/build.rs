@@ -24,7 +24,7 @@ use crate::variant::Variants;
 /// The jobs of all recipes.
 #[derive(Default)]
 pub(super) struct Jobs {
-    /// Each after those that it needs.
+    /// All jobs, each after the jobs that it needs.
     pub(super) all: Vec<Job>,
     pub(super) needs: Needs,
     /// The keys of lists of jobs.
@@ -47,8 +47,8 @@ impl Jobs {
         Self { digests, manifests, ..Self::default() }
     }
 
-    /// Adds a job that needs what another one does, and counts as a job of the same step; answers the one with the same key
-    /// if there is one.
+    /// Adds a job with the needs and the step of the job `like`; returns the existing job with the same key, if there
+    /// is one.
     pub(super) fn add(&mut self, job: Job, like: JobId) -> JobId {
         if let Some(known) = self.by_key.get(&job.key) {
             return *known;
@@ -111,7 +111,7 @@ impl Builder<'_> {
                 continue;
             };
             if self.steps[index].is_empty() {
-                // Those of a bundle are on the machine that made it.
+                // The scripts of a bundle are on the machine that made it.
                 if !self.jobs.digests.is_locked() {
                     lint::scripts(self.recipe, step, &point, &values, self.problems);
                 }
@@ -146,7 +146,7 @@ impl Builder<'_> {
                 }
             };
             self.jobs.all[id.index()].use_metrics(&self.used);
-            // What one recipe holds in reserve, another one may want at once.
+            // A job that one recipe holds in reserve may be wanted at once by another recipe.
             let known = &mut self.jobs.rounds[id.index()];
             *known = round.min(*known);
             self.jobs.held[id.index()] &= held;

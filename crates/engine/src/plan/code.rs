@@ -49,7 +49,7 @@ pub struct Manifests {
     locked: BTreeMap<Key, String>,
     /// The names of the layers of that code, by the values of `code`.
     variants: BTreeMap<String, String>,
-    /// On a host to which jobs are sent with their code: the files of the project as they were sent, as far as that is known.
+    /// On a host to which jobs are sent with their code: the files of the project as they were sent, as far as known.
     hosted: Option<Vec<CodeFile>>,
     /// Sets that were read; `None` for those that cannot be.
     known: HashMap<String, Option<Arc<ReadSet>>>,
@@ -57,7 +57,7 @@ pub struct Manifests {
     environments: HashMap<String, Option<Arc<Environment>>>,
     /// The present state of sets and of unions of sets, below a project's folder.
     states: HashMap<(PathBuf, Site, Vec<String>), Arc<Code>>,
-    /// The projects and places of the first jobs with these base keys of which nothing is known yet.
+    /// The projects and places of the first jobs without manifests, by base key.
     first: HashMap<Key, (PathBuf, String)>,
     /// Packages installed in a folder.
     installed: HashMap<String, BTreeMap<String, String>>,
@@ -70,7 +70,7 @@ pub struct Manifests {
 }
 
 impl Manifests {
-    /// The manifests of the list in `list`, whose sets are in `sets`. What cannot be read was not observed.
+    /// The manifests of the list in `list`, whose sets are in `sets`. Unreadable manifests count as missing.
     pub fn open(list: &Path, sets: PathBuf) -> Self {
         let mut manifests = Self { sets, ..Self::default() };
         let text = fs::read(list).unwrap_or_default();
@@ -121,13 +121,13 @@ impl Manifests {
         self.left.contains_key(path)
     }
 
-    /// True if a job has made what is at a path of a project, whatever other jobs have done to it since.
+    /// True if a job has made the file at a path of a project, even if other jobs have changed it since.
     pub(crate) fn is_made(&self, project: &Path, path: &Path, digests: &mut Digests) -> bool {
         let place = path_text(path.strip_prefix(project).unwrap_or(path));
         self.made.contains(&place) && self.is_left(&place, &state_now(digests, path))
     }
 
-    /// Those of jobs whose files are on another machine: their code, by their base keys.
+    /// Creates the manifests of jobs whose files are on another machine, from the code of the jobs by base key.
     pub fn locked(code: BTreeMap<Key, String>) -> Self {
         Self { locked: code, ..Self::default() }
     }
@@ -143,8 +143,8 @@ impl Manifests {
         self.variants.get(&text_of(value)).map(String::as_str)
     }
 
-    /// Those of jobs that were sent to this machine with their files: their code, by their base keys, and the digests of the files
-    /// that were sent, by their paths in the project.
+    /// Creates the manifests of jobs that were sent to this machine with their files, from the code of the jobs by base
+    /// key, and from the digests of the sent files by their paths in the project.
     pub fn hosted(code: BTreeMap<Key, String>, sent: BTreeMap<String, String>) -> Self {
         let sent = sent.into_iter().map(|(path, digest)| CodeFile { path, digest, by: None }).collect();
         Self { locked: code, hosted: Some(sent), ..Self::default() }
@@ -195,8 +195,8 @@ impl Manifests {
         places.join(" ")
     }
 
-    /// Adds the code that a job was observed to read to its identity; answers its key, and its code unless nothing is
-    /// observed. `folder` has the recipe. The project is that of the folder in which the program runs, else of the recipe.
+    /// Adds the code that a job was observed to read to its identity; returns its key, and its code if the job is observed.
+    /// `folder` has the recipe. The project is that of the folder in which the program runs, else of the recipe.
     pub(super) fn keyed(
         &mut self,
         identity: &mut Identity,
@@ -252,7 +252,7 @@ impl Manifests {
             return (code, Arc::new(Code::of_project(project, site)));
         }
         let mut seen = HashSet::new();
-        // A job that has run again has read what its latest run has.
+        // Only the latest run of a job counts.
         let latest = here.iter().rev().filter(|(record, ..)| seen.insert(*record));
         let latest: Vec<(Option<String>, String)> = latest.map(|(_, code, set)| (code.clone(), set.clone())).collect();
         let all: BTreeSet<String> = here.into_iter().map(|(_, _, set)| set).collect();
@@ -265,7 +265,7 @@ impl Manifests {
         let union = self.state(&project, &site, all.into_iter().collect(), digests);
         let mut code = union.digest.clone();
         // A record may be filed under the key of files that its program did not read: made on another machine, or by a
-        // program that changed them. It is passed over, for as many such records as there are.
+        // program that changed them. All such records are passed over.
         while let Some((_, set)) =
             latest.iter().find(|(own, set)| own.as_ref() == Some(&code) && self.contradicts(set, &union))
         {
@@ -275,8 +275,8 @@ impl Manifests {
         (Some(code), union)
     }
 
-    /// True if a set has a file, package or other path with other content than the present one. One that is absent now may be
-    /// what the job makes.
+    /// True if a set has a file, package or other path with other content than the present one. An absent path may be
+    /// one that the job makes.
     fn contradicts(&mut self, set: &str, now: &Code) -> bool {
         let Some(set) = self.set(set) else { return true };
         let mut files = now.files.iter().filter(|file| file.digest != ABSENT && !file.path.starts_with(FILE_ELSEWHERE));
@@ -300,7 +300,7 @@ impl Manifests {
         environment::states(self.environment_of(set).as_deref())
     }
 
-    /// The environment that a set names; `None` if it is not known.
+    /// Returns the environment of a set; `None` if it is unknown.
     fn environment_of(&mut self, set: &ReadSet) -> Option<Arc<Environment>> {
         let id = set.environment.as_ref()?;
         if let Some(environment) = self.environments.get(id) {
@@ -347,11 +347,11 @@ impl Manifests {
             return (true, now);
         }
         let known = self.by_base.get(&base).map_or(&[][..], Vec::as_slice);
-        // A job that has run again has read what its latest run has.
+        // Only the latest run of a job counts.
         let own = known.iter().rfind(|run| run.code.as_ref() == planned).map(|run| run.set.clone());
         let is_current = match own {
             Some(set) => self.is_at(&set, &code.site.place) && self.is_unchanged(code, &set, digests),
-            // What it reads is not known before its first run.
+            // The files that a program reads are unknown before its first run.
             None => planned.is_none_or(|planned| *planned == of_site(&code.project, &code.site)),
         };
         (is_current, now)
@@ -364,7 +364,7 @@ impl Manifests {
             return Arc::clone(state);
         }
         let (project, site, sets) = &known;
-        // Patterns that are none are mistakes of the recipe, and have been reported.
+        // Invalid patterns have been reported as mistakes of the recipe.
         let ignore = Ignore::only(&site.ignore).unwrap_or_default();
         let is_ignored = |path: &Path| ignore.covers(project, path);
         let mut unchanged = true;
@@ -373,7 +373,7 @@ impl Manifests {
         let mut environment = BTreeMap::new();
         for id in sets {
             let Some(set) = self.set(id) else {
-                // Without it, the key must not be one that a record may have had with it.
+                // Without the set, the key must differ from every key that a record may have had with the set.
                 unchanged = false;
                 files.insert(format!("set {id}"), (ABSENT.to_owned(), None));
                 continue;
@@ -442,8 +442,8 @@ impl Manifests {
         own.left.get(path).is_some_and(|left| left == now || self.is_left(path, now))
     }
 
-    /// True if a path whose property is different is as the job left it. Where it looked for something in vain, any job may
-    /// have made it.
+    /// True if a path with a different property is in the state in which the job left it. A path that was absent then
+    /// may have been made by any job.
     fn is_own_fact(&self, own: &Own, real: &Path, path: &str, now: &str, digests: &mut Digests) -> bool {
         if fact::is_names(now) {
             return self.is_own(own, path, now);
@@ -476,7 +476,7 @@ impl Manifests {
     }
 }
 
-/// File of a set in the folder of sets; `None` if the identifier is none.
+/// Returns the file of a set in the folder `sets`; `None` if `id` is not a digest.
 pub(crate) fn set_file(sets: &Path, id: &str) -> Option<PathBuf> {
     let is_digest = id.len() == 64 && id.bytes().all(|byte| byte.is_ascii_hexdigit());
     is_digest.then(|| sets.join(&id[..2]).join(id))

@@ -28,14 +28,14 @@ use crate::{
 /// Digests of files, remembered from one run of the program to the next.
 #[derive(Debug, Default)]
 pub struct Digests {
-    /// The file that they are kept in; `None` keeps them for this run only.
+    /// The file in which the digests are kept; `None` keeps them for this run only.
     file: Option<PathBuf>,
     known: BTreeMap<String, Entry>,
     /// Digests of files that this run has requested.
     asked: HashMap<PathBuf, String>,
     /// Inputs that this run has requested, by their paths and the patterns of ignored files.
     inputs: HashMap<(PathBuf, Vec<String>), String>,
-    /// What was in inputs when they had the digest that a job was planned with.
+    /// Files in inputs at the time when the inputs had the digest that a job was planned with.
     before: HashMap<(PathBuf, Vec<String>), (String, Arc<Tree>)>,
     /// Compiled patterns.
     ignores: HashMap<Vec<String>, Arc<Ignore>>,
@@ -76,7 +76,7 @@ struct Locked {
     /// The folder here that stands for one there.
     here: PathBuf,
     there: PathBuf,
-    /// Digests of files by the digests of their paths there, which are not known here.
+    /// Digests of files by the digests of their paths on the other machine, which are unknown on this one.
     hidden: BTreeMap<String, String>,
     /// Files that were there and have no digest here.
     present: BTreeSet<PathBuf>,
@@ -117,8 +117,8 @@ const REST: Duration = Duration::from_mins(1);
 const TICK: Duration = Duration::from_secs(3);
 
 impl Digests {
-    /// Those that `file` remembers. One that cannot be read remembers nothing. The file is in a store, whose results folder is no
-    /// part of any input.
+    /// Opens the digests in `file`. An unreadable file counts as empty. The file is in a store, whose results folder is
+    /// no part of any input.
     pub fn open(file: PathBuf) -> Self {
         let kept = fs::read(&file).ok().and_then(|text| serde_json::from_slice::<Kept>(&text).ok());
         let known = kept.filter(|kept| kept.format == FORMAT).map(|kept| kept.files).unwrap_or_default();
@@ -126,8 +126,8 @@ impl Digests {
         Self { file: Some(file), known, made, ..Self::default() }
     }
 
-    /// Those of files on another machine, by their paths there, of which the folder `there` is `here` on this one. No file
-    /// is read.
+    /// Creates the digests of files on another machine, by their paths there, whose folder `there` is `here` on this
+    /// machine. No file is read.
     pub fn locked(digests: BTreeMap<PathBuf, String>, here: PathBuf, there: PathBuf) -> Self {
         Self {
             locked: Some(Locked { digests, here, there, hidden: BTreeMap::new(), present: BTreeSet::new() }),
@@ -177,12 +177,12 @@ impl Digests {
         self.manifests.is_left(path, state)
     }
 
-    /// True if jobs are known to change a path that they look at.
+    /// True if jobs are known to change the path, which they also read.
     pub(crate) fn is_rewritten(&self, path: &str) -> bool {
         self.manifests.is_rewritten(path)
     }
 
-    /// True if a job has made what is at a path of a project.
+    /// True if a job has made the file at a path of a project.
     pub(crate) fn is_made_in(&mut self, project: &Path, path: &Path) -> bool {
         let manifests = std::mem::take(&mut self.manifests);
         let is_made = manifests.is_made(project, path, self);
@@ -204,14 +204,14 @@ impl Digests {
         self.content(path, &metadata, SystemTime::now())
     }
 
-    /// The digest that a file's content has now, whatever it was when it was last asked for.
+    /// Returns the present digest of a file's content, ignoring the cached one.
     pub(super) fn of_file_now(&mut self, path: &Path) -> io::Result<String> {
         self.asked.remove(path);
         self.of_file(path)
     }
 
-    /// The digest of a file's content, or of a folder's: the names and digests of its files, sorted. The same path has the same
-    /// digest as long as this lives.
+    /// The digest of a file's content, or of a folder's: the names and digests of its files, sorted. The same path has
+    /// the same digest for the lifetime of this value.
     pub fn of(&mut self, path: &Path) -> io::Result<String> {
         self.at(path, &[], SystemTime::now())
     }
@@ -250,7 +250,7 @@ impl Digests {
         &mut self.made
     }
 
-    /// True if the results folder was found in an input since this was last asked.
+    /// True if the results folder was found in an input since the last call.
     pub(super) fn take_found_results(&mut self) -> bool {
         std::mem::take(&mut self.found_results)
     }
@@ -275,7 +275,7 @@ impl Digests {
             return Ok(digest.clone());
         }
         let (digest, tree) = self.walked(path, ignored, now)?;
-        // The first state is the one that jobs are planned with; a later one of another content is none that a job accepts.
+        // The first state is the one that jobs are planned with; no job accepts a later state with other content.
         if self.before.get(&place).is_none_or(|(before, _)| *before == digest) {
             self.before.insert(place.clone(), (digest.clone(), Arc::new(tree)));
         }
@@ -403,7 +403,7 @@ impl Digests {
         }
         self.read += 1;
         let digest = content_digest(path)?;
-        // It may have been written to while it was read.
+        // The file may have been written to while it was read.
         let settled = Stamp::of(&fs::metadata(path)?) == stamp && stamp.has_rested(now, rest);
         if let Some(name) = name.filter(|_| settled) {
             self.known.insert(name.to_owned(), Entry { stamp, digest: digest.clone() });
@@ -412,7 +412,7 @@ impl Digests {
         Ok(digest)
     }
 
-    /// Keeps what is new for the next run. Where there is no store yet, or it cannot be written, nothing is lost but time.
+    /// Writes the new digests for the next run. Without a writable store, only time is lost.
     pub(crate) fn keep(&mut self) {
         let Some(file) = self.file.as_deref().filter(|_| self.changed) else { return };
         if !file.parent().is_some_and(Path::is_dir) {
@@ -442,8 +442,8 @@ pub(crate) fn content_digest(path: &Path) -> io::Result<String> {
     Ok(digest_of(path, &hasher.finalize().to_hex()))
 }
 
-/// The digest of a file with that of its bytes. What a task reads from a file may depend on its extension: `.bin` holds tokens,
-/// not text.
+/// Returns the digest of a file from the digest of its bytes and its extension, on which the interpretation may depend:
+/// `.bin` holds tokens, not text.
 pub(crate) fn digest_of(path: &Path, bytes: &str) -> String {
     let prefix = path.extension().filter(|extension| *extension == "bin").map_or("", |_| BIN);
     format!("{prefix}{bytes}")
@@ -466,7 +466,7 @@ fn unreadable(path: &Path, error: io::Error, is_input: bool) -> io::Error {
     }
 }
 
-/// The digest of a path, by which one that is written in a recipe is found without being named elsewhere.
+/// Returns the digest of a path, which identifies a path from a recipe without revealing it.
 pub(crate) fn hidden(path: &Path) -> String {
     blake3::hash(normal(path).as_os_str().as_encoded_bytes()).to_hex().to_string()
 }

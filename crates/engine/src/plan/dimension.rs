@@ -252,7 +252,7 @@ fn bounds(templates: &[Template], what: &str, span: Span, context: &mut Context<
     Some((low, high))
 }
 
-/// A float with as many digits as have a meaning.
+/// Returns `value` as a float with its significant digits.
 pub(super) fn float(value: f64) -> Value {
     Value::Float(number(value).as_f64().unwrap_or(value))
 }

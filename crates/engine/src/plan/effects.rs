@@ -1,4 +1,5 @@
-//! The design of a table or a figure of effects: the factors of its points, their levels, and what can be estimated.
+//! The design of a table or a figure of effects: the factors of its points, their levels, and the effects that can be
+//! estimated.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -31,7 +32,7 @@ pub(crate) struct Layout {
 pub(crate) struct Levels {
     /// The axis.
     pub(crate) axis: String,
-    /// Its values, in the order of their first appearance.
+    /// The factor's values, in the order of their first appearance.
     pub(crate) values: Vec<Value>,
     /// The levels, by the text of the value.
     known: HashMap<String, usize>,
@@ -128,7 +129,7 @@ pub(super) fn check_effects<'p>(
     points: impl Iterator<Item = &'p Point>,
     problems: &mut Collector,
 ) {
-    // When the axes have other values, the report says what is missing.
+    // If the axes have other values, the report lists the missing ones.
     if recipe.is_narrowed() {
         return;
     }
@@ -136,7 +137,7 @@ pub(super) fn check_effects<'p>(
     let is_there = |axis: &Spanned<String>| points.iter().any(|point| point.get(&axis.value).is_some());
     let distinct: HashSet<&str> = effects.factors.iter().map(|axis| axis.value.as_str()).collect();
     let is_sound = distinct.len() == effects.factors.len() && !distinct.contains("seed");
-    // Without points or without an axis, and of unsound factors, another mistake has been reported.
+    // Another mistake has been reported if there are no points, an axis is missing, or factors are unsound.
     if points.is_empty() || !is_sound || !effects.factors.iter().all(is_there) {
         return;
     }
@@ -373,7 +374,7 @@ fn incomplete(missing: &Missing, factors: &[Levels], effects: &Effects) -> Layou
     }
 }
 
-/// The interactions that are asked for, all of which can be estimated.
+/// Returns the requested interactions, if all of them can be estimated.
 fn interactions(
     design: &Factorial,
     names: &[(String, Span)],
@@ -392,7 +393,7 @@ fn interactions(
                 let [first, second] = pair;
                 for name in pair {
                     if index(&name.value).is_none() {
-                        // Of the default factors, as the author's own have been checked.
+                        // This concerns only default factors, because factors from the recipe have been checked.
                         return Err(LayoutError::NotAFactor { axis: name.value.clone(), span: name.span });
                     }
                 }

@@ -1,6 +1,6 @@
 //! The environment of a program as it is now, compared with the one that a record names.
 //!
-//! It decides about the validity of a record only where a recipe says `environment: strict`.
+//! The environment decides about the validity of a record only where a recipe has `environment: strict`.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -23,7 +23,7 @@ pub(crate) const ENVIRONMENTS: &str = "environments";
 pub(crate) const COMMAND: &str = "command";
 /// Name of the container's image.
 const CONTAINER: &str = "container";
-/// Name of an environment that is not known.
+/// Name of an unknown environment.
 const WHOLE: &str = "environment";
 /// The file of the GNU C library.
 const LIBC: &str = "libc.so.6";
@@ -40,7 +40,8 @@ pub(crate) struct Present {
 }
 
 impl Present {
-    /// That of a job with these parameters, if its records depend on it. `project` is the folder of its project.
+    /// Returns the present environment of a job with the parameters `values`, if the job's records depend on it. `project` is
+    /// the folder of its project.
     pub(crate) fn of(values: &Values, project: &Path) -> Option<Self> {
         let role = values.get("environment").and_then(<Option<EnvironmentRole>>::from_value).flatten();
         (role == Some(EnvironmentRole::Strict)).then(|| Self { command: command(values, project) })
@@ -74,8 +75,8 @@ impl Digests {
     }
 }
 
-/// The names of the parts of an environment with their states then. Without the environment itself, which is `None`, only that
-/// it is unknown.
+/// Returns the names of the parts of an environment with their recorded states. `None` has one part: the unknown
+/// environment.
 pub(crate) fn states(environment: Option<&Environment>) -> BTreeMap<String, String> {
     let Some(environment) = environment else { return [(WHOLE.to_owned(), "not recorded".to_owned())].into() };
     let mut states: BTreeMap<String, String> = environment.parts().map(|(name, _, id)| (name, id.to_owned())).collect();
@@ -85,7 +86,7 @@ pub(crate) fn states(environment: Option<&Environment>) -> BTreeMap<String, Stri
     states
 }
 
-/// The same parts with their states now. Of an environment of another machine nothing can be compared.
+/// Returns the same parts with their present states. The parts of another machine's environment cannot be compared.
 pub(super) fn states_now(
     environment: Option<&Environment>,
     present: &Present,

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::recipe::{Assignment, Dimension, Problem, Scope, Spanned, Step, Template, typed_value};
 
-/// One assignment of all axes of a step, in the order of the axes.
+/// An assignment of all axes of a step, in the order of the axes.
 #[derive(Debug, Clone, Default)]
 pub struct Point {
     /// Axis, value, and the place that gave the value.
@@ -116,7 +116,7 @@ pub(super) fn per_configuration(step: &Step, context: &mut Context<'_>) -> usize
 /// Component of a product.
 struct Part {
     assignments: Vec<dimension::Values>,
-    /// True if it also multiplies the points of `include`.
+    /// True if the dimension also multiplies the points of `include`.
     crosses: bool,
 }
 
@@ -175,7 +175,7 @@ fn exclude(points: &mut Vec<Point>, assignment: &Assignment, must_match: bool, c
     }
 }
 
-/// The values of an entry of `include` or `exclude`, as far as they are known.
+/// Returns the known values of an entry of `include` or `exclude`.
 pub(super) fn values_of<'a>(assignment: &'a Assignment, context: &Context<'_>) -> Vec<(&'a str, Value)> {
     let value = |template: &Template| Some(context.resolve(template)?.value);
     assignment.values.iter().filter_map(|(name, template)| Some((name.value.as_str(), value(template)?))).collect()

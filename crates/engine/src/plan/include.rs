@@ -41,7 +41,7 @@ struct Values<'s> {
 }
 
 impl<'s> Inclusion<'s> {
-    /// Prepares to add to `product`; `crossed` is the product of the dimensions that multiply what is added.
+    /// Prepares to add to `product`; `crossed` is the product of the dimensions that multiply the added points.
     pub(super) fn new(step: &'s Step, product: Vec<Point>, crossed: Vec<Point>) -> Self {
         let axes = step.matrix.axes();
         let crossing: Vec<&str> = axes.iter().copied().filter(|axis| step.matrix.is_crossing(axis)).collect();
@@ -83,7 +83,7 @@ impl<'s> Inclusion<'s> {
         self.points
     }
 
-    /// Gives further values to the points of the product that an entry matches; `false` if there are none.
+    /// Gives further values to the points of the product that an entry matches; `false` if it matches no points.
     fn give(&mut self, index: usize, entry: &Assignment, values: &Values<'s>, context: &mut Context<'_>) -> bool {
         if values.further.is_empty() {
             return false;
@@ -115,7 +115,7 @@ impl<'s> Inclusion<'s> {
         let open: Vec<&str> = self.crossing.iter().copied().filter(|axis| !names(axis)).collect();
         let said: Vec<(&str, Value)> =
             values.own.iter().filter(|(axis, _)| self.crossing.contains(axis)).cloned().collect();
-        // What names every seed and factor stands for itself, whether or not others have these values.
+        // An entry that names every seed and factor needs no match among the crossed points.
         let crossed: Vec<Point> = match open.as_slice() {
             [] => vec![Point::default()],
             _ => self.crossed.iter().filter(|point| point.matches(&said)).cloned().collect(),
@@ -159,8 +159,8 @@ impl<'s> Inclusion<'s> {
         true
     }
 
-    /// An entry's point, with what it does not say from a point of seeds and ablations. The values of axes come in the axes'
-    /// order; where the matrix has none of its own, the entry's come first.
+    /// Returns an entry's point; the values that the entry lacks come from a point of seeds and ablations. The values
+    /// of axes come in the axes' order; where the matrix has none of its own, the entry's come first.
     fn point(&self, entry: &Assignment, values: &Values<'s>, crossed: &Point) -> Point {
         let said = |(axis, value): &(&str, Value)| ((*axis).to_owned(), spanned(entry, axis, value));
         let on_axis = |axis: &&str| match values.own.iter().find(|(name, _)| name == axis) {

@@ -1,4 +1,4 @@
-//! The points of a needed step, grouped by what the points that need them share with them.
+//! The points of a needed step, grouped by the values that they share with the points that need them.
 
 use std::{collections::HashMap, rc::Rc};
 
@@ -20,9 +20,9 @@ pub(super) struct Join {
 pub(super) struct Group {
     /// In the order of the step's points.
     pub(super) jobs: Vec<JobId>,
-    /// The same jobs, unless there are none.
+    /// The same jobs; `None` if there are no jobs.
     pub(super) list: Option<ListId>,
-    /// The first and the last further round in which one of them runs.
+    /// The first and the last further round in which one of the jobs runs.
     pub(super) rounds: (usize, usize),
     /// The jobs that only run if a decision releases them: whether there are any, and whether all are.
     pub(super) held: (bool, bool),
@@ -41,7 +41,7 @@ impl Join {
             .axes
             .iter()
             .map(|axis| match point.get(axis) {
-                // As numbers, so that 1 and 1.0 meet.
+                // Numbers are compared as floats, so that 1 equals 1.0.
                 Some(value) => value.as_f64().map_or_else(|| format!("{value:?}"), |number| number.to_string()),
                 None => String::new(),
             })

@@ -44,7 +44,7 @@ pub(super) fn point(recipe: &Recipe, step: &Step, matrix: &Names, label: &Label,
     }
 }
 
-/// An expression in a script becomes part of the script: what it stands for is run, too.
+/// An expression in a script becomes part of the script: its value is run, too.
 fn script(recipe: &Recipe, template: &Template, matrix: &Names, label: &Label, problems: &mut Collector) {
     for reference in template.references() {
         let (scope, value) = match reference.scope {
@@ -129,7 +129,7 @@ fn secrets(recipe: &Recipe, template: &Template, matrix: &Names, problems: &mut 
     }
 }
 
-/// Says that an input folder is known without the results folder, which is in it.
+/// Warns that the digest of an input folder excludes the results folder inside it.
 pub(super) fn results_in_input(recipe: &Recipe, place: Span, input: &Path, results: &Path, problems: &mut Collector) {
     let (input, results) = (input.display(), results.display());
     let message = format!("the input `{input}` contains the results folder `{results}`, which is not part of it");
@@ -224,7 +224,7 @@ pub(super) fn gpus(recipe: &Recipe, problems: &mut Collector) {
     }
 }
 
-/// Warns about claims on the results of a search: the best of many is better than it will be again.
+/// Warns about claims on the results of a search: the best of many configurations looks better than in a repetition.
 pub(super) fn selection_bias(recipe: &Recipe, problems: &mut Collector) {
     for claim in &recipe.claims {
         let chosen = |step: &usize| {

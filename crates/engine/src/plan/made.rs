@@ -1,5 +1,5 @@
-//! Files that jobs made in their inputs: a loader may keep a cache beside the data that it reads. They are no part of the
-//! inputs' digests as long as they have the content that a job has given them.
+//! Files that jobs made in their inputs: a loader may keep a cache beside the data that it reads. These files are not
+//! part of the inputs' digests while they have the content that a job has given them.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -19,7 +19,7 @@ const FILE: &str = "made.jsonl";
 /// Files that jobs made in their inputs.
 #[derive(Debug, Default)]
 pub(crate) struct Made {
-    /// The file that they are kept in; `None` keeps them for this run only.
+    /// The file in which the list is kept; `None` keeps the list for this run only.
     file: Option<PathBuf>,
     /// The digests that jobs left them with, by their paths without links.
     files: HashMap<PathBuf, HashSet<String>>,
@@ -36,14 +36,14 @@ struct Line {
 }
 
 impl Made {
-    /// In place of the digest of a folder.
+    /// Placeholder for the digest of a folder.
     pub(crate) const FOLDER: &str = "folder";
 
-    /// Those that a store remembers.
+    /// Reads the files that the jobs of a store made.
     pub(super) fn open(store: &Path) -> Self {
         let file = store.join(FILE);
         let mut made = Self::default();
-        // A line that cannot be read is no file that a job made, which costs a run at most.
+        // An unreadable line is skipped, which costs one run at most.
         let text = fs::read(&file).unwrap_or_default();
         for line in text.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice::<Line>(line).ok()) {
             made.insert(text_path(&line.path), line.digest);

@@ -90,7 +90,7 @@ use crate::variant::Moments;
 /// A job's index in a [`Plan`].
 pub type JobId = petgraph::graph::NodeIndex<u32>;
 
-/// The jobs of recipes and what each needs. What is the same job in several of them is one.
+/// The jobs of recipes and the needs of each. A job that several recipes share occurs once.
 #[derive(Debug)]
 pub struct Plan {
     /// The recipes, in the order in which they were named.
@@ -134,7 +134,7 @@ struct Origin {
 pub struct Study {
     /// The recipe.
     pub recipe: Recipe,
-    /// The jobs of each step, in the order of its points; as many as the recipe has steps.
+    /// The jobs of each step of the recipe, in the order of the step's points.
     pub steps: Vec<Vec<(Point, JobId)>>,
     /// The jobs that only run if something is undecided without them, and in which further round that would be, from 1.
     pub rounds: BTreeMap<JobId, usize>,
@@ -171,7 +171,7 @@ impl Study {
 /// A step at a point, or several that are the same job.
 #[derive(Debug, Clone)]
 pub struct Job {
-    /// Its name in the store.
+    /// The job's name in the store.
     pub key: Key,
     /// Identity, from which the key is made.
     pub identity: Identity,
@@ -179,13 +179,13 @@ pub struct Job {
     pub task: &'static TaskInfo,
     /// Every parameter, inputs as paths that can be opened from here.
     pub values: Values,
-    /// Resources of the machine that it uses.
+    /// Resources of the machine that the job uses.
     pub resources: Resources,
     /// Policy for failures.
     pub policy: Policy,
-    /// Its place in the order of its step, if that step measures.
+    /// The job's place in the order of its step, if that step measures.
     pub turn: Option<Turn>,
-    /// The step and the point that it is known by: `train/prune=bitter7,seed=0`.
+    /// The step and the point that name the job: `train/prune=bitter7,seed=0`.
     pub label: Label,
     /// Seeds that its step plans; `None` for a step without seeds.
     pub seeds: Option<SeedPlan>,
@@ -196,7 +196,7 @@ pub struct Job {
 }
 
 impl Job {
-    /// True if it runs a program of the user's.
+    /// True if the job runs a program of the user.
     pub(crate) fn is_program(&self) -> bool {
         self.identity.task == lint::COMMAND
     }
@@ -363,7 +363,7 @@ impl Plan {
         self.held[id.index()]
     }
 
-    /// The step that a job is known by.
+    /// Returns the step that a job is named after.
     fn step_of(&self, id: JobId) -> &Step {
         let Origin { study, step, .. } = self.origins[id.index()];
         &self.studies[study].recipe.steps[step]

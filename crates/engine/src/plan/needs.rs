@@ -121,7 +121,7 @@ impl Plan {
         (shared, own.into_iter().flat_map(|list| self.list(list).iter().copied()).collect())
     }
 
-    /// These jobs, and all that they need.
+    /// Returns these jobs, and all jobs that they need.
     pub fn with_needs(&self, jobs: impl IntoIterator<Item = JobId>) -> BTreeSet<JobId> {
         let mut open: Vec<JobId> = jobs.into_iter().collect();
         let (mut found, mut seen) = (BTreeSet::new(), HashSet::new());
@@ -138,7 +138,7 @@ impl Plan {
     pub fn dependents(&self, id: JobId) -> HashSet<JobId> {
         let mut reached = HashSet::new();
         let mut lists: HashMap<ListId, bool> = HashMap::new();
-        // What a job needs comes before it.
+        // Needed jobs come before the jobs that need them, so only later jobs are looked at.
         for (job, _) in self.jobs().skip(id.index() + 1) {
             let mut needs = self.lists_of(job).iter();
             let meets = |list: &ListId| self.list(*list).iter().any(|need| *need == id || reached.contains(need));

@@ -59,7 +59,7 @@ pub(super) fn expand_all<'s>(
     for effects in recipe.effects() {
         let only = resolved(recipe, &effects.of.only);
         let points = points[effects.of.step].iter().filter(|point| selected(point, &only));
-        // Of a step whose points are chosen later, nothing is known yet.
+        // The points of a step with `suggest` are chosen later, so the step cannot be checked yet.
         if recipe.steps[effects.of.step].matrix.suggested().is_none() {
             check_effects(recipe, effects, points, problems);
         }

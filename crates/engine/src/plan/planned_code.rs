@@ -13,7 +13,7 @@ use super::{Code, Digests, Job, JobId, Manifests, Plan, PlanError, site::CodeFil
 use crate::record::{self, FILE_ELSEWHERE, Key, path_text, text_path};
 
 impl Plan {
-    /// Finds the code of jobs that another process has planned. A job whose key it is not any more is marked as such.
+    /// Finds the code of jobs that another process has planned. A job whose code no longer matches its key is marked as such.
     pub(crate) fn find_code(&mut self, digests: &mut Digests) -> Result<(), PlanError> {
         let mut manifests = std::mem::take(&mut digests.manifests);
         for job in &mut self.jobs {
@@ -25,8 +25,8 @@ impl Plan {
         Ok(())
     }
 
-    /// True if the code in a job's key is not what the manifests say now: a record that has come since the plan was made may
-    /// have been made with other code.
+    /// True if the code in a job's key differs from the present manifests: a record that has come since the plan was
+    /// made may have been made with other code.
     pub(crate) fn has_other_code(&self, id: JobId, manifests: &mut Manifests, digests: &mut Digests) -> bool {
         let Some(code) = self.job(id).code.as_ref() else { return false };
         self.is_other(id, code, manifests, digests)
@@ -45,8 +45,8 @@ impl Plan {
         !code.hosted && !manifests.is_planned(base, code, identity.code.as_ref(), digests).0
     }
 
-    /// The code of a job of a run, with the files that its program finds: as they were when the run began, if it runs in a view of its
-    /// project. `is_written` tells files that jobs write by their paths in the project.
+    /// The code of a job of a run, with the files that its program finds: as they were when the run began, if it runs
+    /// in a view of its project. `is_written` returns true for the paths in the project that jobs write.
     pub(crate) fn code_in_run(&self, id: JobId, is_written: &dyn Fn(&Path) -> bool) -> Option<Arc<Code>> {
         let code = self.job(id).code.as_ref()?;
         if !self.has_view(id) {
@@ -68,8 +68,8 @@ impl Plan {
         self.job(id).values.get("project").and_then(Value::as_text).is_some()
     }
 
-    /// Keeps the files of the projects of the jobs that `runs`, for those of them that start after an edit. `results` is the results
-    /// folder.
+    /// Keeps the files of the projects of the jobs that `runs`, for jobs that start after an edit. `results` is the
+    /// results folder.
     ///
     /// # Errors
     /// The copies cannot be written.

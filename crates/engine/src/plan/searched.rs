@@ -23,7 +23,7 @@ pub struct Searched {
 }
 
 impl Searched {
-    /// Nothing is decided; `left` configurations may be added.
+    /// Creates a search without decisions; `left` configurations may be added.
     pub fn new(axes: Vec<String>, left: usize) -> Self {
         Self { axes, left, ..Self::default() }
     }

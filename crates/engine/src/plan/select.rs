@@ -21,8 +21,8 @@ impl Plan {
     /// The jobs that are wanted, and those that they need: what `--only` or a sweep file's `only` names; else every job but
     /// those for shared states ([`Plan::worth_sharing`]).
     ///
-    /// A selection is a step, or a step and values on some of its axes: `train`, `train/prune=bitter7,seed=0`. It counts
-    /// for every recipe that has the step; `bitter:train` counts for one.
+    /// A selection is a step, or a step and values on some of its axes: `train`, `train/prune=bitter7,seed=0`. The
+    /// selection applies to every recipe that has the step; `bitter:train` applies to the recipe `bitter`.
     pub fn selection(&self) -> Result<HashSet<JobId>, NothingSelected> {
         if self.only.is_empty() {
             return Ok(self.jobs().map(|(id, _)| id).filter(|id| !self.is_shared(*id)).collect());
@@ -47,7 +47,7 @@ impl Plan {
 
     fn selected(&self, selection: &Spanned<String>) -> Result<Vec<JobId>, NothingSelected> {
         let nothing = |reason: String| {
-            // What was typed needs no place.
+            // A selection from the command line needs no place.
             let place = Some(self.sources.location(selection.span)).filter(|place| !place.starts_with("--"));
             let place = place.map(|place| format!("{place}: ")).unwrap_or_default();
             NothingSelected { place, selection: clean(&selection.value).into_owned(), reason }

@@ -14,7 +14,7 @@ pub(super) fn check_selection(
     problems: &mut Collector,
 ) {
     if recipe.is_narrowed() {
-        // What an author selects need not all be there when the axes have other values.
+        // The selected points may be missing when the axes have other values.
         return;
     }
     let matrix = &recipe.steps[step].matrix;

@@ -16,9 +16,9 @@ use crate::record::{Identity, Key, Needed, SeedPlan};
 /// A job, whole.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SerializedJob {
-    /// Its place in the plan.
+    /// The job's place in the plan.
     pub index: usize,
-    /// Its key.
+    /// The job's key.
     pub key: Key,
     /// Name for people.
     pub label: Label,
@@ -30,7 +30,7 @@ pub struct SerializedJob {
     pub resources: Resources,
     /// Policy for failures.
     pub policy: Policy,
-    /// Its place in the order of its step, if that step measures.
+    /// The job's place in the order of its step, if that step measures.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turn: Option<Turn>,
     /// The jobs that it needs, by their places in the plan; all of them come earlier.
@@ -62,7 +62,7 @@ impl SerializedJob {
 /// Error of a file with jobs that are not a plan.
 #[derive(Debug, thiserror::Error)]
 pub enum DeserializeError {
-    /// The task is not known, or not in this revision.
+    /// The task or its revision is unknown.
     #[error("the task `{0}` was planned by another version of the program: use the same version")]
     Task(String),
     /// The jobs do not form a DAG.
@@ -137,8 +137,8 @@ impl Plan {
         Ok(Self::bare(jobs, graph))
     }
 
-    /// Some of the jobs as a plan of their own, in which they have the same order. What they need and is not among them, they
-    /// do not need there. `change` may change a job's values.
+    /// Returns some of the jobs as a separate plan with the same order. Needed jobs that are not among them are
+    /// dropped. `change` may change a job's values.
     pub fn part(&self, of: &BTreeSet<JobId>, mut change: impl FnMut(JobId, &mut Values)) -> Self {
         let places: HashMap<JobId, JobId> = of.iter().enumerate().map(|(place, id)| (*id, JobId::new(place))).collect();
         let (mut jobs, mut graph) = (Vec::new(), Needs::default());
@@ -160,7 +160,7 @@ impl Plan {
 
     /// A plan without recipes.
     fn bare(jobs: Vec<Job>, needs: Needs) -> Self {
-        // What cannot be continued runs alone.
+        // If the continuations cannot be determined, no job continues another one.
         let continues = states::left_by(&jobs).and_then(|left| states::continues(&jobs, &left));
         let continues = continues.unwrap_or_else(|_| vec![None; jobs.len()]);
         Self {

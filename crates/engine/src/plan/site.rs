@@ -22,7 +22,7 @@ pub struct Code {
     pub files: Vec<CodeFile>,
     /// Packages that earlier runs imported: name, folder and version.
     pub packages: Vec<(String, String, String)>,
-    /// Properties of other paths that earlier runs asked for, as they are now.
+    /// Present properties of other paths that earlier runs looked up.
     pub facts: Vec<CodeFile>,
     /// Parts of the environments of earlier runs, as they are now; none unless records depend on them.
     pub(crate) environment: BTreeMap<String, String>,
@@ -80,7 +80,7 @@ impl Site {
         self.layer.at(&project.join(text_path(text))).into_owned()
     }
 
-    /// The key by which the code of a job with this base key is known where its files are not.
+    /// Returns the key of the code of a job with the base key `base` on machines without the job's files.
     pub(crate) fn key(&self, base: Key) -> Key {
         let Some(name) = &self.variant else { return base };
         Key::of_json(&(base, name)).unwrap_or(base)
@@ -99,7 +99,7 @@ pub struct CodeFile {
 }
 
 impl Code {
-    /// Code of which only the project is known.
+    /// Creates code of which only the project is known.
     pub(crate) fn of_project(project: PathBuf, site: Site) -> Self {
         Self { project, site, ..Self::default() }
     }

@@ -188,7 +188,7 @@ fn add(study: &Study, step: usize, at: u64, of: &[JobId], jobs: &mut Jobs) -> Re
     Ok(Some(jobs.add(job, example)))
 }
 
-/// The identity of a job with other parameters. Those that are the same keep the spelling of keys.
+/// The identity of a job with other parameters. Unchanged parameters keep the spelling of the key.
 fn identity(job: &Job, values: &Values) -> Identity {
     let Identity { backend, inputs, needs, params, .. } = job.identity.clone();
     let mut identity = Identity::new(job.task, values, backend, inputs, needs);
@@ -268,11 +268,11 @@ impl Plan {
         self.shared.iter().any(|shared| shared.job == id)
     }
 
-    /// The jobs for shared states without which several of the `open` jobs would do the same; `has_state` says that a state
-    /// is there already.
+    /// The jobs for shared states without which several of the `open` jobs would do the same; `has_state` returns true
+    /// for existing states.
     pub fn worth_sharing(&self, open: &HashSet<JobId>, has_state: impl Fn(u64, Key) -> bool) -> BTreeSet<JobId> {
         let mut wanted = BTreeSet::new();
-        // What continues from the next state of each job: the job itself, or the job for a later state.
+        // The job that continues from the next state of each job: the job itself, or the job for a later state.
         let mut heads: HashMap<JobId, JobId> = open.iter().map(|id| (*id, *id)).collect();
         let mut covered: HashSet<JobId> = HashSet::new();
         let mut shared: Vec<&Shared> = self.shared.iter().collect();

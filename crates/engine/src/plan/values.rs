@@ -24,16 +24,16 @@ type Places = Vec<(&'static Param, Span)>;
 
 /// The parameters of a job.
 pub(super) struct JobValues {
-    /// As the job gets them.
+    /// The values that the job gets.
     pub(super) values: Values,
-    /// As the job's key has them, if that is another [spelling](Spelling).
+    /// The values in the job's key, if their [spelling](Spelling) differs.
     pub(super) keyed: Option<Values>,
     /// Digests of the input files.
     pub(super) inputs: BTreeMap<String, String>,
 }
 
 impl Builder<'_> {
-    /// Every parameter of a job, checked, and the digests of its inputs. Reports what does not fit.
+    /// Every parameter of a job, checked, and the digests of its inputs. Reports invalid values.
     pub(super) fn values(
         &mut self,
         step: &Step,
@@ -225,7 +225,7 @@ impl Builder<'_> {
         value: &Spanned<Value>,
         error: &ParamError,
     ) {
-        // Where the author has written the parts out, the one that does not fit is marked.
+        // If the recipe has the parts as a list, the invalid part is marked.
         let part = match error {
             ParamError::Part { part, .. } => template.and_then(|template| template.part(part)),
             _ => None,
@@ -300,7 +300,7 @@ impl Builder<'_> {
         found
     }
 
-    /// One result of one job, if that job will leave it.
+    /// Returns the result `product` of the job `id`, if the job will leave it.
     fn result(&mut self, id: JobId, product: Product, reference: &Reference) -> Option<Deferred> {
         let job = &self.jobs.all[id.index()];
         let name = reference.name.as_str();
@@ -380,7 +380,7 @@ impl Builder<'_> {
                 }
                 continue;
             }
-            // What a needed job leaves is known by that job's key.
+            // Results of needed jobs are identified by the jobs' keys.
             for (part, written) in
                 record::input_paths(param.kind, value).into_iter().filter(|(_, path)| !record::is_open(path))
             {

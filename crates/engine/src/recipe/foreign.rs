@@ -146,9 +146,9 @@ fn quoted(word: &str) -> String {
 /// A reference that is written as other tools write it.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct ForeignReference<'t> {
-    /// Its place in the text, in bytes.
+    /// The expression's place in the text, in bytes.
     pub(super) start: usize,
-    /// Its length in bytes.
+    /// The expression's length in bytes.
     pub(super) len: usize,
     /// `params` or `matrix`.
     pub(super) scope: &'static str,

@@ -25,7 +25,7 @@ pub struct Matrix {
     pub rungs: Option<String>,
 }
 
-/// One factor of a matrix's product.
+/// A factor of a matrix's product.
 #[derive(Debug, Clone)]
 pub enum Dimension {
     /// An axis on its own.
@@ -52,9 +52,9 @@ pub struct Suggested {
 /// A name and its values.
 #[derive(Debug, Clone)]
 pub struct Axis {
-    /// Its name.
+    /// The axis's name.
     pub name: Spanned<String>,
-    /// Its values.
+    /// The axis's values.
     pub values: AxisValues,
 }
 
@@ -105,7 +105,7 @@ pub enum Draw {
     Uniform(Vec<Template>, Span),
     /// Log-uniform between two numbers.
     LogUniform(Vec<Template>, Span),
-    /// One of several equally likely values.
+    /// Several equally likely values.
     Choice(Vec<Template>),
 }
 
@@ -123,9 +123,9 @@ pub struct Ablation {
 pub struct Factor {
     /// The axis.
     pub axis: Spanned<String>,
-    /// Its value in the baseline.
+    /// The axis's value in the baseline.
     pub baseline: Template,
-    /// Its other values.
+    /// The axis's other values.
     pub values: Vec<Template>,
 }
 

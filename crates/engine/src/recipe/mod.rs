@@ -58,16 +58,16 @@ pub(crate) use self::{
     template::{MAX_VALUE_BYTES, too_long},
 };
 
-/// One study.
+/// A study.
 #[derive(Debug, Clone)]
 pub struct Recipe {
-    /// Its name, which is also the name of the report's folder.
+    /// The recipe's name, which is also the name of the report's folder.
     pub name: String,
     /// The question it answers.
     pub about: Option<String>,
     /// The work that it is about.
     pub cite: Option<Citation>,
-    /// Its file.
+    /// The recipe's file.
     pub file: PathBuf,
     /// The folder of its reports, relative to that of all reports.
     pub report: PathBuf,
@@ -77,7 +77,7 @@ pub struct Recipe {
     pub flags: String,
     /// The scale at which it runs; `None` for its plain values.
     pub scale: Option<String>,
-    /// Its scales, with their descriptions.
+    /// The recipe's scales, with their descriptions.
     pub scales: Vec<(String, Option<String>)>,
     /// Values for the whole study.
     pub params: Names,
@@ -102,7 +102,7 @@ pub struct Recipe {
 pub struct Shown<'r> {
     /// `table`, `figure` or `claim`.
     pub kind: &'static str,
-    /// Its name.
+    /// The name of the table, figure or claim.
     pub name: &'r str,
     /// The steps that it is about, as indices into [`Recipe::steps`].
     pub steps: Vec<usize>,
@@ -113,7 +113,7 @@ pub struct Shown<'r> {
 /// A step: a task, at every point of a matrix.
 #[derive(Debug, Clone)]
 pub struct Step {
-    /// Its name.
+    /// The step's name.
     pub name: Spanned<String>,
     /// The task.
     pub task: &'static TaskInfo,

@@ -22,7 +22,7 @@ use super::{
 pub struct Node {
     /// The value.
     pub kind: NodeKind,
-    /// Its place.
+    /// The node's place.
     pub span: Span,
 }
 
@@ -37,7 +37,7 @@ pub enum NodeKind {
     Map(Vec<Entry>),
 }
 
-/// One `key: value`.
+/// A `key: value` pair.
 #[derive(Debug, Clone)]
 pub struct Entry {
     /// The key.
@@ -248,7 +248,7 @@ fn duplicate(key: &Spanned<String>, first: Span, sources: &Sources, problems: &m
     problems.push(key.span, problem);
 }
 
-/// A value without a word for it, such as that of `[a, &b]`, is no value on the command line.
+/// Reports missing values, such as the second one of `[a, &b]`, which are not valid on the command line.
 fn check_nulls(node: &Node, sources: &Sources, problems: &mut Collector) {
     match &node.kind {
         NodeKind::Scalar(Value::Null) if !NULLS.contains(&sources.slice(node.span).trim()) => {

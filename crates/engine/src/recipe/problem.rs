@@ -14,7 +14,7 @@ use super::{
 };
 use crate::format::clean;
 
-/// One mistake.
+/// A mistake in a recipe.
 #[derive(Debug, thiserror::Error)]
 #[error("{}", .0.message)]
 pub struct Problem(Box<Details>);
@@ -217,8 +217,8 @@ impl fmt::Display for Problems {
 /// Names that a suggestion lists at most; of more, the nearest ones.
 const MAX_LISTED: usize = 12;
 
-/// A suggestion for an unknown word: the most similar allowed word, and the list of allowed words. Of many words, those
-/// that have a part in common with the unknown one come first, and only a few are listed.
+/// A suggestion for an unknown word: the most similar allowed word, and the list of allowed words. If there are many
+/// words, only a few are listed, first the words that share a part with the unknown one.
 pub fn suggest<'a>(word: &str, what: &str, allowed: impl IntoIterator<Item = &'a str>) -> Option<String> {
     const MAX_LISTED_WORDS: usize = 5;
     let mut allowed: Vec<&str> = allowed.into_iter().collect();
@@ -281,7 +281,7 @@ fn kinship(word: &str, candidate: &str) -> (usize, usize, u64) {
     let beginnings = has.iter().filter(|part| wanted.iter().any(|word| starts_alike(word, part))).count();
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 0 to 1000")]
     let similarity = (strsim::jaro_winkler(&word.to_lowercase(), &candidate.to_lowercase()) * 1000.0) as u64;
-    // Of two that share as many parts, the one with fewer other parts.
+    // Of two names with the same number of shared parts, the one with fewer other parts is closer.
     (shared * 100 / (has.len() + wanted.len()).max(1), beginnings, similarity)
 }
 

@@ -40,7 +40,7 @@ pub(crate) fn register(recipe: &Recipe, results: &Path) -> io::Result<()> {
     replace(&path, &serde_json::to_vec_pretty(&known)?, Readers::All, Outlives::Process)
 }
 
-/// What is known; nothing if the file is missing or damaged, which a later report makes anew.
+/// Reads the known reports; empty if the file is missing or damaged. A later report writes the file anew.
 fn read(root: &Path) -> BTreeMap<String, String> {
     let content = fs_err::read(root.join(FILE)).unwrap_or_default();
     serde_json::from_slice(&content).unwrap_or_default()

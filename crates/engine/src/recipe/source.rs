@@ -40,7 +40,7 @@ pub struct Place {
 pub struct Spanned<T> {
     /// The value.
     pub value: T,
-    /// Its place.
+    /// The value's place.
     pub span: Span,
 }
 
@@ -50,7 +50,7 @@ pub struct Sources {
     texts: Vec<Text>,
 }
 
-/// One text.
+/// A text of a recipe.
 #[derive(Debug, Clone)]
 struct Text {
     name: String,
@@ -59,7 +59,7 @@ struct Text {
     /// Base folder of its relative paths.
     folder: Arc<Path>,
     whole: Arc<str>,
-    /// The text without control characters, for messages. It has the same length.
+    /// The text without control characters, for messages. The shown text has the same length as the original.
     shown: Arc<str>,
     /// Offsets of lines.
     lines: Arc<[usize]>,

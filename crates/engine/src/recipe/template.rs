@@ -60,7 +60,7 @@ pub enum Scope {
     Params,
     /// The step's axes.
     Matrix,
-    /// Results of the jobs of a needed step, which are known after they have run.
+    /// Results of the jobs of a needed step, which are known after the jobs have run.
     Needs(String, Product),
     /// The values of a program's `params`, as arguments; it has no name.
     Flags,
@@ -216,7 +216,7 @@ impl Template {
         }
     }
 
-    /// The value, with the place that it came from: for `${{ params.iters }}` the place of the value of `iters`. `None`
+    /// Returns the value, with its original place: for `${{ params.iters }}` the place of the value of `iters`. `None`
     /// if a name is unknown or the text is too long, which [`check_references`] has reported, if a result is not known
     /// yet, or if the point lacks an axis.
     pub fn resolve(&self, params: &Names, matrix: &Names) -> Option<Spanned<Value>> {

@@ -1,12 +1,12 @@
-//! Conditions under which a job ran: the machine, its load, the run, and the program's environment. They are shown, and times are
-//! compared only under like conditions; none of them is part of a key.
+//! Conditions under which a job ran: the machine, its load, the run, and the program's environment. Conditions are
+//! shown, and times are compared only under like conditions; none of them is part of a key.
 
 use serde::{Deserialize, Serialize};
 use sweep_job::Unit;
 
 use crate::format::{clean, count, quantity};
 
-/// Conditions under which a job ran. What could not be determined is absent.
+/// Conditions under which a job ran. Undetermined conditions are absent.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Conditions {
@@ -80,7 +80,7 @@ pub struct Machine {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Exclusivity {
-    /// True if the recipe asks for it.
+    /// True if the recipe requests it.
     pub asked: bool,
     /// True if no other job ran on the machine at the same time.
     pub held: bool,
@@ -102,8 +102,8 @@ pub struct GpuUse {
     /// Largest use of memory on one of its GPUs that was sampled, in bytes, over all processes of the job.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub peak: Option<u64>,
-    /// Bytes that were reserved for an attempt that ran out of memory on a shared GPU, 0 if that was not known; the job then
-    /// ran again on a whole one.
+    /// Bytes that were reserved for an attempt that ran out of memory on a shared GPU, 0 if unknown; the job then ran
+    /// again on a whole one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exhausted: Option<u64>,
 }
@@ -178,7 +178,7 @@ pub struct GitState {
     /// Digest of the differences from the commit. Absent if there are none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub diff: Option<String>,
-    /// True if files differ from the commit or are not tracked. Absent if Git did not answer in time.
+    /// True if files differ from the commit or are not tracked. Absent if Git failed or timed out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dirty: Option<bool>,
 }
@@ -202,7 +202,7 @@ impl GitState {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Interpreter {
-    /// Its path, with symbolic links resolved.
+    /// The interpreter's path, with symbolic links resolved.
     pub path: String,
     /// Version of Python.
     #[serde(skip_serializing_if = "Option::is_none")]

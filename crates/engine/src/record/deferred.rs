@@ -21,21 +21,21 @@ pub enum Product {
     Artifact,
 }
 
-/// One result of one job.
+/// A result of a needed job, by the job's key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Deferred {
     /// The job.
     pub(crate) key: Key,
     /// Kind of the result.
     pub(crate) product: Product,
-    /// Its name.
+    /// The result's name.
     pub(crate) name: String,
 }
 
 /// Error of parameters that cannot be resolved although the needed jobs are done.
 #[derive(Debug, thiserror::Error)]
 pub enum Unresolved {
-    /// The record of the needed job is gone.
+    /// The record of the needed job no longer exists.
     #[error("the record of the needed job {0} is gone; run again")]
     Gone(String),
     /// The needed job has left no such metric.
@@ -125,7 +125,7 @@ pub(crate) fn without_keys(text: &str) -> String {
         shown.push_str(before);
         match inner.split_once('.') {
             Some((_, name)) => shown.extend(["${{ needs.", name, " }}"]),
-            // It refers to no result.
+            // The expression refers to no result.
             None => shown.extend([OPEN, inner, CLOSE]),
         }
         rest = after;
@@ -182,8 +182,8 @@ pub(crate) fn waits(value: &Value) -> bool {
     }
 }
 
-/// Checks a value as far as it is known: what waits must be of a kind that the parameter can take. Numbers for a program
-/// are in a spelling.
+/// Checks the known part of a value: a deferred result must be of a kind that the parameter accepts. Numbers for a
+/// program are in a spelling.
 pub(crate) fn check(param: &Param, value: &Value, spelling: Spelling) -> Result<Value, ParamError> {
     if !waits(value) {
         return param.spelled(value, spelling);
@@ -194,7 +194,7 @@ pub(crate) fn check(param: &Param, value: &Value, spelling: Spelling) -> Result<
     let part = |kind: &'static Kind| Param { kind: *kind, nullable: false, bounds: None, ..*param };
     match (param.kind, value) {
         (kind, Value::Text(text)) if takes(kind, text) => Ok(value.clone()),
-        // One result is a list of one.
+        // A single result becomes a list of one.
         (Kind::List(kind), Value::Text(text)) if takes(*kind, text) => Ok(Value::List(vec![value.clone()])),
         (Kind::Any, Value::List(items)) => {
             let items = items.iter().map(|item| check(&part(&Kind::Any), item, spelling));

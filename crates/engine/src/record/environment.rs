@@ -1,9 +1,9 @@
 //! The environment of a program, outside of its project: the programs that it started, the shared libraries that it opened, and
 //! packages of Python.
 //!
-//! A record names its environment by an identifier; the store keeps each environment once, because thousands of jobs share
-//! one. Programs and libraries are known by the identifiers that linkers compute from their content, which are the same on
-//! each machine, or else by digests.
+//! A record names its environment by an identifier; the store keeps each environment once, because thousands of jobs
+//! share one. Programs and libraries are identified by the build IDs that linkers compute from their content, which are
+//! the same on each machine, or else by digests.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -39,7 +39,7 @@ pub struct Environment {
     /// Versions of the packages of Python that were imported, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub packages: BTreeMap<String, String>,
-    /// Image of the container, if its engine says which one it is.
+    /// Image of the container, if the container engine reports it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub container: Option<String>,
     /// True for the environment of a host to which the job was sent: its paths are not those of this machine.
@@ -52,7 +52,7 @@ pub struct Environment {
 pub struct Part {
     /// `build:` and the build ID, `content:` and the digest of a file without one, or `unknown`.
     pub id: String,
-    /// Its version, if it is known.
+    /// The part's version, if it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
 }
@@ -78,17 +78,17 @@ impl Value {
 pub(crate) type Differing = (String, [Vec<String>; 2]);
 
 impl Part {
-    /// One with a build ID.
+    /// Creates a part with a build ID.
     pub(crate) fn of_build(id: &str) -> Self {
         Self { id: format!("{BUILD}{id}"), version: None }
     }
 
-    /// One with the digest of its content.
+    /// Creates a part with the digest of its content.
     pub(crate) fn of_content(digest: &str) -> Self {
         Self { id: format!("{CONTENT}{digest}"), version: None }
     }
 
-    /// One that changed while it was used.
+    /// Creates a part that changed while it was used.
     pub(crate) fn unknown() -> Self {
         Self { id: UNKNOWN.to_owned(), version: None }
     }
@@ -123,13 +123,13 @@ impl Environment {
         }
     }
 
-    /// Reads an environment; `None` if the text is none of this version with this identifier.
+    /// Reads an environment; `None` if the text is not an environment of this version with the identifier `id`.
     pub(crate) fn parse(text: &[u8], id: &str) -> Option<Self> {
         let environment: Self = serde_json::from_slice(text).ok()?;
         (environment.format == ENVIRONMENT_FORMAT && environment.id() == id).then_some(environment)
     }
 
-    /// Its identifier: the digest of all that it has.
+    /// The environment's identifier: the digest of all that it has.
     pub fn id(&self) -> String {
         let place = if self.is_elsewhere { "elsewhere" } else { "here" };
         let command = self.command.iter().map(|path| ["command", path, "", ""]);
@@ -206,7 +206,8 @@ impl Environment {
         differing
     }
 
-    /// The things that several environments have in different states. A thing that only some of them use is none.
+    /// Returns the things that several environments have in different states. A thing that only some of the environments use is
+    /// not a conflict.
     pub(crate) fn conflicts(all: &[&Self]) -> Vec<String> {
         let mut states: BTreeMap<String, BTreeSet<BTreeSet<String>>> = BTreeMap::new();
         for (name, values) in all.iter().flat_map(|environment| environment.values()) {

@@ -1,4 +1,4 @@
-//! Properties of paths that programs asked for, as text: what a path was, and what it is now.
+//! Properties of paths that programs looked up, as text: the recorded and the present property of a path.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,7 +16,7 @@ use sweep_observer::Layer;
 
 use super::{ABSENT, path_text};
 
-/// A file, of which nothing but its existence was asked.
+/// A file of which only the existence was looked up.
 pub(crate) const FILE: &str = "file";
 /// A folder.
 pub(crate) const FOLDER: &str = "folder";
@@ -24,7 +24,7 @@ pub(crate) const FOLDER: &str = "folder";
 const OTHER: &str = "other";
 /// Before the target of a link.
 const LINK: &str = "link:";
-/// Before the digest of the names in a folder, which of them are folders being known.
+/// Prefix of the digest of the names in a folder, with the information which of them are folders.
 const ENTRIES: &str = "entries:";
 /// The same in records of earlier versions, without the kinds.
 const NAMES: &str = "names:";
@@ -35,17 +35,17 @@ const WITH: &str = "with:";
 
 /// The path of the fact that has the place of a program in its project. No file has such a path.
 pub(crate) const PLACE: &str = "//place";
-/// Before that place.
+/// Prefix of the place.
 const AT: &str = "place:";
 
 /// The path of the fact that has the patterns of names that were left out of listings. No file has such a path.
 pub(crate) const IGNORE: &str = "//ignore";
-/// Before those patterns, each in a line of its own.
+/// Prefix of the patterns, each in a line of its own.
 const PATTERNS: &str = "ignored:";
 
-/// What an editor makes to see if it may write to a folder.
+/// Name of the file with which Vim tests if it may write to a folder.
 const PROBE: &str = "4913";
-/// First and last bytes of the names that may be ignored; of all others, the patterns are not asked.
+/// First and last bytes of the names that may be ignored; other names are not matched against the patterns.
 const FIRST: &[u8] = b".#~_Tds4";
 const LAST: &[u8] = b"~pox";
 
@@ -65,7 +65,7 @@ pub(crate) fn of_link(target: &Path) -> String {
     format!("{LINK}{}", path_text(target))
 }
 
-/// The fact that says where in its project a program is; none if it is in the project's own folder.
+/// Returns the fact with the place of a program in its project; `None` if the program is in the project's own folder.
 pub(crate) fn of_place(place: &str) -> Option<(String, String)> {
     (!place.is_empty()).then(|| (PLACE.to_owned(), at(place)))
 }
@@ -80,7 +80,7 @@ pub(crate) fn of_patterns(patterns: &[String]) -> String {
     format!("{PATTERNS}{}", patterns.join("\n"))
 }
 
-/// The same property for a job with these patterns now: names that do not match any more would be missing in the listings.
+/// Returns the same property for a job with the present patterns: names that no longer match would be missing in the listings.
 pub(crate) fn patterns_now(fact: &str, patterns: &[String]) -> String {
     let then = fact.strip_prefix(PATTERNS).unwrap_or_default();
     let holds = then.lines().all(|pattern| patterns.iter().any(|own| own == pattern));
@@ -104,8 +104,8 @@ fn listing<'a>(entries: impl Iterator<Item = (&'a OsStr, bool)>, form: &str) -> 
     format!("{form}{}", hasher.finalize().to_hex())
 }
 
-/// What Python finds in a folder for the name of a module. A later one comes before an earlier one. After a module in a
-/// property, the character says what of it was found.
+/// The kind of entry that Python finds in a folder for the name of a module, in ascending order of precedence. In a
+/// property, a character after the module's name encodes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Found {
     Nothing,
@@ -118,7 +118,7 @@ enum Found {
 }
 
 impl Found {
-    /// What there is for a module among the entries of a folder.
+    /// Returns the kind of entry that a folder has for a module.
     fn of(folder: &Path, layer: &Layer, entries: &BTreeMap<OsString, bool>, module: &str) -> Self {
         let has = |end: &str| entries.contains_key(OsStr::new(&format!("{module}{end}")));
         let is_folder = entries.get(OsStr::new(module)).is_some_and(|_| layer.at(&folder.join(module)).is_dir());
@@ -141,7 +141,8 @@ impl Found {
     }
 }
 
-/// The property of a folder in which Python looked for these modules: what is not there and would come before what is.
+/// The property of a folder in which Python looked for these modules: the missing entries that would take precedence over the
+/// existing ones.
 pub(crate) fn of_modules(folder: &Path, layer: &Layer, modules: BTreeSet<&str>) -> String {
     let entries = layer.entries(folder).unwrap_or_default();
     let missing = modules.into_iter().filter_map(|module| match Found::of(folder, layer, &entries, module) {
@@ -163,7 +164,8 @@ pub(crate) fn is_local(fact: &str) -> bool {
     fact == ABSENT || is_names(fact) || fact.starts_with(WITHOUT)
 }
 
-/// The same property of a path under a layer now. `is_made` says which paths in a folder jobs have made.
+/// Returns the present value of the same property of a path under a layer. `is_made` returns true for the paths in a folder
+/// that jobs have made.
 pub(crate) fn now(fact: &str, path: &Path, layer: &Layer, is_made: &mut dyn FnMut(&Path) -> bool) -> String {
     let state = |path: &Path| state(&layer.at(path));
     if is_names(fact) {
@@ -199,7 +201,7 @@ pub(crate) fn is_other(then: &str, now: &str) -> bool {
     then != now && is_of_names(then) == is_of_names(now) && is_of_modules(then) == is_of_modules(now)
 }
 
-/// What a path is, without following it if it is a link.
+/// Returns the property of a path, without following a link.
 pub(crate) fn state(path: &Path) -> String {
     match fs::symlink_metadata(path) {
         Ok(metadata) if metadata.is_file() => FILE.to_owned(),
@@ -273,7 +275,7 @@ mod tests {
         assert_eq!(now(&modules, path, &Layer::default(), nobody), "with:utils");
         assert_eq!(now(ABSENT, &path.join("utils.py"), &Layer::default(), nobody), FILE);
         assert_eq!(now(ABSENT, &path.join("a.txt/x"), &Layer::default(), nobody), ABSENT, "a file is no folder");
-        // What comes before a module that is there already.
+        // Entries that take precedence over an existing module.
         fs::write(path.join("data.json"), "").unwrap();
         let modules = of_modules(path, &Layer::default(), BTreeSet::from(["data", "utils"]));
         assert_eq!(modules, "without:data utils/", "`data.json` is no module");

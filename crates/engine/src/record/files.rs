@@ -15,9 +15,9 @@ use serde::{Deserialize, Serialize};
 pub enum Digest {
     /// A file.
     File {
-        /// Its length.
+        /// The file's length.
         bytes: u64,
-        /// Its BLAKE3 digest, in hexadecimal.
+        /// The file's BLAKE3 digest, in hexadecimal.
         blake3: String,
     },
     /// A symbolic link.
@@ -28,7 +28,7 @@ pub enum Digest {
 }
 
 impl Digest {
-    /// Its length; a link has none.
+    /// The entry's length; a link has none.
     pub fn bytes(&self) -> u64 {
         match self {
             Self::File { bytes, .. } => *bytes,

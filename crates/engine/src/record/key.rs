@@ -11,10 +11,11 @@ use crate::{record::deferred, record::needed::Needed};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key([u8; 32]);
 
-/// Everything that decides a job's result. Its JSON is canonical: fields in this order, maps sorted, defaults omitted.
+/// Everything that decides a job's result. The JSON of an identity is canonical: fields in this order, maps sorted, defaults
+/// omitted.
 ///
-/// Not in it: the step's name, labels, the paths of inputs (their content is), time-outs, worker counts, the program's
-/// version. A task that computes something else from the same parameters raises its revision.
+/// The identity excludes the step's name, labels, the paths of inputs (their content is), time-outs, worker counts, the
+/// program's version. A task that computes something else from the same parameters raises its revision.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Identity {
     /// Version of this form; raised when the same job would give another JSON.
@@ -87,7 +88,7 @@ impl Identity {
         if self.code.is_none() { self.key() } else { Self { code: None, ..self.clone() }.key() }
     }
 
-    /// Its digest.
+    /// The identity's digest.
     pub fn key(&self) -> Result<Key, serde_json::Error> {
         if self.needs.is_empty() {
             return Key::of_json(self);
@@ -114,17 +115,17 @@ impl Key {
         Ok(Self(*hasher.finalize().as_bytes()))
     }
 
-    /// As many hexadecimal digits as people read and as tell the jobs of a store apart.
+    /// Returns the first hexadecimal digits, for people, enough to identify a job of a store.
     pub fn short(&self) -> String {
         self.to_string()[..12].to_owned()
     }
 
-    /// Its first byte.
+    /// The key's first byte.
     pub(crate) fn first(self) -> u8 {
         self.0[0]
     }
 
-    /// Its hexadecimal digits.
+    /// The key's hexadecimal digits.
     pub(crate) fn digits(self) -> [u8; 64] {
         const DIGITS: &[u8; 16] = b"0123456789abcdef";
         let mut digits = [0; 64];

@@ -19,10 +19,10 @@ use crate::record::{Environment, Key, Record};
 /// Version of a set's JSON. 1: first.
 const SET_FORMAT: u32 = 1;
 
-/// In place of the digest of a file, or the version of a package, that does not exist.
+/// Placeholder for the digest of a missing file, or the version of a missing package.
 pub(crate) const ABSENT: &str = "absent";
 
-/// In place of the digest of a file that a job has read in a state that nobody can name any more.
+/// Placeholder for the digest of a file that a job has read in a state that can no longer be identified.
 pub(crate) const UNKNOWN: &str = "unknown";
 
 /// Prefix of the folder of a package that a job read on a host without a shared file system. Its version cannot be compared with
@@ -39,16 +39,16 @@ pub struct ReadSet {
     format: u32,
     /// Files, by their path from the project's folder, or absolute outside of it, with escapes for bytes that are not text.
     pub files: BTreeMap<String, ReadFile>,
-    /// Properties of other paths that the job asked for: names that do not exist, targets of links, names in folders.
+    /// Properties of other paths that the job looked up: names that do not exist, targets of links, names in folders.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub facts: BTreeMap<String, String>,
-    /// Of these paths, and of those in folders that the job listed, the ones that the job itself has changed.
+    /// Paths of this set, or in listed folders, that the job itself has changed.
     #[serde(flatten)]
     pub own: Own,
     /// Installed packages of Python, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub packages: BTreeMap<String, Package>,
-    /// Identifier of the environment; `None` if it is not known, and for sets of earlier versions.
+    /// Identifier of the environment; `None` if it is unknown, and for sets of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub environment: Option<String>,
 }
@@ -82,20 +82,20 @@ pub struct Manifest {
     pub own: Own,
 }
 
-/// Paths that a job looked at and has changed itself. Such a change is not one by others.
+/// Paths that a job looked at and has changed itself. Such a change does not count as a change by others.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Own {
     /// Their states after the job: digests, or properties.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub left: BTreeMap<String, String>,
-    /// Those of them that did not exist before.
+    /// The paths that did not exist before the job.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub made: BTreeSet<String>,
 }
 
-/// Beginning of the line of a manifest: the digest of what follows [`SEALED`].
+/// Beginning of the line of a manifest, before the digest of the bytes after [`SEALED`].
 const SEAL: &[u8] = b"{\"digest\":\"";
-/// Between a line's digest and what it is the digest of.
+/// Separator between a line's digest and the digested bytes.
 const SEALED: &[u8] = b"\",";
 /// Hexadecimal digits of a digest.
 const DIGITS: usize = 64;
@@ -103,11 +103,11 @@ const DIGITS: usize = 64;
 /// A line of the list of manifests, as it was found.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Line {
-    /// A whole one.
+    /// A line whose digest matches.
     Sealed(Manifest),
-    /// One of an earlier version, without a digest.
+    /// A line of an earlier version, without a digest.
     Unsealed(Manifest),
-    /// One that was torn or changed.
+    /// A line that was torn or changed.
     Damaged,
 }
 
@@ -134,7 +134,7 @@ impl Line {
 }
 
 impl Manifest {
-    /// Its line, which begins with a digest of the rest.
+    /// The manifest's line, which begins with a digest of the rest.
     pub fn to_line(&self) -> serde_json::Result<Vec<u8>> {
         let json = serde_json::to_vec(self)?;
         let body = json.strip_prefix(b"{").unwrap_or(&json);
@@ -153,7 +153,7 @@ pub(crate) struct Observation {
 }
 
 impl Observation {
-    /// Reads the observation of this record; says what is wrong if it is not one.
+    /// Reads the observation of `record`; the error is the reason why `text` is not one.
     pub(crate) fn parse(text: &[u8], record: &Record) -> Result<Self, String> {
         let Record { key, identity, read, .. } = record;
         let observation: Self = serde_json::from_slice(text).map_err(|error| error.to_string())?;
@@ -164,7 +164,7 @@ impl Observation {
         }
         let is_of_it = manifest.record == *key && manifest.base == base && manifest.code == identity.code;
         let is_named = read.as_ref().is_none_or(|read| *read == manifest.set);
-        // It may have been lost, which says nothing against the rest.
+        // A lost environment does not invalidate the rest.
         let is_its = environment.as_ref().is_none_or(|own| Some(own.id()) == set.environment);
         if is_of_it && is_named && is_its && manifest.set == set.id() {
             Ok(observation)
@@ -198,8 +198,8 @@ impl ReadSet {
         (set.format == SET_FORMAT && set.id() == id).then_some(set)
     }
 
-    /// Its identifier: the digest of the paths with their digests, of the packages with their folders and versions, and of the
-    /// environment.
+    /// The set's identifier: the digest of the paths with their digests, of the packages with their folders and
+    /// versions, and of the environment.
     pub fn id(&self) -> String {
         let files = self.files.iter().map(|(path, file)| ["file", path, &file.digest, ""]);
         let packages = self.packages.iter().map(|(name, package)| ["package", name, &package.folder, &package.version]);
@@ -309,7 +309,7 @@ mod tests {
             for bit in 0..8 {
                 let mut changed = line.to_vec();
                 changed[at] ^= 1 << bit;
-                // Where the name of the digest is hit, the rest is what it was.
+                // If the change hits the name of the digest, the rest of the line is unchanged.
                 let found = Line::parse(&changed);
                 assert!(found == Line::Damaged || found == Line::Unsealed(manifest.clone()), "{at}: {found:?}");
             }

@@ -20,7 +20,7 @@ pub struct Milestone {
 pub struct Milestones(Vec<Milestone>);
 
 impl Milestones {
-    /// Adds a milestone. One that does not come after the last one is left out.
+    /// Adds a milestone. A milestone that does not come after the last one is ignored.
     pub fn reach(&mut self, step: u64, seconds: f64) {
         let is_next = self.0.last().is_none_or(|last| last.step < step && last.seconds < seconds);
         if !is_next || !seconds.is_finite() || seconds < 0.0 {
@@ -37,12 +37,12 @@ impl Milestones {
         }
     }
 
-    /// True if there is none.
+    /// True if there are no milestones.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// All of them, as far as they can be true: what a file says may be in any order.
+    /// Returns the plausible milestones: those from a file may be in any order, and implausible ones are skipped.
     pub fn sound(&self) -> impl Iterator<Item = Milestone> + '_ {
         let mut last: Option<Milestone> = None;
         self.0.iter().copied().filter(move |own| {

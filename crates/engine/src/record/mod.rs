@@ -4,8 +4,8 @@
 //! under different keys, `prefix.rs` the keys of states, and `deferred.rs` values that one job takes from another: until the
 //! job runs, such a value is a text with the other job's key.
 //!
-//! `record.rs` is the record with its digest, `files.rs` has the digests of its files, `remarks.rs` tells what diverged,
-//! `milestones.rs` has the times of steps, and `conditions.rs` the conditions under which the job ran.
+//! `record.rs` is the record with its digest, `files.rs` has the digests of its files, `remarks.rs` lists diverged
+//! values, `milestones.rs` has the times of steps, and `conditions.rs` the conditions under which the job ran.
 //!
 //! `manifest.rs` has the files that a program was observed to read, `fact.rs` properties of other paths, and `environment.rs`
 //! what the program used outside of its project.

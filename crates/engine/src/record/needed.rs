@@ -49,7 +49,7 @@ impl KeyList {
 pub struct Needed(Vec<Arc<KeyList>>);
 
 impl Needed {
-    /// True if there are none.
+    /// True if there are no keys.
     pub fn is_empty(&self) -> bool {
         self.0.iter().all(|list| list.keys.is_empty())
     }
@@ -86,7 +86,7 @@ impl Needed {
             let end = next
                 .map_or(list.keys.len(), |next| begin + list.keys[begin..].partition_point(|key| *key < next).max(1));
             begins[index] = end;
-            // What is in several lists counts once.
+            // A key in several lists counts once.
             for (list, begin) in self.0.iter().zip(&mut begins) {
                 *begin += usize::from(list.keys.get(*begin) == Some(&first));
             }

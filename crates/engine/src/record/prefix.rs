@@ -9,7 +9,7 @@ use crate::record::{Identity, Key, Needed};
 
 /// Version of the form of [`Prefix`].
 const FORMAT: u32 = 1;
-/// The parameter that says where a job ends. A state does not depend on it.
+/// The parameter with the step at which a job ends. A state does not depend on it.
 const UNTIL: &str = "until";
 
 /// The steps of a job, and from which of them its parameters act.
@@ -43,7 +43,7 @@ struct Prefix<'a> {
 }
 
 impl Prefixes {
-    /// Those of a job with these parameters; `None` if it cannot continue from the state of another one.
+    /// Returns the prefixes of a job with the parameters `values`; `None` if the job cannot continue from another job's state.
     pub fn of(task: &TaskInfo, values: &Values) -> Option<Self> {
         let folder = values.get("code").and_then(Value::as_text).and_then(|folder| Path::new(folder).file_name());
         let variant = folder.map(|name| name.to_string_lossy().into_owned());

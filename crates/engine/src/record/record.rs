@@ -14,9 +14,9 @@ use crate::record::{Conditions, Digest, Identity, Key, Milestones};
 /// The latest version of [`Record`]'s JSON. 1: all units are base units. 2: metrics may have multiples of them.
 pub const RECORD_FORMAT: u32 = 2;
 
-/// A record's text begins so, with the digest of what follows [`SEALED`].
+/// Beginning of a record's text, before the digest of the bytes after [`SEALED`].
 const SEAL: &[u8] = b"{\n  \"digest\": \"";
-/// Between a record's digest and what it is the digest of.
+/// Separator between a record's digest and the digested bytes.
 const SEALED: &[u8] = b"\",\n";
 /// Hexadecimal digits of a digest.
 const DIGITS: usize = 64;
@@ -36,7 +36,8 @@ pub struct Record {
     pub params: Values,
     /// The result.
     pub outcome: Outcome,
-    /// Its files, by their path in the folder `files`; written by the commit. Records of earlier versions have none.
+    /// The record's files, by their path in the folder `files`; written by the commit. Records of earlier versions have
+    /// none.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub files: BTreeMap<String, Digest>,
     /// Identifier of the set of files that its program was observed to read; `None` if it was not observed, and for records
@@ -89,7 +90,7 @@ pub struct LogPart {
     /// Beginning of the last attempt, in bytes.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub from: u64,
-    /// Its end, in bytes.
+    /// End of the part, in bytes.
     pub bytes: u64,
     /// BLAKE3 digest of the log up to there; `None` for a log that is very long.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -105,13 +106,13 @@ pub struct MeasuredAgain {
     pub at: jiff::Timestamp,
     /// The parameters that differ from those of that record.
     pub changed: Vec<String>,
-    /// Values that could not be taken from what was stored, and why.
+    /// Values that could not be taken from stored files, with the reasons.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
 
 impl MeasuredAgain {
-    /// Sentences without their ends: the source, the reason, and what is missing.
+    /// Returns sentences without their ends: the source, the reason, and the missing values.
     pub fn sentences(&self) -> Vec<String> {
         let names: Vec<String> = self.changed.iter().map(|name| format!("`{name}`")).collect();
         let because = if names.is_empty() { String::new() } else { format!(", because {} changed", names.join(", ")) };
@@ -132,16 +133,16 @@ fn is_zero(number: &u64) -> bool {
 pub struct Started {
     /// Number of steps that were done in it.
     pub step: u64,
-    /// Its key.
+    /// The state's key.
     pub state: Key,
-    /// Record of the job that has left it.
+    /// Record of the job that has left the state.
     pub record: Key,
 }
 
 /// Error of a text that is not a record.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
-    /// It is damaged.
+    /// The record is damaged.
     #[error("the record {path} cannot be read, so its job runs again: {reason}")]
     Damaged {
         /// The file.
@@ -149,12 +150,12 @@ pub enum RecordError {
         /// The mistake.
         reason: String,
     },
-    /// It comes from a later version.
+    /// The record comes from a later version.
     #[error("the record {path} has format {found}, this program knows up to {RECORD_FORMAT}: use a newer one")]
     TooNew {
         /// The file.
         path: PathBuf,
-        /// Its format.
+        /// The record's format.
         found: u32,
     },
 }
@@ -175,7 +176,7 @@ impl Record {
     /// The text of its file: its JSON, behind a line with the BLAKE3 digest of all that follows this line.
     pub fn to_text(&self) -> io::Result<Vec<u8>> {
         let json = serde_json::to_vec_pretty(self)?;
-        // Of a record's JSON the first line is a brace.
+        // The first line of a record's JSON is a brace.
         let body = [json.strip_prefix(b"{\n").unwrap_or(&json), b"\n"].concat();
         let digest = blake3::hash(&body).to_hex();
         Ok([SEAL, digest.as_bytes(), SEALED, &body].concat())
@@ -221,8 +222,8 @@ impl Record {
         Ok(record.with_current_names())
     }
 
-    /// Gives metrics that were renamed since the record was written the names that their task declares now, and metrics that
-    /// were recorded in base units the unit that their name says.
+    /// Gives metrics that were renamed since the record was written the names that their task declares now, and metrics
+    /// that were recorded in base units the unit in their name.
     fn with_current_names(mut self) -> Self {
         let Some(task) = Task::info(&self.identity.task) else { return self };
         let current = |name: &str| {

@@ -1,4 +1,4 @@
-//! Remarks on a result that decisions about it need: what has diverged, and a digest by which equal results are recognized.
+//! Remarks on a result that decisions about it need: the diverged values, and a digest that identifies equal results.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ pub struct Remarks {
     pub diverged: BTreeMap<String, Option<u64>>,
     /// Digest of all metrics and curves that do not depend on the machine; 0 if none of them is a measurement.
     pub digest: u64,
-    /// Number of measured values in the digest. Counts and what a task declares as deterministic are none.
+    /// Number of measured values in the digest. Counts and values that a task declares as deterministic are excluded.
     pub values: usize,
 }
 
@@ -57,14 +57,14 @@ fn is_measured(task: Option<&TaskInfo>, name: &str, unit: Unit) -> bool {
     unit != Unit::Count && declared.is_none_or(|metric| metric.precision != Precision::Deterministic)
 }
 
-/// True if a metric depends on the machine: times, rates and sizes; of those that a task declares also fractions and ratios of them, and
-/// the number of allocations, which depends on the turns that threads take.
+/// True if a metric depends on the machine: times, rates and sizes; of declared metrics also fractions and ratios of
+/// these, and the number of allocations, which depends on the turns that threads take.
 fn depends_on_machine(task: Option<&TaskInfo>, name: &str, unit: Unit) -> bool {
     let is_declared = task.is_none_or(|task| task.metric(name).is_some());
     unit.is_timing() || unit.base() == Unit::Bytes || (is_declared && is_about_machine(name))
 }
 
-/// True if the name of a declared metric says that it depends on the machine.
+/// True if a declared metric depends on the machine, according to its name.
 pub(crate) fn is_about_machine(name: &str) -> bool {
     const ABOUT: [&str; 12] = [
         "attempts",

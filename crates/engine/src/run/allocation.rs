@@ -33,7 +33,7 @@ use crate::{
     store::Store,
 };
 
-/// The exit code of a job that does not find what it needs.
+/// The exit code of a job that does not find the records that it needs.
 pub const BLOCKED: i32 = 75;
 
 /// Time to wait for the record of a needed job whose process has just ended on another machine: network file systems
@@ -43,14 +43,14 @@ const LAG: Duration = Duration::from_mins(1);
 /// End of a job in an allocation.
 #[derive(Debug)]
 pub enum Ended {
-    /// As the summary says.
+    /// The job ran, with this summary.
     Ran(Summary),
-    /// It did not run: this job, which it needs, has no record.
+    /// The job did not run, because this job, which it needs, has no record.
     Blocked(Key),
 }
 
-/// Leaves the session of the server that has started this process on a host, which the job is to outlive, and says which
-/// process it is.
+/// Starts a new session, so that the job outlives the server that started this process on a host, and writes the
+/// process ID to the run's folder.
 pub fn detach(results: &Path, run: &str) -> io::Result<()> {
     rustix::process::setsid()?;
     fs_err::write(RunFolder::named(results, run).path().join("pid"), std::process::id().to_string())
@@ -68,7 +68,7 @@ pub fn job(results: &Path, run: &str, at: u64, key: Key, hosted: bool) -> io::Re
     let store = Store::open(results).map_err(io::Error::other)?;
     let _held = store.hold()?;
     let mut journal = Journal::part(&folder.part(key), Some(spec.index))?;
-    // Dependencies in Slurm only decide the time: it runs what waited for a job that it has forgotten.
+    // Dependencies in Slurm only decide the time: Slurm runs a job even if it has forgotten the dependency.
     let missing = spec
         .identity
         .needs
@@ -101,7 +101,7 @@ pub fn job(results: &Path, run: &str, at: u64, key: Key, hosted: bool) -> io::Re
     here.run(&[Disposition::Yes], &History::default(), Some(1), None, &mut journal).map(Ended::Ran)
 }
 
-/// The resources of a program that has its allocation for itself: all of it, unless the recipe says otherwise.
+/// Resources of a program that has its allocation for itself: the whole allocation, unless the recipe declares less.
 fn whole(mut resources: Resources) -> Resources {
     resources.cpus.get_or_insert_with(|| {
         let allocated = cluster::allocated().and_then(|allocated| allocated.cpus);
@@ -113,7 +113,7 @@ fn whole(mut resources: Resources) -> Resources {
     resources
 }
 
-/// Runs what is still to be done of a run, beside others that do the same.
+/// Runs the open jobs of a run, beside other pilots.
 pub fn pilot(results: &Path, run: &str, number: usize) -> io::Result<Summary> {
     let signals = Signals::catch()?;
     let folder = RunFolder::named(results, run);
@@ -240,7 +240,7 @@ pub fn share(device: Option<&Device>, jobs: Option<usize>) -> (Limits, Vec<Strin
     let count = match device.map(|device| device.backend) {
         // There is a GPU, even if it does not show where others do.
         Some(Backend::Cuda) => gpus.len().max(1),
-        // Which adapter a job computes on is not for its environment to say.
+        // No environment variable selects the adapter that a job computes on.
         Some(Backend::Wgpu) => 1,
         Some(Backend::Cpu) | None => gpus.len(),
     };
@@ -249,7 +249,7 @@ pub fn share(device: Option<&Device>, jobs: Option<usize>) -> (Limits, Vec<Strin
     (Limits { cpus, gpus: count, gpu_memory: Vec::new(), memory: machine::memory(), jobs }, gpus)
 }
 
-/// The same resources with the memory of the GPUs of these names, if a job of the plan says how much it needs or shares one.
+/// Adds the memory of `gpus` to `limits`, if a job of `plan` declares its GPU memory or shares a GPU.
 #[must_use]
 pub fn with_gpu_memory(limits: Limits, gpus: &[String], plan: &Plan) -> Limits {
     let matters = plan.jobs().any(|(_, job)| job.resources.gpu_memory.is_some() || job.shares_gpu());

@@ -42,7 +42,7 @@ impl fmt::Display for Notice {
 }
 
 impl Arriving {
-    /// Those of these keys.
+    /// Marks the records of `keys` as undecided.
     pub(crate) fn new(keys: &[Key]) -> Self {
         let arriving = Self::default();
         arriving.state().open.extend(keys);
@@ -54,7 +54,7 @@ impl Arriving {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// True if it is undecided about a record.
+    /// True if the arrival of the record of `key` is undecided.
     pub fn has(&self, key: Key) -> bool {
         self.state().open.contains(&key)
     }
@@ -65,7 +65,7 @@ impl Arriving {
     }
 
     #[cfg(feature = "remote")]
-    /// It is decided about a record: it is here, or will not come.
+    /// Marks a record as decided: it has arrived, or will not arrive.
     #[cfg(feature = "remote")]
     pub(crate) fn decided(&self, key: Key) {
         self.state().open.remove(&key);
@@ -78,19 +78,19 @@ impl Arriving {
         self.0.changed.notify_all();
     }
 
-    /// They are no longer waited for.
+    /// Stops waiting for the undecided records.
     pub(crate) fn stop(&self) {
         self.state().stopped = true;
     }
 
     #[cfg(feature = "remote")]
-    /// True if nothing waits for them any more.
+    /// True if no job waits for the records anymore.
     #[cfg(feature = "remote")]
     pub(crate) fn is_stopped(&self) -> bool {
         self.state().stopped
     }
 
-    /// Waits until it is decided about all of them, or about none for so long.
+    /// Waits until all records are decided, or none has been decided for `patience`.
     pub(crate) fn wait(&self, patience: Duration) {
         let mut state = self.state();
         while !state.open.is_empty() {
@@ -109,7 +109,7 @@ impl Arriving {
         self.state().notices.push(notice);
     }
 
-    /// The lines that have been left since this was asked.
+    /// Returns the notices since the last call.
     pub fn notices(&self) -> Vec<Notice> {
         std::mem::take(&mut self.state().notices)
     }

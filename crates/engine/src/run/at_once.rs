@@ -19,11 +19,11 @@ const ONE_GPU: &str = "1 GPU each";
 /// Jobs that run at once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AtOnce {
-    /// Their steps; none if they are all that run.
+    /// Steps of the jobs; empty if all running jobs are meant.
     steps: Vec<String>,
-    /// Their number.
+    /// Number of the jobs.
     jobs: usize,
-    /// The most of them at once.
+    /// Maximum number of the jobs at once.
     most: usize,
     /// The resource that bounds them.
     because: String,
@@ -70,7 +70,7 @@ impl fmt::Display for AtOnce {
     }
 }
 
-/// The most jobs with this demand at once, and the reason.
+/// Returns the maximum number of concurrent jobs with this demand, and the reason.
 fn bound(demand: &Demand, limits: &Limits, measures: bool) -> (usize, String) {
     if demand.exclusive {
         return (1, "`exclusive: true`: nothing runs beside them".to_owned());

@@ -1,4 +1,4 @@
-//! One attempt at a job: its process, its messages, and its end.
+//! An attempt at a job: its process, its messages, and its end.
 
 use std::{
     io::{Read as _, Seek as _, SeekFrom},
@@ -29,50 +29,50 @@ use crate::{
 /// A job with a process.
 pub(super) struct Attempt {
     pub(super) worker: Worker,
-    /// The parameters that it was given.
+    /// The parameters that the job was started with.
     pub(super) values: Values,
-    /// What it writes, which is known to other jobs before anything of it is removed.
+    /// The paths that the job writes; other jobs know them before any of them is removed.
     pub(super) writing: Writing,
     pub(super) pending: Pending,
-    /// Its inputs.
+    /// The attempt's inputs.
     pub(super) reads: Arc<Reads>,
     pub(super) lease: Lease,
     pub(super) log: PathBuf,
-    /// Bytes that the log had when it began.
+    /// Size of the log in bytes when the attempt began.
     pub(super) log_from: u64,
     pub(super) started: Timestamp,
     pub(super) begun: Instant,
-    /// Time since then in which this process did not run, which does not count for its time limit.
+    /// Time since `begun` during which this process did not run; it does not count toward the time limit.
     pub(super) forgiven: Duration,
-    /// Its last message.
+    /// The attempt's last message.
     pub(super) outcome: Option<Result<Outcome, Failure>>,
     /// Files that its program has read.
     pub(super) observed: Option<Observed>,
-    /// Its notices.
+    /// The attempt's notices.
     pub(super) notices: Vec<String>,
     /// `sweep`'s part of its scratch folder.
     pub(super) scratch: Scratch,
-    /// True if it shall stop when it can.
+    /// True if the job is to stop as soon as it can.
     pub(super) unwanted: bool,
-    /// Time at which it was asked to stop, in the way that programs know.
+    /// Time of the request to stop, for programs that know the contract.
     pub(super) asked: Option<Instant>,
-    /// Its end, if it is being ended.
+    /// State of its termination, once that has begun.
     pub(super) ending: Option<End>,
-    /// Bytes of main memory that it has been seen to have.
+    /// Largest main memory in bytes that the job was measured to use.
     pub(super) peak: u64,
     /// Largest use of memory on one of its GPUs that was sampled, in bytes.
     pub(super) gpu_peak: Option<u64>,
     /// Bytes that were reserved for an earlier attempt that ran out of memory on a shared GPU.
     pub(super) exhausted: Option<u64>,
-    /// The kernel's counters when it began.
+    /// The kernel's counters when the attempt began.
     pub(super) memory: OutOfMemory,
-    /// The machine's load when it began.
+    /// The machine's load when the attempt began.
     pub(super) load: Load,
-    /// Times at which it had done numbers of steps.
+    /// Times at which the job had done numbers of steps.
     pub(super) milestones: Milestones,
     /// Largest number of other jobs of this engine at the same time so far.
     pub(super) neighbors: usize,
-    /// Its number, from 1.
+    /// The attempt's number, from 1.
     pub(super) number: u32,
 }
 
@@ -96,33 +96,33 @@ enum Force {
 /// End of an attempt without a result.
 #[derive(Debug)]
 pub(super) enum Unfinished {
-    /// It has failed.
+    /// The job has failed.
     Failed(Failure),
-    /// It was asked to stop, and the next attempt continues; how it ended.
+    /// The job was asked to stop, and the next attempt continues; how it ended.
     Stopped(String),
-    /// The user wanted its end, and nothing of it is left.
+    /// The user ended the run, and nothing of the attempt is kept.
     GivenUp,
 }
 
 /// Reason for ending a job early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ending {
-    /// The user wants the end.
+    /// The user stopped the run.
     Stopped,
-    /// It takes too long.
+    /// The job exceeds its time limit.
     Timeout,
-    /// It gives no sign of life.
+    /// The job shows no activity.
     Stalled,
 }
 
 /// Time for a worker to end after SIGTERM.
 pub(super) const GRACE: Duration = Duration::from_secs(5);
-/// Time between the request to stop and SIGTERM, if the recipe says nothing else.
+/// Time between the request to stop and SIGTERM, unless the recipe sets another one.
 const GRACE_OF_PROGRAMS: Duration = Duration::from_secs(30);
 
 impl Attempt {
-    /// Asks it to stop when it can, and does nothing if it cannot. Only a program that knows the contract is asked: another
-    /// may end without a word that its result is not whole.
+    /// Asks the program to stop as soon as it can. Only a program that knows the contract is asked: another program may
+    /// end without reporting that its result is incomplete.
     pub(super) fn ask(&mut self) {
         self.unwanted = true;
         if self.asked.is_none() && self.scratch.has_reported() {
@@ -130,8 +130,8 @@ impl Attempt {
         }
     }
 
-    /// Ends it: by a request and, after the grace, by SIGTERM, and by SIGKILL in the end. What does not know the contract,
-    /// or hangs, gets SIGTERM with the request.
+    /// Ends the attempt: by a request, by SIGTERM after the grace period, and finally by SIGKILL. A program that does
+    /// not know the contract, or hangs, gets SIGTERM together with the request.
     pub(super) fn end(&mut self, why: Ending, policy: &Policy) {
         if let Some(end) = &mut self.ending {
             if why == Ending::Stopped {
@@ -161,7 +161,7 @@ impl Attempt {
 
     /// Makes the file appear for which a program looks.
     fn show_request(&mut self) {
-        // Where it cannot be written, SIGTERM says the same.
+        // If the request cannot be written, SIGTERM still follows.
         if let Err(error) = self.scratch.ask_to_stop() {
             warn!(target: log::SPAWN, %error, "the program cannot be asked to stop");
         }
@@ -181,7 +181,7 @@ impl Attempt {
         }
     }
 
-    /// Leaves this much time before now, in which nobody listened to it, out of its limits.
+    /// Excludes `time`, during which the engine did not read the worker's messages, from the limits of the attempt.
     pub(super) fn forgive(&mut self, time: Duration) {
         self.worker.forgive(time);
         self.forgiven += time.min(self.begun.elapsed());
@@ -256,7 +256,7 @@ impl Attempt {
         failure
     }
 
-    /// The worker has ended without saying why.
+    /// Returns the failure of a worker that ended without a message.
     fn silent_end(&self, status: ExitStatus, strays: usize) -> Failure {
         let (kind, mut message) = match status.signal() {
             Some(9) => killed("the worker", OutOfMemory::now().since(self.memory)),

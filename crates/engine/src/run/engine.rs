@@ -71,7 +71,7 @@ pub(super) struct Run<'a, 'o> {
     wanted: Vec<Disposition>,
     /// Jobs that failed or were skipped.
     lost: BTreeSet<usize>,
-    /// Jobs that have ended since the planner of further jobs was asked, each with whether it has a result.
+    /// Jobs that have ended since the last call of the planner of further jobs, each with whether it has a result.
     ended: Vec<(JobId, bool)>,
     scheduler: Scheduler,
     /// The lock that the sweeps on this machine share.
@@ -102,7 +102,7 @@ pub(super) struct Run<'a, 'o> {
     attempts: BTreeMap<usize, u32>,
     /// True if a program has started that may write to projects without being observed.
     has_unseen_writer: bool,
-    /// Jobs that ran again because a file was edited while they ran, which is none of their attempts.
+    /// Jobs that ran again because a file was edited while they ran; such a run does not count as an attempt.
     repeated: BTreeSet<usize>,
     /// State of the GPUs that jobs share.
     gpus: Gpus,
@@ -252,7 +252,7 @@ impl<'a, 'o> Run<'a, 'o> {
         self.plan.job(JobId::new(job)).policy
     }
 
-    /// Tells the scheduler what happened and does what follows; `true` when the run is over.
+    /// Passes an event to the scheduler and carries out its actions; `true` when the run is over.
     fn step(&mut self, event: Event) -> bool {
         let mut events = vec![event];
         let mut over = false;
@@ -278,7 +278,7 @@ impl<'a, 'o> Run<'a, 'o> {
 
     fn skip(&mut self, job: usize, because: Reason) {
         self.waiting.remove(&job);
-        // It was waiting for a retry: report its last failure.
+        // The job was waiting for a retry, so its last failure is reported.
         if let Some(Retry { seconds, failure, .. }) = self.retrying.remove(&job) {
             self.report_failure(job, seconds, failure);
             return;
@@ -406,7 +406,7 @@ impl<'a, 'o> Run<'a, 'o> {
         vec![Event::Stop, Event::Failed(job)]
     }
 
-    /// A job has failed: it is tried again if it has attempts left.
+    /// Handles a failed job: it is tried again if it has attempts left.
     fn failed(&mut self, job: usize, seconds: f64, failure: Failure) -> Event {
         let (attempts, retries) = (self.attempts.get(&job).copied().unwrap_or(1), self.policy(job).retries);
         let attempts = attempts - u32::from(self.repeated.contains(&job) && attempts > 1);
@@ -437,15 +437,15 @@ impl<'a, 'o> Run<'a, 'o> {
         let log = self.options.folder.join("logs").join(format!("{}.log", planned.key.short()));
         let log = self.attempts.contains_key(&job).then_some(log);
         if let Some(failures) = self.options.failures.as_ref().filter(|_| log.is_some()) {
-            // Where it cannot be said, others find out for themselves.
+            // If the failure cannot be written, other processes run the job and see it fail themselves.
             let _ = failures.add(planned.key, &failure);
         }
         *if tolerated { &mut self.summary.tolerated } else { &mut self.summary.failed } += 1;
         self.tell(&RunEvent::Failed { job, seconds, failure, log, tolerated });
     }
 
-    /// The first signal lets the running jobs end, and asks those to stop that can continue later; the second ends them.
-    /// After SIGTERM or SIGHUP there is no time for a second.
+    /// The first signal requests the running jobs to stop if they can continue later, and lets the others end; the
+    /// second ends all of them. After SIGTERM or SIGHUP, a deadline takes the place of the second signal.
     fn signal(&mut self, signal: i32) -> bool {
         self.signals += 1;
         self.summary.interrupted.get_or_insert(signal);
@@ -494,7 +494,7 @@ impl<'a, 'o> Run<'a, 'o> {
         for observer in self.observers.iter_mut() {
             observer.tick(self.plan);
         }
-        // A look at another machine's lock asks the server.
+        // A check of another machine's lock is a request to the file server.
         let pause = if self.store.is_shared() && !self.waiting.is_empty() { 3 * TICK } else { TICK };
         let waiting = if self.looked.elapsed() >= pause { self.waiting.clone() } else { BTreeSet::new() };
         if !waiting.is_empty() {

@@ -12,8 +12,8 @@ use crate::{
 
 /// The environment that a program with these parameters was observed to use; `None` if it was not observed.
 ///
-/// Files are looked at once for each of their states, so that a job whose environment is known costs no more than a question
-/// for the state of each file.
+/// Files are looked at once for each of their states, so that a job whose environment is known costs one `stat` per
+/// file.
 pub(super) fn of(
     observed: &Observed,
     values: &Values,

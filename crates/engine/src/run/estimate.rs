@@ -12,7 +12,7 @@ use super::{
 /// Follows a run and estimates its remaining time. The engine's output and the journal's readers use the same estimate.
 #[derive(Debug, Clone)]
 pub struct Pace {
-    /// `None` where nothing can be said, or nothing more.
+    /// `None` if no estimate is possible, or the run is ending.
     estimate: Option<Arc<Estimate>>,
     jobs: HashMap<usize, Heard>,
 }
@@ -20,25 +20,25 @@ pub struct Pace {
 /// Last information about a job.
 #[derive(Debug, Clone, Copy)]
 enum Heard {
-    /// It runs since then; the seconds that it still needed at `at`, if it reports its progress.
+    /// The job has run since `since`; `left` is the number of seconds that it still needed at `at`, if it reports progress.
     Running { since: Timestamp, at: Timestamp, left: Option<f64> },
-    /// It is over; the seconds that it took, if it was done here.
+    /// The job is over; the value is its duration in seconds, if it was done here.
     Over(Option<f64>),
 }
 
 impl Pace {
-    /// Jobs of the run. For a run through Slurm nothing is estimated: this program cannot know when its jobs begin.
+    /// Jobs of the run. For a run through Slurm nothing is estimated: this program cannot know when the jobs begin.
     pub fn new(manifest: &Manifest) -> Self {
         let local = manifest.through == Through::Local;
         Self { estimate: local.then(|| Arc::new(Estimate::new(manifest))), jobs: HashMap::new() }
     }
 
-    /// For a run of which nothing is to be said.
+    /// Creates a pace without an estimate, for a run whose remaining time is not shown.
     pub fn silent() -> Self {
         Self { estimate: None, jobs: HashMap::new() }
     }
 
-    /// Hears what happened, and when.
+    /// Updates the estimate with an event and its time.
     pub fn on(&mut self, at: Timestamp, event: &RunEvent) {
         match event {
             RunEvent::Started { job, .. } => {
@@ -62,7 +62,7 @@ impl Pace {
             }
             RunEvent::Retrying { job, .. } => drop(self.jobs.remove(job)),
             RunEvent::Done { job, seconds, .. } => drop(self.jobs.insert(*job, Heard::Over(*seconds))),
-            // How long it took to fail says nothing of the others.
+            // The time until a failure does not predict the durations of other jobs.
             RunEvent::Failed { job, .. } | RunEvent::Stopped { job, .. } | RunEvent::Skipped { job, .. } => {
                 self.jobs.insert(*job, Heard::Over(None));
             }
@@ -82,7 +82,7 @@ impl Pace {
         }
     }
 
-    /// Seconds until the run is over, if that can be said.
+    /// Returns the seconds until the run is over, if an estimate is possible.
     pub fn left(&self, now: Timestamp) -> Option<f64> {
         self.estimate.as_ref()?.left(|job| match self.jobs.get(&job) {
             None => Now::Open,
@@ -95,12 +95,12 @@ impl Pace {
     }
 }
 
-/// The time from one moment to a later one; none if a clock was set back meanwhile.
+/// Returns the time from one moment to a later one; 0 if a clock was set back meanwhile.
 fn seconds(later: Timestamp, earlier: Timestamp) -> f64 {
     later.duration_since(earlier).as_secs_f64().max(0.0)
 }
 
-/// Knows how long the jobs of a run may take.
+/// Expected durations of the jobs of a run.
 #[derive(Debug, Clone)]
 struct Estimate(Vec<Part>);
 
@@ -109,9 +109,9 @@ struct Estimate(Vec<Part>);
 struct Part {
     step: usize,
     needs: Vec<usize>,
-    /// The part of the machine that it takes.
+    /// The part of the machine that the job takes.
     share: f64,
-    /// Seconds that it took before.
+    /// Duration in seconds of earlier runs of the job.
     expected: Option<f64>,
     wanted: bool,
 }
@@ -119,16 +119,15 @@ struct Part {
 /// State of a job.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Now {
-    /// It is over; the seconds that it took, `None` if another process did it, or if it never began.
+    /// The job is over; the value is its duration in seconds, `None` if another process did it, or if it never began.
     Over(Option<f64>),
-    /// It runs.
     Running {
-        /// The seconds that it has run.
+        /// The seconds that the job has run.
         since: f64,
-        /// Remaining time at its own pace, if it has reported progress.
+        /// Remaining time at the job's own pace, if it has reported progress.
         left: Option<f64>,
     },
-    /// It has not begun.
+    /// The job has not begun.
     Open,
 }
 
@@ -137,7 +136,7 @@ enum Now {
 struct Seen {
     over: usize,
     took: f64,
-    /// Of those of which something was expected: what, and what they took.
+    /// Sums over the jobs with an expected duration: the expected and the actual one.
     expected: f64,
     against: f64,
     /// Total time that running jobs report.
@@ -168,8 +167,8 @@ impl Estimate {
         self.0.iter_mut().skip(job).take(1).for_each(|part| part.wanted = true);
     }
 
-    /// Seconds until all is over; `None` as long as nothing is known of some step. Jobs share the machine as far as they
-    /// can, and none begins before those that it needs are over.
+    /// Returns the seconds until all jobs are over; `None` while the duration of a step is unknown. Jobs share the
+    /// machine as far as they can, and none begins before those that it needs are over.
     fn left(&self, now: impl Fn(usize) -> Now) -> Option<f64> {
         let mut seen = vec![Seen::default(); self.0.len()];
         for (job, part) in self.0.iter().enumerate().filter(|(_, part)| part.wanted) {
@@ -203,7 +202,7 @@ impl Estimate {
             ends[job] = begins + left;
             work += left * part.share;
         }
-        // As long as the longest chain, and as long as the machine needs for all of them.
+        // Neither shorter than the longest chain nor than the time that the machine needs for all jobs.
         Some(ends.into_iter().fold(work, f64::max))
     }
 }
@@ -212,7 +211,7 @@ impl Seen {
     /// Estimated duration of a job of this step with this earlier duration.
     fn guess(&self, expected: Option<f64>) -> Option<f64> {
         match expected {
-            // A machine that is slower today is so for all of them.
+            // A machine that is slower today is slower for all jobs.
             Some(expected) if self.expected > 0.0 => Some(expected * self.against / self.expected),
             Some(expected) => Some(expected),
             None if self.over > 0 => Some(self.took / self.over as f64),

@@ -23,7 +23,7 @@ pub enum RunEvent {
     Added {
         /// The job.
         job: usize,
-        /// The result that it is to decide.
+        /// The result that the job is to decide.
         because: String,
     },
     /// A search has decided which jobs run.
@@ -37,7 +37,7 @@ pub enum RunEvent {
     Submitted {
         /// The job.
         job: usize,
-        /// Its name there.
+        /// The batch job's name there.
         id: BatchId,
         /// The number of the submission, from 1.
         #[serde(default = "first", skip_serializing_if = "is_first")]
@@ -55,7 +55,7 @@ pub enum RunEvent {
         /// The number of the attempt, from 1.
         #[serde(default = "first", skip_serializing_if = "is_first")]
         attempt: u32,
-        /// Its host, if it runs on another one than the sweep.
+        /// The job's host, if it runs on another one than the sweep.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         host: Option<String>,
     },
@@ -63,21 +63,21 @@ pub enum RunEvent {
     Waiting {
         /// The job.
         job: usize,
-        /// True if it may arrive from a remote.
+        /// True if the record may arrive from a remote.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         arriving: bool,
-        /// True if it waits for the machine: this job or one of another sweep must be alone.
+        /// True if the job waits for the machine: this job or one of another sweep must be alone.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         machine: bool,
     },
-    /// A job said how far it is.
+    /// A job reported its progress.
     Progress {
         /// The job.
         job: usize,
         /// The progress.
         progress: Progress,
     },
-    /// A job said something.
+    /// A note about a job.
     Note {
         /// The job.
         job: usize,
@@ -111,7 +111,7 @@ pub enum RunEvent {
         wait: f64,
         /// The failure.
         failure: Failure,
-        /// True if it ran out of memory on a shared GPU and runs again on a whole one, which is not one of these attempts.
+        /// True if it ran out of memory on a shared GPU and runs again on a whole one, a run that does not count as an attempt.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         alone: bool,
     },
@@ -135,14 +135,14 @@ pub enum RunEvent {
         job: usize,
         /// Time from its start, in seconds.
         seconds: f64,
-        /// Its end, and what is kept of it.
+        /// The job's end, and the kept part of its work.
         how: String,
     },
-    /// A job will not run, or was ended because the user wanted the end.
+    /// A job will not run, or was ended because the user ended the run.
     Skipped {
         /// The job.
         job: usize,
-        /// The job that it needed; `None` if the run was stopped.
+        /// The needed job without a result; `None` if the run was stopped.
         because: Option<usize>,
     },
     /// Something that the user should read and that is about no single job.
@@ -153,13 +153,13 @@ pub enum RunEvent {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         warning: bool,
     },
-    /// No job will be started any more.
+    /// No job will be started anymore.
     Stopping {
         /// True if the running jobs are ended too.
         ending: bool,
         /// Number of running jobs.
         running: usize,
-        /// In how many seconds the running jobs will be ended, if they are given time.
+        /// Seconds until the running jobs are ended, if there is a deadline.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         deadline: Option<f64>,
     },
@@ -198,7 +198,7 @@ pub struct Summary {
     pub stopped: usize,
     /// Jobs that could not run.
     pub skipped: usize,
-    /// Those of them that needed a failed job, unless their own step tolerates failures.
+    /// Skipped jobs that needed a failed job, unless their own step tolerates failures.
     #[serde(default, skip_serializing_if = "is_none")]
     pub blocked: usize,
     /// Duration, in seconds.
@@ -208,7 +208,7 @@ pub struct Summary {
     /// True if jobs were left to Slurm, which continues them.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub detached: bool,
-    /// Reason why the store could not be written any more, which stopped it.
+    /// Reason why the store could no longer be written, which stopped the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub broken: Option<String>,
 }

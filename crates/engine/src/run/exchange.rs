@@ -1,4 +1,4 @@
-//! The store elsewhere through which jobs and their results go where machines share no folder.
+//! The remote store through which jobs and their results go where machines share no folder.
 
 use std::{collections::BTreeSet, fmt};
 
@@ -8,24 +8,24 @@ use crate::{
     store::Store,
 };
 
-/// A store elsewhere that both sides of a run reach. Errors are sentences.
+/// A remote store that both sides of a run reach. Errors are sentences.
 pub trait Exchange: fmt::Debug + Send + Sync {
-    /// Its address.
+    /// The exchange's address.
     fn name(&self) -> &str;
 
-    /// True if it has a record.
+    /// True if the exchange has the record of `key`.
     fn has(&self, key: Key) -> Result<bool, String>;
 
-    /// Brings a record here; `false` if there is none.
+    /// Downloads the record of `key` into `store`; `false` if the exchange does not have it.
     fn bring(&self, store: &Store, key: Key) -> Result<bool, String>;
 
-    /// Brings a record there.
+    /// Uploads the record of `key` from `store`.
     fn send(&self, store: &Store, key: Key) -> Result<(), String>;
 
-    /// A text with this name; `None` if there is none.
+    /// Returns the text with the name `name`; `None` if it does not exist.
     fn text(&self, name: &str) -> Result<Option<Vec<u8>>, String>;
 
-    /// Puts a text there.
+    /// Uploads `text` under the name `name`.
     fn put_text(&self, name: &str, text: &[u8]) -> Result<(), String>;
 }
 

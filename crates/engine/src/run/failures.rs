@@ -26,7 +26,7 @@ pub(super) fn with_remedy(plan: &Plan, id: JobId, failure: Failure) -> Failure {
 pub struct Failures(PathBuf);
 
 impl Failures {
-    /// Those of a run, in its folder.
+    /// Opens the failures of the run whose folder is `folder`.
     pub fn of_run(folder: &std::path::Path) -> Self {
         Self(folder.join("failed"))
     }

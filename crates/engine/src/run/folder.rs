@@ -42,7 +42,7 @@ const ADDED: &str = "added.json";
 /// Contents of a run.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Manifest {
-    /// Its version.
+    /// The manifest's version.
     pub format: u32,
     /// The recipe's name.
     pub recipe: String,
@@ -57,7 +57,7 @@ pub struct Manifest {
     pub through: Through,
     /// Shared resources.
     pub limits: Limits,
-    /// The folders of the recipes' reports, below that of all reports.
+    /// The folders of the recipes' reports, below the folder of all reports.
     #[serde(default)]
     pub reports: Vec<PathBuf>,
     /// The arguments of `sweep run` that mean these recipes, without the part of them that was selected.
@@ -105,21 +105,21 @@ impl Through {
 /// A job of a [`Manifest`].
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ManifestJob {
-    /// Its name.
+    /// The job's name.
     pub label: String,
-    /// Its key.
+    /// The job's key.
     pub key: Key,
     /// Disposition.
     pub wanted: Disposition,
-    /// Its resources.
+    /// The job's resources.
     pub demand: Demand,
-    /// Its place in the order of its step, if that step measures.
+    /// The job's place in the order of its step, if that step measures.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turn: Option<Turn>,
     /// Expected duration in seconds, if it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected: Option<f64>,
-    /// The jobs that it needs, besides those of `lists`.
+    /// The jobs that the job needs, besides those of `lists`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub needs: Vec<usize>,
     /// The manifest's lists whose jobs it needs, too.
@@ -229,7 +229,7 @@ impl RunFolder {
         &self.0
     }
 
-    /// The results folder that it is in.
+    /// Returns the results folder that contains the run's folder.
     pub fn results(&self) -> &Path {
         self.0.parent().and_then(Path::parent).unwrap_or(Path::new(""))
     }

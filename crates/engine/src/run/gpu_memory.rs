@@ -42,7 +42,7 @@ pub const NEUTRAL: &[&str] = &[
 
 /// Metrics with the memory that a task of the lab has allocated on its device, the widest first.
 const ALLOCATED: [&str; 2] = ["memory.device.reserved", "memory.device.peak"];
-/// Bytes that a driver needs for a process besides what the process allocates, where only the latter is known.
+/// Bytes that a driver needs for a process besides its allocations, if only the allocations are known.
 const CONTEXT: u64 = 512 << 20;
 /// The smallest margin, in bytes.
 const MIN_MARGIN: u64 = 256 << 20;
@@ -74,14 +74,14 @@ struct Seen {
     records: usize,
     /// The largest use, in bytes.
     peak: u64,
-    /// True if one of them had run out of memory on a shared GPU before.
+    /// True if one of the jobs had run out of memory on a shared GPU before.
     exhausted: bool,
 }
 
 /// Estimate for jobs of a shape.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Estimate {
-    /// Nothing is known.
+    /// No job of the shape has a known use.
     Unknown,
     /// Some bytes.
     Bytes {
@@ -89,9 +89,9 @@ pub enum Estimate {
         bytes: u64,
         /// The largest use that was seen.
         peak: u64,
-        /// Number of records that it is from.
+        /// Number of records behind the estimate.
         records: usize,
-        /// True if one of them had run out of memory on a shared GPU before.
+        /// True if one of the jobs had run out of memory on a shared GPU before.
         exhausted: bool,
     },
     /// More than was free on a shared GPU, and nothing has shown how much.
@@ -138,7 +138,7 @@ impl GpuHistory {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturating")]
         let allocated = allocated.map(|bytes| (bytes as u64).saturating_add(CONTEXT));
         let peak = used.and_then(|used| used.peak).or(allocated);
-        // What was promised did not suffice, whatever was sampled.
+        // The reserved memory did not suffice, even if the sampled peak is lower.
         let exhausted = used.and_then(|used| used.exhausted);
         known.exhausted = exhausted.is_some() && peak.is_none();
         let seen = if used.is_some_and(|used| used.shares) { &mut known.shared } else { &mut known.other };
@@ -169,7 +169,7 @@ impl GpuHistory {
     }
 }
 
-/// The part of a GPU that a job takes, in words; `None` if it shares none.
+/// The part of a GPU that a job takes, in words; `None` if the job shares no GPU.
 pub fn describe(job: &Job, history: &GpuHistory) -> Option<String> {
     if !job.shares_gpu() {
         return None;
@@ -300,7 +300,7 @@ mod tests {
         assert_eq!(bytes(&history), (5 << 30) + (512 << 20), "5 GiB did not suffice, whatever was sampled");
         history.add(shape, used(true, None, Some(6 << 30)), None);
         assert_eq!(history.estimate(shape), Estimate::Whole, "how much suffices was not seen");
-        // The lab says what it has allocated.
+        // The lab reports the memory that it has allocated.
         let mut lab = GpuHistory::default();
         lab.add(shape, None, Some(3e9));
         assert_eq!(bytes(&lab), 3_000_000_000 + CONTEXT + (3_000_000_000 + CONTEXT) / 10);

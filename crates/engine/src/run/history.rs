@@ -37,7 +37,7 @@ impl History {
         Self { seconds, of_jobs: BTreeMap::new(), gpus: GpuHistory::default() }
     }
 
-    /// The same with estimates, in seconds, for jobs of the plan that is asked about.
+    /// Adds estimates, in seconds, for jobs of the plan.
     #[must_use]
     pub fn with(mut self, of_jobs: impl IntoIterator<Item = (JobId, f64)>) -> Self {
         self.of_jobs.extend(of_jobs);
@@ -56,8 +56,8 @@ impl History {
         Ok(Self { gpus: GpuHistory::new(&entries, &measured), ..Self::new(&entries) })
     }
 
-    /// Estimated duration of `jobs` of a plan, in seconds; `None` if nothing is known of one of their steps. They share
-    /// the machine as far as they can, and none begins before its dependencies are done.
+    /// Estimated duration of `jobs` of a plan, in seconds; `None` if the history has no job of one of their steps. They
+    /// share the machine as far as they can, and none begins before its dependencies are done.
     pub fn duration(&self, plan: &Plan, jobs: &[JobId], limits: &Limits) -> Option<f64> {
         let of_step = self.of_step();
         let is_known =
@@ -79,7 +79,7 @@ impl History {
             ends[id.index()] = begins + seconds[id.index()];
             work += seconds[id.index()] * super::estimate::share(&super::demand(job, limits, &self.gpus), limits);
         }
-        // As long as the longest chain, and as long as the machine needs for all of them.
+        // Neither shorter than the longest chain nor than the time that the machine needs for all jobs.
         Some(ends.into_iter().fold(work, f64::max))
     }
 
@@ -98,7 +98,7 @@ impl History {
         self.known(plan).into_iter().map(|known| milliseconds(known.unwrap_or(of_all))).collect()
     }
 
-    /// The same in seconds, without a guess where nothing is known of a job's step.
+    /// Returns the known durations in seconds; `None` for jobs of steps without a known duration.
     pub(crate) fn known(&self, plan: &Plan) -> Vec<Option<f64>> {
         let of_step = self.of_step();
         let known = plan.jobs().map(|(id, job)| {
@@ -109,7 +109,7 @@ impl History {
         known.collect()
     }
 
-    /// The sum and the number of what is known of each step.
+    /// Returns the sum and the number of the known durations of each step.
     fn of_step(&self) -> HashMap<&str, (f64, usize)> {
         let mut of_step: HashMap<&str, (f64, usize)> = HashMap::new();
         for (label, seconds) in &self.seconds {

@@ -1,7 +1,7 @@
 //! The program that a `command` job starts, and for Python its version and its installed packages.
 //!
-//! Nothing of an environment is imported: packages are the names in its folders. Python itself is asked for its version and
-//! its folders, once for each path, unless the environment's `pyvenv.cfg` says them.
+//! No package of an environment is imported: the packages are the names in its folders. Python itself is started once
+//! per path to print its version and its folders, unless the environment's `pyvenv.cfg` has them.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -23,7 +23,7 @@ use crate::{
     record::Interpreter,
 };
 
-/// Time for Python to say its version.
+/// Timeout for Python to print its version.
 const TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Most packages that are listed.
@@ -43,7 +43,7 @@ impl Interpreters {
     /// a task without a program, and if the program is not found.
     pub(super) fn of(&self, values: &Values, dir: &Path, folder: &Path) -> Option<Interpreter> {
         let path = started::program(values, dir)?;
-        // Another job that wants the same waits here and does not look again.
+        // Another job with the same interpreter waits here, so that each one is examined once.
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         Some(known.entry(path).or_insert_with_key(|path| look(path, dir, folder)).clone())
     }
@@ -64,7 +64,7 @@ fn look(path: &Path, dir: &Path, folder: &Path) -> Interpreter {
         list.push('\n');
         let digest = blake3::hash(list.as_bytes()).to_hex().to_string();
         let file = folder.join(format!("packages-{}.txt", &digest[..12]));
-        // Without the list, its digest still tells two environments apart.
+        // Without the list, its digest still distinguishes two environments.
         if folder.is_dir() && !file.exists() {
             let _ = replace(&file, list.as_bytes(), Readers::All, Outlives::Process);
         }
@@ -78,15 +78,15 @@ fn look(path: &Path, dir: &Path, folder: &Path) -> Interpreter {
 struct Environment {
     /// Version of Python.
     version: String,
-    /// Its program, if it said so.
+    /// Path of the interpreter, if the interpreter printed it.
     executable: Option<PathBuf>,
     /// The folders below which packages are installed.
     prefixes: Vec<PathBuf>,
 }
 
 impl Environment {
-    /// The virtual environment of an interpreter, as its `pyvenv.cfg` declares it. One that also uses the packages of the
-    /// installation does not say all of it.
+    /// The virtual environment of an interpreter, as its `pyvenv.cfg` declares it. `None` if the environment also uses
+    /// the packages of the installation, because `pyvenv.cfg` does not list those.
     fn declared(path: &Path) -> Option<Self> {
         let prefix = path.parent()?.parent()?;
         let text = fs::read_to_string(prefix.join("pyvenv.cfg")).ok()?;
@@ -101,7 +101,7 @@ impl Environment {
         (!shared).then(|| Self { version, executable: None, prefixes: vec![prefix.to_owned()] })
     }
 
-    /// The environment of an interpreter, as it says itself when it is started without any package.
+    /// Returns the environment that the interpreter prints about itself when it is started without packages.
     fn asked(path: &Path, dir: &Path) -> Option<Self> {
         let mut python = Command::new(path);
         python.args(["-I", "-S", "-c", QUESTION]);
@@ -167,7 +167,7 @@ mod tests {
         Value::Text(text.to_owned())
     }
 
-    /// A program that says what Python would.
+    /// Writes a program that prints `says` in place of Python.
     fn fake(path: &Path, says: &str) {
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, format!("#!/bin/sh\n{says}\n")).unwrap();

@@ -1,5 +1,5 @@
-//! The jobs of a run in its folder, one per line, for the processes that run them elsewhere. Lists of jobs that many of
-//! them need are in a separate file, once each.
+//! The jobs of a run in its folder, one per line, for the processes that run them on other machines. Lists of jobs that
+//! many of them need are in a separate file, once each.
 
 use std::{
     collections::HashMap,
@@ -19,7 +19,7 @@ use crate::{
 /// The file in a run's folder. Batch jobs that an earlier version submitted read it under this name.
 const FILE: &str = "orders.jsonl";
 
-/// The file of the shared lists; not there if there are none.
+/// The file of the shared lists; missing if there are no lists.
 const LISTS: &str = "needs.jsonl";
 
 /// Jobs that many jobs need: a line of that file.
@@ -27,7 +27,6 @@ const LISTS: &str = "needs.jsonl";
 struct List {
     /// Their places in the plan.
     jobs: Vec<usize>,
-    /// Their keys.
     keys: Vec<Key>,
 }
 
@@ -50,7 +49,7 @@ impl Lines {
         Ok(Self { file: BufWriter::new(fs::File::create(path)?), at: 0 })
     }
 
-    /// Adds a line, and answers where it begins.
+    /// Adds a line, and returns its offset.
     fn add(&mut self, line: &impl Serialize) -> io::Result<u64> {
         let mut text = serde_json::to_vec(line)?;
         text.push(b'\n');
@@ -59,13 +58,13 @@ impl Lines {
         Ok(self.at - text.len() as u64)
     }
 
-    /// Other machines read it as soon as they are asked to.
+    /// The file is synced, because other machines may read it at once.
     fn finish(self) -> io::Result<()> {
         self.file.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()
     }
 }
 
-/// Writes every job of a plan, in its order, and answers where each begins.
+/// Writes every job of `plan`, in its order, and returns the offset of each.
 pub(super) fn write(plan: &Plan, folder: &Path) -> io::Result<Vec<u64>> {
     let mut numbers: HashMap<ListId, usize> = HashMap::new();
     let mut lists = None;
@@ -90,7 +89,7 @@ pub(super) fn write(plan: &Plan, folder: &Path) -> io::Result<Vec<u64>> {
     places
 }
 
-/// Writes a job alone, at place 0. It knows all keys that it needs.
+/// Writes a job alone, at place 0. The specification has all keys that the job needs.
 pub(crate) fn write_one(spec: &SerializedJob, folder: &Path) -> io::Result<()> {
     let mut lines = Lines::create(&folder.join(FILE))?;
     lines.add(spec)?;

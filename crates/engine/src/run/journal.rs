@@ -22,7 +22,7 @@ use crate::{
 /// The journal's name in a run's folder.
 pub(super) const FILE: &str = "journal.jsonl";
 
-/// The file that says that the run's engine is alive, where the lock cannot say so to other machines.
+/// The file that marks the run's engine as alive where other machines cannot see the lock.
 pub(super) const ALIVE: &str = "alive";
 
 /// Writes the journal in a run's folder. Holds a lock on it, so that others see that the run is live.
@@ -30,11 +30,11 @@ pub(super) const ALIVE: &str = "alive";
 pub struct Journal {
     file: fs::File,
     _presence: Option<Presence>,
-    /// The place in the run's plan of the only job that it is about, if it is about one.
+    /// The place in the run's plan of the journal's only job, if the journal is about a single job.
     of: Option<usize>,
     /// Time at which each job's progress was last written.
     said: BTreeMap<usize, Instant>,
-    /// Progress that came too soon after that, and when it came: of each job the latest.
+    /// The latest progress of each job that was reported too soon after the last written one, with its time.
     late: BTreeMap<usize, (Timestamp, RunEvent)>,
     /// The first failed write; the run continues, and its starter can report that the journal is incomplete.
     pub error: Option<io::Error>,
@@ -45,10 +45,10 @@ pub struct Journal {
 pub struct Line {
     /// Time of the event.
     pub at: Timestamp,
-    /// The job that it is about.
+    /// The label of the job that the event is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
-    /// That job's key.
+    /// The key of that job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<Key>,
     /// The event.
@@ -61,7 +61,7 @@ const PROGRESS_INTERVAL: Duration = Duration::from_secs(2);
 impl Journal {
     /// Creates the journal of a run.
     ///
-    /// In a store that is `shared` among machines, a file with a heartbeat tells the others.
+    /// In a store that is `shared` among machines, a file with a heartbeat shows the other machines that the run is live.
     pub fn create(folder: &Path, shared: bool) -> io::Result<Self> {
         let file = fs::OpenOptions::new().create_new(true).append(true).open(folder.join(FILE))?;
         file.file().try_lock()?;
@@ -97,7 +97,7 @@ impl Journal {
 impl Observer for Journal {
     fn on(&mut self, plan: &Plan, event: &RunEvent) {
         if let Some(job) = event.job().filter(|_| !matches!(event, RunEvent::Note { .. })) {
-            // What comes now is newer than what was put off.
+            // The new event supersedes the delayed progress.
             self.late.remove(&job);
         }
         if let RunEvent::Progress { job, .. } = event {
@@ -135,7 +135,7 @@ pub(super) fn more(path: &Path, from: &mut u64) -> Vec<Line> {
         file.read_to_end(&mut text)?;
         Ok(())
     };
-    // What cannot be read now is there the next time.
+    // The next call reads the remaining lines after a failed read.
     let _ = { read }();
     let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
     *from += whole as u64;

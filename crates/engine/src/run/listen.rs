@@ -4,11 +4,11 @@ use std::io::{self, BufRead};
 
 use sweep_job::Message;
 
-/// The longest line that a worker may say; anything longer is not the protocol.
+/// Maximum length of a worker's line; a longer line violates the protocol.
 pub const MAX_LINE_LENGTH: usize = 64 << 20;
 
-/// Passes on the messages until there are no more or `on_message` answers `false`. Lines that are no messages are left
-/// out and counted: something in the worker wrote where only messages should go.
+/// Passes on the messages until the input ends or `on_message` returns `false`. Lines that are not messages are skipped
+/// and counted: the worker wrote them to the stream of the messages.
 pub fn messages(mut from: impl BufRead, mut on_message: impl FnMut(Message) -> bool) -> usize {
     let mut line = Vec::new();
     let mut strays = 0;

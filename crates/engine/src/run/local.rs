@@ -26,9 +26,9 @@ use crate::{
 /// Events that the loop waits for.
 #[derive(Debug)]
 pub(super) enum Input {
-    /// A worker said something.
+    /// A worker sent a message.
     Message(usize, Message),
-    /// A worker has ended its output, in which this number of lines were no messages.
+    /// A worker has closed its output; the second value is the number of lines that were not messages.
     Closed(usize, usize),
     /// A job's inputs have been checked before its start, and the state of another one is in its scratch folder, if it begins
     /// with one.
@@ -37,26 +37,26 @@ pub(super) enum Input {
     Stored(usize, Instant, Result<Stored, NotStored>),
     /// The memory that processes use on GPUs has been sampled.
     Sampled(Sample),
-    /// The user, or the system, wants the end.
+    /// The user or the system sent a signal to end the run.
     Signal(i32),
 }
 
-/// A worker process. It is ended when it is dropped.
+/// A worker process. Dropping the worker ends the process.
 #[derive(Debug)]
 pub(super) struct Worker {
     child: Child,
-    /// Open for as long as it may get further jobs.
+    /// Open while the worker may get further jobs.
     stdin: Option<ChildStdin>,
-    /// Its settings, which all of its jobs have.
+    /// The worker's settings, which all of its jobs have.
     kind: Kind,
     ended: bool,
-    /// Seconds of processor time that it had used when it got its job.
+    /// Processor time in seconds that the worker had used when it got its job.
     before: f64,
-    /// The state of its listener.
+    /// The state of the worker's listener.
     hearing: Arc<Mutex<Hearing>>,
-    /// Seconds of processor time that it has used, with its children; known when it has ended.
+    /// Processor time in seconds of the worker and its children; set when the worker has ended.
     used: Option<f64>,
-    /// Time of its last message, as its listener received it: the loop may be late.
+    /// Time of the worker's last message, as its listener received it: the loop may be late.
     heard: Arc<Mutex<Instant>>,
 }
 
@@ -71,11 +71,11 @@ struct Kind {
 /// The job of a worker, as its listener knows it.
 #[derive(Debug)]
 struct Hearing {
-    /// Its present job, or the one that it has done.
+    /// The worker's present job, or its last one.
     job: usize,
-    /// True if it has done its job and waits for another one.
+    /// True if the worker has done its job and waits for another one.
     idle: bool,
-    /// True if it will say nothing more.
+    /// True if no more messages follow.
     gone: bool,
 }
 
@@ -99,13 +99,13 @@ impl IdleWorkers {
     /// Gives a job to a worker that waits for one like it, or to a new one.
     ///
     /// # Errors
-    /// Those of [`Worker::spawn`].
+    /// The errors of [`Worker::spawn`].
     pub(super) fn start(&mut self, start: &Start<'_>, inputs: &Sender<Input>) -> io::Result<Worker> {
         if start.job.log.is_some() {
             let kind = Kind::of(start);
             while let Some(place) = self.0.iter().position(|worker| worker.kind == kind) {
                 let mut worker = self.0.swap_remove(place);
-                // One that has ended meanwhile is nobody's failure.
+                // A worker that ended while it was idle is not a failure of this job.
                 if worker.take(start)? {
                     return Ok(worker);
                 }
@@ -129,15 +129,15 @@ pub(super) struct Start<'a> {
     pub(super) job: &'a Job,
     /// File for its standard error; existing content stays.
     pub(super) log: &'a Path,
-    /// The GPUs that it may use, as `CUDA_VISIBLE_DEVICES` names them; `None` leaves that to the environment.
+    /// The GPUs that the job may use, as `CUDA_VISIBLE_DEVICES` names them; `None` leaves that to the environment.
     pub(super) gpus: Option<String>,
     /// Further variables of its environment.
     pub(super) env: Vec<(&'static str, String)>,
 }
 
 impl Worker {
-    /// Starts a worker. Must be called from a thread that lives as long as the worker shall: the kernel ends a worker
-    /// when the thread that started it ends.
+    /// Starts a worker. Must be called from a thread that outlives the worker: the kernel ends a worker when the thread
+    /// that started it ends.
     pub(super) fn spawn(start: &Start<'_>, inputs: Sender<Input>) -> io::Result<Self> {
         let log = fs_err::OpenOptions::new().create(true).append(true).open(start.log)?.into_file();
         let mut command = Command::new(host::program()?);
@@ -168,7 +168,7 @@ impl Worker {
             heard: Arc::new(Mutex::new(Instant::now())),
         };
         worker.stdin = worker.child.stdin.take();
-        // The exit status shows that a worker is gone.
+        // A failed write is ignored, because the exit status shows that the worker has ended.
         let _ = worker.send(start.job)?;
         if start.job.log.is_none() {
             worker.stdin = None;
@@ -201,8 +201,8 @@ impl Worker {
         *self.heard.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
         (self.before, self.used) = (own_cpu_seconds(self.id()).unwrap_or(0.0), None);
         let hearing = Arc::clone(&self.hearing);
-        // Held while the job is written: if the worker ends just now, its listener finds it either idle, so that its end is
-        // nobody's, or with the job.
+        // The lock is held while the job is written: if the worker ends now, its listener finds it either idle, so that
+        // its end is no job's failure, or with the job.
         let mut hearing = hearing.lock().unwrap_or_else(PoisonError::into_inner);
         let sent = !hearing.gone && self.send(start.job)?;
         if sent {
@@ -211,14 +211,14 @@ impl Worker {
         Ok(sent)
     }
 
-    /// Writes a job to it; `false` if it has ended.
+    /// Writes a job to the worker; `false` if the worker has ended.
     fn send(&mut self, job: &Job) -> io::Result<bool> {
         let mut line = serde_json::to_vec(job)?;
         line.push(b'\n');
         Ok(self.stdin.as_mut().is_some_and(|stdin| stdin.write_all(&line).is_ok()))
     }
 
-    /// True if it has done its job and waits for another one.
+    /// True if the worker has done its job and waits for another one.
     fn is_idle(&self) -> bool {
         self.hearing.lock().unwrap_or_else(PoisonError::into_inner).idle
     }
@@ -249,13 +249,14 @@ impl Worker {
         self.child.id()
     }
 
-    /// Seconds of processor time that it has used for its job, with its children. `None` before its end, and where the system does not say it.
+    /// Processor time in seconds that the worker and its children have used for the job. `None` before its end, and where the
+    /// system does not report it.
     pub(super) fn cpu_seconds(&self) -> Option<f64> {
         self.used
     }
 
-    /// Waits for its end; after `patience` it is ended. What it has started and left running ends with it. A worker that waits
-    /// for another job has left nothing running, and goes on.
+    /// Waits for the worker's end, and kills it after `patience`, with all processes that it left running. A worker
+    /// that waits for another job has left no process running, and continues.
     pub(super) fn wait(&mut self, patience: Duration) -> io::Result<ExitStatus> {
         if self.is_idle() {
             self.used = own_cpu_seconds(self.id()).map(|used| used - self.before);
@@ -265,7 +266,8 @@ impl Worker {
         let mut pause = Duration::from_micros(100);
         loop {
             if self.has_ended()? || Instant::now() >= until {
-                // Before it is waited for: until then its number, which is its group's, is not reused, and its times are known.
+                // This precedes the `wait`: until then the worker's process ID, also that of its group, is not reused, and its
+                // times can be read.
                 self.used = own_cpu_seconds(self.id()).map(|used| used - self.before);
                 self.kill();
                 let status = self.child.wait()?;
@@ -277,14 +279,14 @@ impl Worker {
         }
     }
 
-    /// True if it has ended; it still has to be waited for.
+    /// True if the worker has ended; `wait` must still be called.
     fn has_ended(&self) -> io::Result<bool> {
         let Some(pid) = self.pid() else { return Ok(true) };
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         Ok(rustix::io::retry_on_intr(|| waitid(WaitId::Pid(pid), options))?.is_some())
     }
 
-    /// Its number, as long as it cannot be reused.
+    /// Returns the worker's process ID while that cannot be reused.
     fn pid(&self) -> Option<Pid> {
         let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
         pid.filter(|_| !self.ended)

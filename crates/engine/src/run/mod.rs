@@ -14,10 +14,10 @@
 //! jobs begin with, `local.rs` its worker process, `listen.rs` reads the worker's messages, `reads.rs` compares its inputs
 //! with its key, and `environment.rs` has its environment.
 //!
-//! Around it: `conditions.rs`, `interpreter.rs` and `provenance.rs` say under what it ran, `journal.rs`, `folder.rs` and
-//! `watch.rs` are the run for other processes, `standing.rs` says which jobs are done, `arriving.rs` which records may arrive
-//! from a remote, `signals.rs` makes Ctrl-C an event, `failures.rs` groups failures, and `writes.rs` has the paths that jobs
-//! write.
+//! Around it: `conditions.rs`, `interpreter.rs` and `provenance.rs` describe the conditions under which a job ran,
+//! `journal.rs`, `folder.rs` and `watch.rs` are the run for other processes, `standing.rs` has the disposition of each
+//! job, `arriving.rs` the records that may arrive from a remote, `signals.rs` makes Ctrl-C an event, `failures.rs`
+//! groups failures, and `writes.rs` has the paths that jobs write.
 //!
 //! Elsewhere: `cluster/` runs a plan through a batch system, `allocation.rs` is the engine inside of an allocation with the
 //! job specifications of `job_specs.rs`, and `exchange.rs` is the store through which jobs go to machines without a shared
@@ -121,7 +121,8 @@ pub const DEADLINE: Duration = Duration::from_secs(10);
 
 /// Results of earlier jobs.
 pub trait EarlierResults {
-    /// Gives a job without a record that of an earlier one, if what it takes from other jobs has equal bytes. `true` if it has one.
+    /// Gives a job without a record the record of an earlier job, if the inputs from needed jobs have equal bytes. `true` if it
+    /// has one now.
     ///
     /// # Errors
     /// The store cannot be read or written.
@@ -148,9 +149,9 @@ fn earlier_results(store: &Store) -> Option<Box<dyn EarlierResults + '_>> {
 pub enum Disposition {
     /// To run it.
     Yes,
-    /// Nothing: it is done.
+    /// Nothing: the job is done.
     Cached,
-    /// Nothing: it was not selected, and nothing that was selected needs it.
+    /// Nothing: the job was not selected, and no selected job needs it.
     No,
     /// Perhaps to run it: an additional seed, if something is undecided without it, or a job that a decision of a search
     /// releases.
@@ -162,7 +163,7 @@ pub enum Disposition {
 pub struct Addition {
     /// The job.
     pub job: JobId,
-    /// The result that it is to decide.
+    /// The result that the job is to decide.
     pub because: String,
 }
 
@@ -171,7 +172,7 @@ pub struct Addition {
 pub struct Released {
     /// The keys of new decisions, each with a sentence about it.
     pub decided: Vec<(Key, String)>,
-    /// The jobs that they release, each after those that it needs.
+    /// The jobs that the decisions release, each after those that it needs.
     pub added: Vec<Addition>,
 }
 
@@ -183,8 +184,8 @@ pub trait RoundPlanner {
         Ok(Released::default())
     }
 
-    /// The next round once all jobs have run, each job after those that it needs; nothing if there is none. `lost` are the jobs that failed or were
-    /// skipped.
+    /// Returns the jobs of the next round once all jobs have run, each job after those that it needs; empty if no round
+    /// follows. `lost` are the jobs that failed or were skipped.
     fn next(&mut self, lost: &BTreeSet<usize>) -> io::Result<Vec<Addition>>;
 }
 
@@ -210,8 +211,8 @@ pub fn run(
     engine::Run::new(plan, store, wanted, options, history, observers).drive(control)
 }
 
-/// Resources that a job uses. Unless the recipe says otherwise, a job that computes on GPUs has one, and its share of the cores;
-/// a job that computes on the CPU has no GPU, and all cores, or as many as it has processes if it is a program.
+/// Resources that a job uses. By default, a job that computes on GPUs has one GPU and its share of the cores; a job
+/// that computes on the CPU has no GPU and all cores, and a program has one core for each of its processes.
 pub fn demand(job: &Job, limits: &Limits, history: &GpuHistory) -> Demand {
     let (wanted, usual) = (&job.resources, Usual::of(job));
     let gpus = usual.gpus.map_or_else(|| gpus(job), |most| most.min(limits.gpus));
@@ -235,7 +236,8 @@ pub fn demand(job: &Job, limits: &Limits, history: &GpuHistory) -> Demand {
 struct Usual {
     /// Cores of a job without a GPU; `None` for all.
     cpus: Option<usize>,
-    /// Most GPUs that it takes if there are any; `None` if it needs as many as [`gpus`] says.
+    /// Maximum number of GPUs that the job takes if the machine has any; `None` if the job needs the number that [`gpus`]
+    /// returns.
     gpus: Option<usize>,
 }
 
@@ -251,7 +253,7 @@ impl Usual {
         Self { cpus: Some(processes), gpus: (!says).then_some(processes) }
     }
 
-    /// Cores of a job that asks for none.
+    /// Returns the cores of a job without `cpus`.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a part of a number of cores")]
     fn cores(self, demand: &Demand, limits: &Limits) -> usize {
         match (demand.gpus, self.cpus) {
@@ -274,8 +276,8 @@ fn gpus(job: &Job) -> usize {
     }
 }
 
-/// Thousandths of a GPU that a job uses, `None` for whole GPUs, and bytes of memory on each, 0 if that is not known. Times
-/// that are measured beside another job on the same GPU would not be those of the job.
+/// Thousandths of a GPU that a job uses, `None` for whole GPUs, and bytes of memory on each, 0 if that is not known.
+/// Durations measured while another job uses the same GPU would not be valid, so a measured job gets whole GPUs.
 fn part_of_gpu(job: &Job, history: &GpuHistory) -> (Option<u16>, u64) {
     let declared = match job.resources.gpu_memory {
         Some(GpuMemory::Bytes(bytes)) => Some(bytes),
@@ -290,7 +292,7 @@ fn part_of_gpu(job: &Job, history: &GpuHistory) -> (Option<u16>, u64) {
         (Some(declared), Estimate::Bytes { bytes, exhausted: true, .. }) => (Some(share), declared.max(bytes)),
         (Some(declared), _) => (Some(share), declared),
         (None, Estimate::Bytes { bytes, .. }) => (Some(share), bytes),
-        // Nothing says how much of the memory others may use.
+        // Without a share and without an estimate, the memory that other jobs may use is unknown.
         (None, Estimate::Unknown) if share == 0 => (None, 0),
         (None, Estimate::Unknown) => (Some(share), 0),
     }
@@ -301,7 +303,7 @@ fn lists(plan: &Plan) -> Vec<Vec<usize>> {
     plan.lists().map(|list| list.iter().copied().map(JobId::index).collect()).collect()
 }
 
-/// The jobs as the scheduler knows them, and the lists of those that are needed.
+/// Returns the jobs in the form for the scheduler, and the lists of needed jobs.
 fn specs(plan: &Plan, wanted: &[Disposition], limits: &Limits, history: &History) -> (Vec<JobSpec>, Vec<Vec<usize>>) {
     let expected = history.expect(plan);
     let specs = plan

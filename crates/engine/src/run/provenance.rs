@@ -31,7 +31,7 @@ const DIFF: &str = "diff.patch";
 /// Longest difference that is kept, in bytes.
 const MAX_DIFF_LENGTH: usize = 1 << 20;
 
-/// Time for Git to answer all questions.
+/// Timeout for all calls of Git.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Provenance of a run.
@@ -63,14 +63,15 @@ pub struct FoundProvenance {
 }
 
 impl FoundProvenance {
-    /// Writes it to the run's folder. A run needs none of it: a full disk is reported by what does.
+    /// Writes the provenance to the run's folder. Errors are ignored, because a run does not need it, and other writes report a
+    /// full disk.
     pub fn keep(&self, folder: &Path) {
         let _ = self.own.write(folder, &self.diff);
     }
 }
 
 impl RunProvenance {
-    /// Determines the provenance of a run of this process. What cannot be determined is absent.
+    /// Determines the provenance of a run of this process. Undeterminable parts are absent.
     pub fn determine(plan: &Plan) -> FoundProvenance {
         let files: Vec<PathBuf> = plan.sources().files().map(|(path, _)| path.to_owned()).collect();
         let found = git::state(&files, MAX_DIFF_LENGTH, Instant::now() + TIMEOUT);
@@ -92,11 +93,11 @@ impl RunProvenance {
         if diff.is_empty() {
             return Ok(());
         }
-        // Its author did not mean to publish it.
+        // Only the owner may read the difference, because its author did not mean to publish it.
         replace(&folder.join(DIFF), diff, Readers::Owner, Outlives::Process)
     }
 
-    /// The provenance in a run's folder; empty if there is none.
+    /// Reads the provenance from the run's folder; empty if the file is missing or unreadable.
     pub fn read(folder: &Path) -> Self {
         let text = fs::read(folder.join(FILE)).ok();
         text.and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default()

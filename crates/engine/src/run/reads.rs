@@ -29,7 +29,7 @@ use crate::{
 pub(crate) struct Reads {
     /// Input files and folders, with their digests when the job was planned.
     inputs: Vec<(PathBuf, String)>,
-    /// Patterns of files in them that are no part of them.
+    /// Patterns of files in inputs that are not part of the inputs.
     ignored: Vec<String>,
     artifacts: Vec<Artifact>,
     /// Code that earlier runs of the job read, as it was when the job was planned.
@@ -46,7 +46,7 @@ const STRAY: &str = "does not belong to it";
 /// A file of an artifact that differs from its record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Defect {
-    /// Its path from the folder with the files of the job that has left it.
+    /// The file's path from the folder with the files of the job that left the artifact.
     file: String,
     how: &'static str,
 }
@@ -66,7 +66,7 @@ pub(crate) struct Artifact {
     name: String,
     /// The folder with that job's files.
     folder: PathBuf,
-    /// Its path in the other job.
+    /// The artifact's path in the other job.
     path: String,
     /// All of that job's files; records of earlier versions have none.
     files: BTreeMap<String, Digest>,
@@ -91,7 +91,7 @@ pub(crate) enum Changed {
     Inside {
         /// The input.
         path: PathBuf,
-        /// The file's path from it.
+        /// The file's path from the input.
         file: String,
         /// The change.
         how: &'static str,
@@ -200,7 +200,7 @@ impl Reads {
         self.inputs.is_empty() && self.artifacts.is_empty() && no_code
     }
 
-    /// The folders in which a job could write to what others read.
+    /// Returns the folders in which a job could write to the inputs of others.
     pub(crate) fn folders(&self) -> Vec<PathBuf> {
         let inputs = self.inputs.iter().map(|(path, _)| path.clone());
         let folders = inputs.chain(self.artifacts.iter().map(|artifact| artifact.folder.clone()));
@@ -214,7 +214,7 @@ impl Reads {
             return Err(Changed::Code { project: code.project.clone() });
         }
         if code.hosted {
-            // The server has made sure of it.
+            // The server has checked this.
             return Ok(());
         }
         digests.forget();
@@ -241,8 +241,8 @@ impl Reads {
         super::environment::of(observed, values, &code.project, code.hosted, interpreter, digests)
     }
 
-    /// The digests of the files that a job has read, which must be those of its key as far as that has them, and of what
-    /// was read. Changes by the job itself, and by other jobs of the store, are none by others.
+    /// The digests of the files that a job has read, which must be those of its key as far as that has them, and of
+    /// what was read. Changes by the job itself and by other jobs of the store do not count as foreign changes.
     pub(crate) fn observed(&self, observed: Observed, digests: &mut Digests) -> Result<ReadSet, Changed> {
         let none = Code::default();
         let code = self.code.as_deref().unwrap_or(&none);
@@ -258,7 +258,7 @@ impl Reads {
             let (path, planned) = (code.path(&name), planned.get(name.as_str()).copied());
             let is_own = written.contains(&name);
             let digest = match self.digest(code, (&name, &file), planned, is_own, digests) {
-                // It does not count; should the recipe let it count again, this content is no known one.
+                // An ignored file does not count; if the recipe stops ignoring it, its content is unknown.
                 Err(Changed::Input { .. } | Changed::Unreadable { .. }) if ignore.covers(&code.project, &path) => {
                     UNKNOWN.to_owned()
                 }
@@ -266,7 +266,7 @@ impl Reads {
             };
             let mut is_elsewhere = code.hosted && Path::new(&name).is_absolute();
             if code.hosted && has_planned && !is_elsewhere && planned.is_none() {
-                // What an earlier job has made, as a download of data, is not here.
+                // A file that was not sent must be one that an earlier job made, such as downloaded data.
                 if !digests.made().is_made(&path, &digest) {
                     return Err(Changed::NotSent { path });
                 }
@@ -316,8 +316,8 @@ impl Reads {
         Ok(ReadSet::new(files, packages).with_facts(facts, own))
     }
 
-    /// The digest of what a job has read of a file, if it is not another one than planned. Of a file that jobs change, other jobs may
-    /// have changed the content before; not on a host, whose records are those of the files that were sent.
+    /// The digest of what a job has read of a file, if it is the planned one. Of a file that jobs change, other jobs
+    /// may have changed the content before; not on a host, whose records are those of the files that were sent.
     fn digest(
         &self,
         code: &Code,
@@ -342,7 +342,7 @@ impl Reads {
         let is_there = |real: &Path| fs::metadata(real).is_ok_and(|now| FileStamp::of(&now) == file.stamp);
         let is_earlier = earlier.as_ref().is_some_and(|(_, then)| *then == file.stamp);
         if let Some((copy, _)) = earlier.as_ref().filter(|_| is_earlier && !is_there(&real)) {
-            // It was edited after the program had read it.
+            // The file was edited after the program had read it.
             real.clone_from(copy);
         }
         let digest = digests.of_file(&real).map_err(unreadable)?;
@@ -350,7 +350,7 @@ impl Reads {
         let is_as_read = is_earlier || is_there(&real);
         if planned.map_or(is_as_read, |planned| planned == digest) {
             let is_other = |copy: &Path, digests: &mut Digests| digests.of_file(copy).is_ok_and(|then| then != digest);
-            // It was edited before the program read it, and the other jobs of the run find it as it was.
+            // The file was edited before the program read it, and the other jobs of the run see its earlier state.
             return match earlier.filter(|_| self.has_view && !is_earlier && real == path) {
                 Some((copy, _)) if !digests.is_left(name, &digest) && is_other(&copy, digests) => {
                     Err(Changed::Input { path, during: "" })
@@ -400,7 +400,7 @@ fn own(
 }
 
 impl Artifact {
-    /// An artifact of a finished job; `None` if it has no such record or no such artifact, which is found out elsewhere.
+    /// An artifact of a finished job; `None` if it has no such record or no such artifact, which other checks report.
     pub(crate) fn new(store: &Store, key: Key, name: String) -> Option<Self> {
         let record = store.get(key).ok().flatten()?;
         let path = Path::new(record.outcome.artifacts.get(&name)?);
@@ -419,7 +419,7 @@ impl Artifact {
         &self.name
     }
 
-    /// Checks that it is unchanged.
+    /// Checks that the artifact is unchanged.
     pub(crate) fn check(&self, digests: &mut Digests) -> Result<(), Changed> {
         match self.defects(digests).as_deref() {
             Ok([]) => Ok(()),
@@ -475,7 +475,7 @@ impl Artifact {
         Ok(defects)
     }
 
-    /// The digests of what is at a path and below it.
+    /// Returns the digests of the files at and below a path.
     fn written(&self, path: &str) -> BTreeMap<&str, &Digest> {
         let files = self.files.iter().filter(|(name, _)| Path::new(name).starts_with(path));
         files.map(|(name, file)| (name.as_str(), file)).collect()
@@ -492,7 +492,7 @@ fn remember(written: &BTreeSet<String>, project: &Path, sent: &BTreeMap<&str, &s
             made.extend(digests.of_file(&path).ok().map(|digest| (path.clone(), digest)));
         }
     }
-    // Where it cannot be kept, the next job does without.
+    // If the list cannot be written, the next job does without it.
     let _ = digests.made().remember(made);
 }
 

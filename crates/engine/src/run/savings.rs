@@ -1,8 +1,8 @@
 //! Time that shared states save, estimated from the records of earlier jobs.
 //!
-//! Steps do not cost the same, and every job has a start. A record's milestones tell both apart: how long its process took
+//! Steps do not cost the same, and every job has a start. A record's milestones separate both: how long its process took
 //! before its first step and after its last one, and how long each part of its steps took. A record of a job that ended
-//! early is exact for the steps that are shared, one of a job that continued from a state for the rest.
+//! early is exact for the steps that are shared, the record of a job that continued from a state is exact for the rest.
 
 use std::{
     cmp::Reverse,
@@ -45,7 +45,7 @@ type Configuration = BTreeMap<String, Value>;
 #[derive(Debug)]
 struct Timed {
     configuration: Configuration,
-    /// Time before the first and after the last step, in seconds, if the record tells.
+    /// Time before the first and after the last step, in seconds, if the record has it.
     start: Option<f64>,
     /// Seconds in the steps since the first one, by step, in ascending order: at least the first and the last one.
     points: Vec<Milestone>,
@@ -60,8 +60,8 @@ struct Times {
 }
 
 impl Saving {
-    /// Estimates the time that is saved, from records of the same task with the same values of all parameters that do not
-    /// differ among these jobs; `None` if there are none.
+    /// Estimates the time that is saved, from records of the same task with the same values of all parameters that do
+    /// not differ among these jobs; `None` if there are no such records.
     pub fn time(&self, plan: &Plan, entries: &[Entry], store: &Store) -> io::Result<Option<TimeSaving>> {
         let chosen = chosen(plan, self, entries);
         let records = chosen.iter().filter_map(|entry| store.get(entry.key).ok().flatten());
@@ -79,7 +79,7 @@ impl Saving {
     }
 }
 
-/// The records that say how long these jobs may take, the newest first.
+/// Returns the records from which the durations of these jobs are estimated, the newest first.
 fn chosen<'a>(plan: &Plan, saving: &Saving, entries: &'a [Entry]) -> Vec<&'a Entry> {
     let identities = || saving.stretches().iter().map(|stretch| &plan.job(stretch.job).identity);
     let Some(example) = identities().next() else { return Vec::new() };
@@ -197,7 +197,7 @@ impl Times {
         };
         let (begun, continued) = (start(false), start(true));
         let starts = [begun.or(continued).unwrap_or(0.0), continued.or(begun).unwrap_or(0.0)];
-        // A record that does not tell its start apart has that of the others.
+        // A record without a separate start gets the start of the other records.
         for own in timed.iter_mut().filter(|own| own.start.is_none()) {
             let start = starts[usize::from(own.from() > 0)];
             for point in &mut own.points {
@@ -216,8 +216,8 @@ impl Times {
         self.starts[usize::from(from > 0)] + parts.sum::<f64>()
     }
 
-    /// Seconds of a part that every record has whole or not at all: of the same configuration if there is one, else of all;
-    /// what no job has done is as fast as the rest.
+    /// Seconds of a part that every record has whole or not at all: of the same configuration if there is one, else of
+    /// all; a part that no job has done is as fast as the rest.
     fn part(&self, configuration: &Configuration, from: u64, to: u64) -> f64 {
         let alike = self.timed.iter().filter(|own| own.configuration == *configuration);
         let found = mean(alike.filter_map(|own| own.between(from, to)));
@@ -301,7 +301,7 @@ mod tests {
         let whole = record(1.0, 0, 60, 30.0, &[]);
         let own = configuration(&whole.identity);
         near(times(std::slice::from_ref(&whole)).seconds(&own, 0, 10), 5.0);
-        // Of another record the start is known.
+        // The start is known from another record.
         let known = record(2.0, 0, 60, 29.0, &COSTLY);
         near(times(&[whole, known]).seconds(&own, 0, 10), 3.0 + 27.0 / 6.0);
     }

@@ -17,7 +17,7 @@ use self::order::{Held, follow, group, held};
 use super::slots::{Demand, Lease, Limits, Slots};
 use crate::plan::Turn;
 
-/// Decides what starts, what is skipped, and when a run is over.
+/// Decides which jobs start or are skipped, and when a run is over.
 #[derive(Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "independent states of a run")]
 pub struct Scheduler {
@@ -53,21 +53,21 @@ struct Place {
 /// A job as the scheduler sees it.
 #[derive(Debug, Clone, Default)]
 pub struct JobSpec {
-    /// Its dependencies: every job of these lists, by the lists' indices.
+    /// The job's dependencies: every job of these lists, by the lists' indices.
     pub needs: Vec<usize>,
-    /// The job that it follows: it starts when that has ended, whether there is a result or not.
+    /// The job that this job follows: this job starts when that one has ended, with or without a result.
     pub after: Option<usize>,
-    /// Its resources.
+    /// The job's resources.
     pub demand: Demand,
     /// Expected duration, in any unit; only the order of starts depends on it.
     pub expected: u64,
-    /// True if it is done already.
+    /// True if the job is done already.
     pub cached: bool,
-    /// True if it runs only once it is released.
+    /// True if the job runs only once it is released.
     pub held: bool,
     /// True if its failure does not stop the run.
     pub tolerated: bool,
-    /// Its turn, if it measures.
+    /// The job's turn, if it measures.
     pub turn: Option<Turn>,
 }
 
@@ -80,7 +80,7 @@ pub enum Event {
     Storing(usize),
     /// A started job has a result.
     Done(usize),
-    /// A started job has none and will not get one.
+    /// A started job has failed and will not get a result.
     Failed(usize),
     /// A started job cannot run now, because another process runs it or because it failed and will be tried again: it
     /// gives its slots back and waits.
@@ -92,9 +92,9 @@ pub enum Event {
     Refused(usize),
     /// The machine may be free again.
     Retry,
-    /// A held job runs after all. Those that it needs are released before it. Nothing starts before the next event.
+    /// A held job runs after all. The jobs that it needs are released before it. Nothing starts before the next event.
     Release(usize),
-    /// The user wants no more starts.
+    /// The user stops the run: no more jobs start.
     Stop,
 }
 
@@ -105,10 +105,10 @@ pub enum Action {
     Start {
         /// The job.
         job: usize,
-        /// Its lease.
+        /// The job's lease.
         lease: Lease,
     },
-    /// A job cannot run any more.
+    /// A job can no longer run.
     Skip {
         /// The job.
         job: usize,
@@ -122,7 +122,7 @@ pub enum Action {
 /// Reason for skipping a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reason {
-    /// A job that it needs failed or was skipped.
+    /// A needed job failed or was skipped.
     Needs(usize),
     /// The run was stopped.
     Stopped,
@@ -130,9 +130,9 @@ pub enum Reason {
 
 #[derive(Debug)]
 struct Node {
-    /// Number of barriers before it.
+    /// Number of barriers before the job.
     waiting_for: usize,
-    /// The barriers that wait for it.
+    /// The barriers that wait for the job.
     before: Vec<usize>,
     /// The jobs that wait for its end.
     followers: Vec<usize>,
@@ -143,15 +143,15 @@ struct Node {
     state: State,
 }
 
-/// A list of jobs that others need, between the ones and the others: as many steps as both have jobs, not as they have
-/// pairs.
+/// A list of jobs that other jobs need. It stands between both groups, so that the work is linear in the number of
+/// jobs, not in the number of pairs.
 #[derive(Debug, Clone, Default)]
 struct Barrier {
     /// Number of its jobs that are not done.
     waiting_for: usize,
     /// The jobs that need it.
     dependents: Vec<usize>,
-    /// One of its jobs that failed or was skipped.
+    /// A job of the list that failed or was skipped.
     lost: Option<usize>,
 }
 
@@ -173,8 +173,8 @@ impl State {
 }
 
 impl Scheduler {
-    /// A scheduler for these jobs, each of which comes after the jobs that it needs; `lists` has the jobs that are needed
-    /// together, each once. A job that wants more than there is gets all of it.
+    /// A scheduler for these jobs, each of which comes after the jobs that it needs; `lists` has the jobs that are
+    /// needed together, each once. A job that demands more than the limits gets the limits.
     pub fn new(specs: &[JobSpec], lists: &[Vec<usize>], limits: &Limits, fail_fast: bool) -> Self {
         let mut jobs: Vec<Node> = specs
             .iter()
@@ -197,14 +197,14 @@ impl Scheduler {
                 barriers[list].waiting_for += 1;
             }
         }
-        // From the end, so that a job's own way is complete before it counts for what it needs.
+        // The order is from the end, so that a job's own chain is complete before it counts for the jobs that it needs.
         let mut beyond = vec![0_u64; lists.len()];
         for (index, spec) in specs.iter().enumerate().rev().filter(|(_, spec)| !spec.cached) {
             let rest = jobs[index].before.iter().map(|list| beyond[*list]).max().unwrap_or(0);
             let way = rest.saturating_add(spec.expected);
             jobs[index].place.way = Reverse(way);
             for list in spec.needs.iter().copied() {
-                // What is done already holds nothing up.
+                // A list whose jobs are all done delays no other job.
                 if barriers[list].waiting_for > 0 {
                     jobs[index].waiting_for += 1;
                     barriers[list].dependents.push(index);
@@ -242,7 +242,7 @@ impl Scheduler {
         scheduler
     }
 
-    /// True if nothing is started any more.
+    /// True if no job is started anymore.
     pub fn is_stopping(&self) -> bool {
         self.stopping
     }
@@ -395,7 +395,7 @@ impl Scheduler {
         }
     }
 
-    /// Starts what fits.
+    /// Starts the jobs that fit.
     fn start(&mut self, actions: &mut Vec<Action>) {
         if self.refused {
             return;

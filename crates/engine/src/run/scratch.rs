@@ -1,5 +1,6 @@
-//! The part of a job's scratch folder that belongs to `sweep`: the checkpoints that a program has declared, the time
-//! that its attempts have taken, and the file that asks it to stop. It outlives attempts and goes when the job is done.
+//! The part of a job's scratch folder that belongs to `sweep`: the checkpoints that a program has declared, the time that its
+//! attempts have taken, and the file that requests the program to stop. The folder outlives attempts and is removed when the
+//! job is done.
 
 use std::{
     io,
@@ -21,7 +22,7 @@ use crate::{
 
 /// The attempts and checkpoints.
 const STATE: &str = "attempts.json";
-/// The file whose existence asks the program to stop.
+/// The file whose existence is the request to stop.
 const STOP: &str = "stop";
 /// Curves that earlier attempts have reported.
 const REPORTED: &str = "state.json";
@@ -42,12 +43,12 @@ pub(crate) struct Scratch {
 /// A checkpoint that a program has declared.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Checkpoint {
-    /// Its path, relative to the scratch folder.
+    /// The checkpoint's path, relative to the scratch folder.
     pub(crate) path: PathBuf,
-    /// The last step that was reported before it.
+    /// The last step that was reported before the checkpoint.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) step: Option<u64>,
-    /// Time of the work in it, in seconds, including that of earlier attempts.
+    /// Time of the work in the checkpoint, in seconds, including that of earlier attempts.
     pub(crate) seconds: f64,
 }
 
@@ -72,7 +73,7 @@ impl Scratch {
         Self { scratch: scratch.to_owned(), folder: scratch.join(FOLDER) }
     }
 
-    /// Path of the file that asks the program to stop.
+    /// Returns the path of the file with the request to stop.
     pub(crate) fn stop(&self) -> PathBuf {
         self.folder.join(STOP)
     }
@@ -98,7 +99,7 @@ impl Scratch {
         self.stop().exists()
     }
 
-    /// Withdraws the request to stop; the folder goes, too, if nothing is left in it.
+    /// Withdraws the request to stop, and removes the folder if it is empty.
     pub(crate) fn clear(&self) {
         let _ = std::fs::remove_file(self.stop());
         let _ = std::fs::remove_dir(&self.folder);
@@ -111,16 +112,16 @@ impl Scratch {
         if attempts.is_possible() { attempts } else { Attempts::default() }
     }
 
-    /// Replaces the state of the attempts; after a crash either the old or the new one is there. Without a checkpoint the state
-    /// may be lost with the power, which is the same as none.
+    /// Replaces the state of the attempts; after a crash either the old or the new one is there. Without a checkpoint
+    /// the file is not synced, because a lost state equals no state.
     pub(crate) fn save(&self, attempts: &Attempts) -> io::Result<()> {
         fs::create_dir_all(&self.folder)?;
         let outlives = if attempts.has_checkpoints() { Outlives::Machine } else { Outlives::Process };
         replace(&self.folder.join(STATE), &serde_json::to_vec(attempts)?, Readers::All, outlives)
     }
 
-    /// The newest declared checkpoint that still exists. A file without content is what a crash leaves of one that was
-    /// being written, and so is a folder without files.
+    /// The newest declared checkpoint that still exists. An empty file or folder does not count, because a crash leaves
+    /// one while a checkpoint is written.
     pub(crate) fn newest(&self, attempts: &Attempts) -> Option<Checkpoint> {
         attempts.checkpoints.iter().rev().find(|checkpoint| has_content(&self.scratch.join(&checkpoint.path))).cloned()
     }
@@ -157,7 +158,7 @@ impl Scratch {
             failpoints::point("scratch: before a part of the state")?;
             fs::rename(entry.path(), target)?;
         }
-        // What makes the checkpoint known is the last.
+        // The files that declare the checkpoint are moved last, so that a crash leaves no incomplete one.
         for name in [REPORTED, STATE] {
             failpoints::point("scratch: before the attempts")?;
             match fs::rename(own.join(name), self.folder.join(name)) {
@@ -189,8 +190,8 @@ impl Scratch {
         self.scratch.join(&checkpoint.path)
     }
 
-    /// The path of a declared checkpoint relative to the scratch folder: `None` if it leads elsewhere, to `sweep`'s own
-    /// files, or to nothing that has content.
+    /// The path of a declared checkpoint relative to the scratch folder: `None` if it leads out of the folder or to
+    /// `sweep`'s own files, or has no content.
     pub(crate) fn inside(&self, declared: &str) -> Option<PathBuf> {
         let own = std::fs::canonicalize(&self.scratch).ok()?;
         let real = std::fs::canonicalize(own.join(declared)).ok()?;
@@ -299,7 +300,7 @@ mod tests {
         let mut attempts = scratch.attempts();
         let newest = scratch.newest(&attempts).unwrap();
         assert_eq!((newest.path.as_path(), newest.step), (Path::new("b"), Some(20)));
-        // A crash has emptied it: the one before it is offered.
+        // A crash has emptied the checkpoint, so the previous one is offered.
         fs::write(folder.path().join("b"), "").unwrap();
         let newest = scratch.newest(&attempts).unwrap();
         assert_eq!(newest.path, Path::new("a"));

@@ -20,7 +20,7 @@ use crate::host::threads::refused;
 pub struct Signals(Iterator);
 
 impl Signals {
-    /// Catches the signals that ask for the end, in place of an earlier run of this process.
+    /// Catches the termination signals, in place of an earlier run of this process.
     pub fn catch() -> io::Result<Self> {
         static LATEST: Mutex<Option<Handle>> = Mutex::new(None);
         let signals = Iterator::new([SIGINT, SIGTERM, SIGHUP])?;
@@ -34,8 +34,8 @@ impl Signals {
 
     /// Forwards every signal during the run; afterwards signals have their default effects.
     ///
-    /// A terminal goes away once: a hangup that is repeated, while a run that left for it ends, does not end the process before
-    /// it has its exit code.
+    /// A terminal disappears once: a repeated SIGHUP, while the run ends after the first one, does not end the process
+    /// before it has its exit code.
     pub(super) fn forward(mut self, inputs: Sender<Input>) -> io::Result<()> {
         let forward = move || {
             let mut hung_up = false;

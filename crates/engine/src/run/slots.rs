@@ -18,7 +18,7 @@ use crate::format::count;
 pub struct Demand {
     /// Cores.
     pub cpus: usize,
-    /// Thousandths of its core that it uses, less than [`WHOLE`], if others may use the rest. `None` for whole cores.
+    /// Thousandths of its core that the job uses, less than [`WHOLE`], if others may use the rest. `None` for whole cores.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub core_share: Option<u16>,
     /// GPUs.
@@ -28,7 +28,7 @@ pub struct Demand {
     /// memory alone. `None` for whole GPUs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share: Option<u16>,
-    /// Bytes of memory that it uses on each of its GPUs; 0 if that is not known.
+    /// Memory in bytes that the job uses on each of its GPUs; 0 if unknown.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub gpu_memory: u64,
     /// Bytes of main memory.
@@ -50,7 +50,7 @@ pub struct Lease {
     pub share: Option<u16>,
     /// Bytes of memory on each of its GPUs; 0 if that is not known.
     pub gpu_memory: u64,
-    /// True if it is the only job of all sweeps on this machine.
+    /// True if the job is the only one of all sweeps on this machine.
     pub alone: bool,
 }
 
@@ -91,7 +91,7 @@ pub struct Slots {
 pub struct Lack {
     /// Other jobs run and it must be alone, or one that must be alone runs.
     pub alone: bool,
-    /// As many jobs run as may.
+    /// The limit of concurrent jobs is reached.
     pub jobs: bool,
     /// Cores.
     pub cpus: bool,
@@ -107,7 +107,7 @@ impl Demand {
         self.core_share.map_or(self.cpus.saturating_mul(usize::from(WHOLE)), usize::from)
     }
 
-    /// Its cores for people: `2 cores`, `0.25 of a core`.
+    /// The demand's cores for people: `2 cores`, `0.25 of a core`.
     pub fn cores(&self) -> String {
         match self.core_share {
             Some(share) => format!("{} of a core", f64::from(share) / f64::from(WHOLE)),
@@ -115,7 +115,7 @@ impl Demand {
         }
     }
 
-    /// The part of a GPU that it is: `0.25 and 8.0 GiB`; `None` for whole GPUs.
+    /// Returns the part of a GPU for people: `0.25 and 8.0 GiB`; `None` for whole GPUs.
     pub fn part(&self) -> Option<String> {
         Some(describe_part(self.share?, Some(self.gpu_memory).filter(|memory| *memory > 0)))
     }
@@ -134,7 +134,7 @@ impl Lack {
 }
 
 impl Limits {
-    /// The most jobs at once of a machine where nobody has limited them: what its cores and GPUs have room for.
+    /// Returns the default maximum number of concurrent jobs of a machine: the number that its cores and GPUs have room for.
     pub fn most_jobs(cpus: usize, gpus: usize) -> usize {
         cpus.saturating_mul(usize::from(WHOLE)).max(gpus)
     }
@@ -144,11 +144,11 @@ impl Limits {
         let gpus = demand.gpus.min(self.gpus);
         let mut memories: Vec<u64> = self.known_memories().collect();
         memories.sort_unstable_by(|a, b| b.cmp(a));
-        // What as many GPUs have as it wants. One whose memory is not known may have any.
+        // The memory that `gpus` GPUs have each; a GPU whose memory is unknown may have any amount.
         let unknown = self.gpus - memories.len();
         let most = gpus.checked_sub(unknown + 1).and_then(|last| memories.get(last)).copied().unwrap_or(u64::MAX);
         let gpu_memory = if gpus == 0 { 0 } else { demand.gpu_memory.min(most) };
-        // Without a share and without memory, nothing says what else has room.
+        // Without a share and without memory, it is unknown which other jobs have room.
         let share = demand.share.filter(|share| gpus > 0 && (*share > 0 || gpu_memory > 0));
         Demand {
             cpus: demand.cpus.clamp(1, self.cpus.max(1)),
@@ -166,7 +166,7 @@ impl Limits {
         self.gpu_memory.get(gpu).copied().filter(|memory| *memory > 0)
     }
 
-    /// The most memory that a GPU has, in bytes, if it is known of all of them.
+    /// Returns the memory of the largest GPU in bytes, if the memory of all GPUs is known.
     pub fn largest_gpu(&self) -> Option<u64> {
         if self.known_memories().count() < self.gpus {
             return None;
@@ -174,7 +174,7 @@ impl Limits {
         self.known_memories().max()
     }
 
-    /// Bytes of memory of the GPUs of which it is known.
+    /// Returns the memory in bytes of the GPUs with known memory.
     fn known_memories(&self) -> impl Iterator<Item = u64> {
         self.gpu_memory.iter().copied().take(self.gpus).filter(|memory| *memory > 0)
     }
@@ -199,7 +199,7 @@ impl Slots {
         self.lack_beside(demand, &BTreeSet::new())
     }
 
-    /// As [`Slots::lack`], if some GPUs are kept for another job.
+    /// Like [`Slots::lack`], if some GPUs are kept for another job.
     pub fn lack_beside(&self, demand: &Demand, kept: &BTreeSet<usize>) -> Lack {
         Lack {
             alone: self.closed || (demand.exclusive && self.running + self.storing > 0),
@@ -211,19 +211,19 @@ impl Slots {
     }
 
     /// GPUs to keep for a job that waits for some: those that have the least to end before it fits. Once they are kept,
-    /// their use only falls, and others replace them only if these are used less; so the job gets them in the end.
+    /// their use only falls, and others replace them only if these are used less; so the job finally gets them.
     pub fn nearest(&self, demand: &Demand, kept: &BTreeSet<usize>) -> Vec<usize> {
         self.gpus.nearest(demand, kept)
     }
 
-    /// Takes what a job needs, but none of the GPUs that are kept for another one; it must lack nothing.
+    /// Takes the resources of a job, without the GPUs that are kept for another one. The job must not lack any resource.
     pub fn take(&mut self, demand: &Demand, kept: &BTreeSet<usize>) -> Lease {
         let gpus = self.gpus.choose(demand, kept).unwrap_or_default();
         self.hold(demand, &gpus);
         Lease { cpus: demand.cpus, gpus, share: demand.share, gpu_memory: demand.gpu_memory, alone: false }
     }
 
-    /// As [`Slots::take`], with GPUs that are known already.
+    /// Like [`Slots::take`], with given GPUs.
     pub fn hold(&mut self, demand: &Demand, gpus: &[usize]) {
         self.gpus.hold(demand, gpus);
         self.millicores = self.millicores.saturating_sub(demand.millicores());
@@ -233,7 +233,7 @@ impl Slots {
         self.closed |= demand.exclusive;
     }
 
-    /// Gives back what a job had.
+    /// Gives back the resources of a job.
     pub fn give_back(&mut self, demand: &Demand, gpus: &[usize]) {
         self.gpus.give_back(demand, gpus);
         self.millicores += demand.millicores();
@@ -243,7 +243,7 @@ impl Slots {
         self.closed = false;
     }
 
-    /// As [`Slots::give_back`], of a job whose result is being stored: that takes no slot, but what must be alone waits.
+    /// Like [`Slots::give_back`], for a job whose result is being stored: it takes no slot, but exclusive jobs wait.
     pub fn give_back_storing(&mut self, demand: &Demand, gpus: &[usize]) {
         self.give_back(demand, gpus);
         self.storing += 1;
@@ -259,7 +259,7 @@ impl Slots {
         self.running + self.storing == 0
     }
 
-    /// Whole cores, GPUs that nobody uses, bytes of memory that are free.
+    /// Returns the number of whole free cores, the number of unused GPUs, and the free memory in bytes.
     pub fn free(&self) -> (usize, usize, u64) {
         (self.millicores / usize::from(WHOLE), self.gpus.empty(), self.memory)
     }

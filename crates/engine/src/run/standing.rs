@@ -28,9 +28,9 @@ pub struct Standing {
 /// Numbers of measurements that are to be taken again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Remeasured {
-    /// Those that other processes disturbed.
+    /// Number of measurements that other processes disturbed.
     pub disturbed: usize,
-    /// The others of their rounds, and those of rounds without turns.
+    /// Number of the other measurements of their rounds, and of those in rounds without turns.
     pub in_rounds: usize,
 }
 
@@ -95,7 +95,7 @@ impl Standing {
         let places: HashMap<Key, JobId> = plan.jobs().map(|(id, job)| (job.key, id)).collect();
         let mut digests = Digests::open(store.digests());
         let mut seen = HashSet::new();
-        // What needs others comes behind them, and what runs again takes from others in turn.
+        // A job comes behind the jobs that it needs, so the reverse order also covers the needed jobs of jobs that run again.
         let mut jobs: Vec<JobId> = plan.jobs().map(|(id, _)| id).filter(|id| selected.contains(id)).collect();
         jobs.reverse();
         for id in jobs {

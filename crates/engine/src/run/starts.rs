@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// Starts that are left.
 static LEFT: AtomicUsize = AtomicUsize::new(usize::MAX);
 
-/// Allows `most` starts from now on.
+/// Limits the starts from now on to `most`.
 pub fn bound_starts(most: usize) {
     LEFT.store(most, Ordering::SeqCst);
 }

@@ -1,7 +1,7 @@
-//! States that jobs leave for longer ones: which one an attempt begins with, and what is kept of a job that has ended.
+//! States that jobs leave for longer jobs: selects the state that an attempt begins with, and keeps the state of an ended job.
 //!
-//! A job gets a state as if an earlier attempt had left it, in its scratch folder. Whatever fails here, the job runs from its
-//! first step.
+//! A job gets a state as if an earlier attempt had left it, in its scratch folder. If any of this fails, the job runs
+//! from its first step.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -22,7 +22,7 @@ use crate::{
     store::{State, Store},
 };
 
-/// The task whose checkpoints are folders, which nothing writes to once they are there.
+/// The task whose checkpoints are folders, which do not change once they exist.
 const TRAIN: &str = "train";
 /// Prefix of the names of these folders, before the iteration.
 const AFTER: &str = "after-";
@@ -43,7 +43,7 @@ pub(super) struct Stateful {
 }
 
 impl Stateful {
-    /// The part of a planned job; `None` if its task knows no states.
+    /// Returns the part of a planned job; `None` if its task has no states.
     pub(super) fn of(plan: &Plan, id: JobId) -> Option<Self> {
         let Job { task, identity, values, resources, policy, label, code, .. } = plan.job(id);
         Some(Self {
@@ -52,7 +52,7 @@ impl Stateful {
             label: label.to_string(),
             code: code.clone(),
             may_continue: !resources.exclusive && !plan.is_alone(),
-            // Another job of the run waits for it; after the run it goes.
+            // Another job of the run waits for the state; after the run the state is removed.
             is_kept: policy.states.keep != KeptStates::None || plan.is_continued(id),
         })
     }
@@ -152,9 +152,9 @@ impl Stateful {
     }
 }
 
-/// Removes the states that the jobs of a plan leave or can continue from and that nobody needs any more: all longer jobs of
-/// the plan have results or will not run, or the recipe keeps none. `is_stopped` says of which jobs a search has decided that
-/// they do not run.
+/// Removes the states that the jobs of a plan leave or can continue from and that no job needs anymore: all longer jobs
+/// of the plan have results or will not run, or the recipe keeps none. `is_stopped` returns true for the jobs that a
+/// search has decided not to run.
 pub fn retire(plan: &Plan, store: &Store, is_stopped: impl Fn(JobId) -> bool) -> io::Result<()> {
     let states = store.states()?;
     let steps: BTreeSet<u64> = states.iter().map(|state| state.step).collect();
@@ -193,7 +193,7 @@ pub fn retire(plan: &Plan, store: &Store, is_stopped: impl Fn(JobId) -> bool) ->
 struct Use {
     /// The policy that keeps most.
     keep: Option<KeptStates>,
-    /// True if a longer job can continue from it.
+    /// True if a longer job can continue from the state.
     is_used: bool,
     /// True if such a job has no result.
     is_needed: bool,

@@ -17,13 +17,13 @@ use crate::{format::count, recipe::BatchSystem, store::Store};
 /// A run, now or when it ended.
 #[derive(Debug, Clone)]
 pub struct Snapshot {
-    /// Its manifest.
+    /// The run's manifest.
     pub manifest: Manifest,
     /// True if the engine is running.
     pub live: bool,
-    /// True if its jobs are in Slurm, although no process waits for them here.
+    /// True if the run's jobs are in Slurm, although no process of this machine waits for them.
     pub elsewhere: bool,
-    /// Result; `None` if it is live, or if its engine was killed.
+    /// Result; `None` if the run is live, or if its engine was killed.
     pub summary: Option<Summary>,
     /// True if no more jobs are started.
     pub stopping: bool,
@@ -37,76 +37,76 @@ pub struct Snapshot {
 /// State of a job.
 #[derive(Debug, Clone, PartialEq)]
 pub enum State {
-    /// It was not selected.
+    /// The job was not selected.
     NotSelected,
     /// A additional seed, which runs if something is undecided without it.
     Reserve,
-    /// It was done before.
+    /// The job was done before.
     Cached,
-    /// It has not begun; why.
+    /// The job has not begun; why.
     Waiting(String),
-    /// It waits in Slurm.
+    /// The job waits in Slurm.
     Queued {
         /// Slurm's number.
         id: BatchId,
         /// Reason why it waits, in Slurm's word; empty if that is not known.
         reason: String,
     },
-    /// It runs.
+    /// The job runs.
     Running {
         /// Since when.
         since: Timestamp,
         /// The number of the attempt.
         attempt: u32,
-        /// Its GPUs.
+        /// The job's GPUs.
         gpus: Vec<usize>,
-        /// Its part of the GPU, if it shares one: `0.25 and 8.0 GiB`.
+        /// The job's part of the GPU, if it shares one: `0.25 and 8.0 GiB`.
         part: Option<String>,
-        /// Its host, if it runs on another one than the sweep.
+        /// The job's host, if it runs on another one than the sweep.
         host: Option<String>,
-        /// Its progress.
+        /// The job's progress.
         progress: Option<Progress>,
     },
-    /// It has ended, and its result is being stored.
+    /// The job has ended, and its result is being stored.
     Storing,
-    /// It waits for its record.
+    /// The job waits for its record.
     Elsewhere {
         /// From a remote; else from another process, which runs it.
         arriving: bool,
     },
-    /// It waits for the machine: it or a job of another sweep must be alone.
+    /// The job waits for the machine: it or a job of another sweep must be alone.
     HeldUp,
-    /// It failed and will be started again.
+    /// The job failed and will be started again.
     Retrying {
         /// The reason.
         failure: Failure,
         /// Time of the retry.
         at: Timestamp,
     },
-    /// It has a result.
+    /// The job has a result.
     Done {
-        /// Seconds that it took; `None` if another process did it.
+        /// Duration in seconds; `None` if another process did the job.
         seconds: Option<f64>,
     },
-    /// It has none.
+    /// The job has no result.
     Failed {
-        /// Seconds that it took.
+        /// Duration in seconds.
         seconds: f64,
         /// The failure.
         failure: Failure,
-        /// True if the run continues in spite of it.
+        /// True if the run continues in spite of the failure.
         tolerated: bool,
     },
-    /// It was asked to stop, and the next run continues it.
+    /// The job was asked to stop, and the next run continues it.
     Stopped {
-        /// Seconds that it took.
+        /// Duration in seconds.
         seconds: f64,
-        /// Its end, and what is kept of it.
+        /// The job's end, and the kept part of its work.
         how: String,
     },
-    /// It will not run; because of this job, or because the run was stopped.
+    /// The job will not run; because of this job, or because the run was stopped.
     Skipped(Option<usize>),
-    /// The engine was killed before it was done; the next run does it.
+    /// The engine was killed before the job was done; the next run does it.
     Lost,
 }
 
@@ -177,7 +177,7 @@ impl Snapshot {
         Ok(snapshot.beyond(folder, live).finish(live))
     }
 
-    /// With what a run through Slurm does that its journal does not say.
+    /// Adds the states of a run through Slurm that are missing in its journal.
     fn beyond(mut self, folder: &RunFolder, live: bool) -> Self {
         let through = self.manifest.through.clone();
         if let Some((system, jobs)) = through.batch()
@@ -198,7 +198,7 @@ impl Snapshot {
         snapshot.finish(live)
     }
 
-    /// Before anything happened.
+    /// Returns the state before the first event.
     fn begin(manifest: Manifest) -> Self {
         let jobs = manifest.jobs.iter().map(|job| match job.wanted {
             Disposition::Yes => State::Waiting(String::new()),
@@ -228,7 +228,7 @@ impl Snapshot {
         self
     }
 
-    /// Seconds until it is over, if that can be said.
+    /// Returns the seconds until the run is over, if an estimate is possible.
     pub fn left(&self, now: Timestamp) -> Option<f64> {
         if self.live { self.pace.left(now) } else { None }
     }
@@ -274,7 +274,7 @@ impl Snapshot {
         }
     }
 
-    /// No process waits for the jobs here; only the batch system knows whether they are still to come.
+    /// No process waits for the jobs on this machine, so the batch system is queried for their states.
     fn ask_cluster(&mut self, folder: &RunFolder, system: &str, jobs: &InBatchSystem) {
         let opening = Opening { jobs_name: jobs.name.clone(), results: folder.results().to_owned(), remote: None };
         let cluster = BatchSystem::named(system).map(|system| cluster::open(&system, opening));
@@ -358,7 +358,7 @@ impl Snapshot {
         *state = next;
     }
 
-    /// Says of every job that waits what it waits for.
+    /// Determines for every waiting job what it waits for.
     fn explain(&mut self) {
         let mut slots = Slots::new(&self.manifest.limits);
         let mut alone = None;
@@ -427,7 +427,7 @@ impl Snapshot {
         "waits for its turn".into()
     }
 
-    /// Marks the unfinished jobs of an engine that has gone.
+    /// Marks the unfinished jobs of an engine that has ended.
     fn mark_lost(&mut self) {
         for job in (0..self.jobs.len()).filter(|_| !self.elsewhere) {
             if self.is_open(job) {

@@ -1,5 +1,5 @@
-//! Paths that the jobs of a run have written, as far as they were observed: what one job writes into a folder is no change by
-//! others for the jobs that read the same folder.
+//! Paths that the jobs of a run have written, as far as they were observed: files that one job writes into a folder do
+//! not count as foreign changes for the jobs that read the same folder.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -24,7 +24,7 @@ pub(crate) struct Writes {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Those of jobs that have ended.
+    /// Paths that ended jobs have written.
     written: HashSet<PathBuf>,
     running: HashMap<usize, Running>,
 }
@@ -32,7 +32,7 @@ struct State {
 /// A job that runs.
 #[derive(Debug)]
 struct Running {
-    /// The folders that it reads, without links.
+    /// The folders that the job reads, without links.
     folders: Vec<PathBuf>,
     /// The file in which the program reports its file accesses.
     report: PathBuf,
@@ -102,7 +102,7 @@ impl Drop for Writing {
     fn drop(&mut self) {
         let mut state = self.writes.state();
         if let Some(running) = state.running.remove(&self.job) {
-            // Of an attempt that failed, this is all that is known.
+            // A failed attempt has only its own report of written paths.
             state.written.extend(reported(&running.report));
         }
         drop(state);
@@ -136,7 +136,7 @@ pub(crate) fn unescaped(field: &[u8]) -> OsString {
     OsString::from_vec(bytes)
 }
 
-/// A path without links in its folder: what is there may be gone.
+/// Resolves the links of `path`; if `path` does not exist, only those of its folder.
 pub(crate) fn real(path: &Path) -> PathBuf {
     let of_folder = || Some(fs::canonicalize(path.parent()?).ok()?.join(path.file_name()?));
     fs::canonicalize(path).ok().or_else(of_folder).unwrap_or_else(|| path.to_owned())

@@ -23,7 +23,7 @@ impl Store {
             link(&files, &pending.dir())?;
         }
         if let Some(origin) = self.origin(from) {
-            // A signature of the other record says nothing of this one.
+            // A signature of the other record does not cover this one.
             pending.came_from(&Origin { signed: None, ..origin })?;
         }
         if let Some((tool, set)) = observed {

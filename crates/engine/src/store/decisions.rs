@@ -1,4 +1,4 @@
-//! Decisions about what runs next, by the digest of what they follow from.
+//! Decisions about the next jobs, by the digest of the results that they follow from.
 //!
 //! A decision is a pure function of a rule and of the results of some jobs. It is kept so that people can read why a job
 //! ran or did not run; nothing is decided differently without it. A file is written aside, synced and renamed, and never
@@ -16,7 +16,7 @@ use serde_json::Value as Json;
 use super::{Store, entries};
 use crate::{host::failpoints, record::Key};
 
-/// A decision: what it is about, its rule, the results that it follows from, and the outcome.
+/// A decision: its subject, its rule, the results that it follows from, and the outcome.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Decision {
     /// The kind: `rung`, `race`, `suggestion` or `confirmation`.
@@ -25,7 +25,7 @@ pub struct Decision {
     pub version: u32,
     /// The rule, as far as the result depends on it.
     pub rule: Json,
-    /// The jobs that it follows from, sorted by key.
+    /// The jobs that the decision follows from, sorted by key.
     pub members: Vec<Member>,
     /// The outcome.
     pub result: Json,
@@ -34,9 +34,9 @@ pub struct Decision {
 /// A job that a decision follows from.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Member {
-    /// Its key.
+    /// The job's key.
     pub key: Key,
-    /// Its value; `None` if it has no record, or no finite value.
+    /// The job's value; `None` without a record or a finite value.
     pub value: Option<f64>,
 }
 
@@ -68,7 +68,7 @@ impl Decision {
 }
 
 impl Store {
-    /// A decision; `None` if it is not there, or if its file is damaged: it can be made again.
+    /// Returns a decision; `None` if it is missing, or if its file is damaged: the decision can be made again.
     pub fn decision(&self, key: &Key) -> io::Result<Option<Decision>> {
         let text = match fs::read(self.decision_file(key)) {
             Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
@@ -92,7 +92,7 @@ impl Store {
         Ok(found)
     }
 
-    /// Keeps a decision, unless it is there already; answers its key.
+    /// Stores `decision`, unless the store has it; returns its key.
     pub fn keep_decision(&self, decision: &Decision) -> io::Result<Key> {
         let key = decision.key()?;
         if self.decision(&key)?.is_some() {

@@ -37,11 +37,11 @@ pub(super) fn sync(folder: &Path, files: usize) -> io::Result<()> {
     sync_tree(folder)
 }
 
-/// A file system of which it is known that a sync of all of it waits for the disk. One over the network need not.
+/// A local file system, where a sync of the whole file system waits for the disk. A network file system may not wait.
 #[derive(Debug)]
 pub(super) struct Local(std::fs::File);
 
-/// The file system that a folder is on; `None` if it is not known to be such a one.
+/// Returns the file system of a folder; `None` if it is not known to be local.
 #[cfg(target_os = "linux")]
 pub(super) fn local(folder: &Path) -> io::Result<Option<Local>> {
     /// From `linux/magic.h`: bcachefs, btrfs, ext2 to ext4, f2fs, overlayfs, tmpfs, XFS, ZFS.
@@ -52,7 +52,7 @@ pub(super) fn local(folder: &Path) -> io::Result<Option<Local>> {
     Ok(u64::try_from(kind).is_ok_and(|kind| LOCAL.contains(&kind)).then_some(Local(folder)))
 }
 
-/// There is no such call elsewhere.
+/// Other systems have no such call.
 #[cfg(not(target_os = "linux"))]
 #[expect(clippy::unnecessary_wraps, reason = "on Linux it may fail")]
 pub(super) fn local(_: &Path) -> io::Result<Option<Local>> {
@@ -60,14 +60,14 @@ pub(super) fn local(_: &Path) -> io::Result<Option<Local>> {
 }
 
 impl Local {
-    /// Brings everything that was written to it to the disk.
+    /// Brings all data of the file system to the disk.
     #[cfg(target_os = "linux")]
     pub(super) fn sync(&self) -> io::Result<()> {
         host::failpoints::point("commit: before a sync")?;
         Ok(rustix::fs::syncfs(&self.0)?)
     }
 
-    /// Never called: elsewhere, no file system is known to be such a one.
+    /// Never called: on other systems, no file system is known to be local.
     #[cfg(not(target_os = "linux"))]
     pub(super) fn sync(&self) -> io::Result<()> {
         self.0.sync_all()

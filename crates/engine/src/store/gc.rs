@@ -25,7 +25,7 @@ const TEMPORARY: &str = ".tmp";
 /// Files to remove.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Garbage {
-    /// Records that nothing reaches, each with what it takes on the disk in bytes.
+    /// Unreachable records, each with its size on the disk in bytes.
     pub records: Vec<(Key, u64)>,
     /// States that serve no reached job.
     pub states: Vec<State>,
@@ -43,7 +43,7 @@ pub enum GcError {
     /// The store is in use.
     #[error("a sweep is running on this store; nothing was removed")]
     InUse,
-    /// The disk says no.
+    /// An I/O error.
     #[error("{0}")]
     Io(#[from] io::Error),
 }
@@ -84,16 +84,16 @@ impl Store {
             }
         }
         let temporary = self.temporary()?;
-        // If the store is not in use, nothing writes to them any more.
+        // If the store is not in use, no process writes to the temporary files anymore.
         if !temporary.is_empty() && InUse::alone(&self.root, self.is_shared())?.is_some() {
-            // The store's derived files are replaced by readers: such a file may be gone by now.
+            // The store's derived files are replaced by readers: such a file may have been removed meanwhile.
             garbage.leftover_bytes += temporary.iter().filter_map(|path| size(path).ok()).sum::<u64>();
             garbage.temporary = temporary;
         }
         Ok(garbage)
     }
 
-    /// Records, whoever needs them, with the states that their jobs have left.
+    /// Returns records, even if others need them, with the states that their jobs have left.
     pub fn records_with_states(&self, keys: &BTreeSet<Key>) -> io::Result<Garbage> {
         let mut garbage = Garbage::default();
         for key in keys {
@@ -117,7 +117,7 @@ impl Store {
         Ok(found)
     }
 
-    /// Removes it. Whatever ends this process meanwhile, every record is there whole or not at all.
+    /// Removes the garbage. Even if this process is killed meanwhile, every record is either complete or missing.
     pub fn remove(&self, garbage: &Garbage) -> Result<(), GcError> {
         let (records, leftovers) = (garbage.records.len(), garbage.leftovers.len());
         let _removing = info_span!(target: log::STORE, "gc", records, leftovers).entered();
@@ -159,8 +159,8 @@ impl Store {
     }
 }
 
-/// Bytes of the files below a path; links are not followed. What is gone by now takes nothing: workers that are about to end
-/// still write and remove.
+/// Returns the size in bytes of the files below `path`, without following links. Files that were removed meanwhile do
+/// not count, because ending workers still write and remove files.
 fn size(path: &Path) -> io::Result<u64> {
     let metadata = match fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),

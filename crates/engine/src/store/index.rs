@@ -39,7 +39,7 @@ pub struct Entry {
     /// Identifier of the set of files that its program was observed to read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub read: Option<String>,
-    /// Name when it ran.
+    /// Label of the job when it ran.
     pub label: String,
     /// Start of the job.
     pub started: Timestamp,
@@ -91,14 +91,14 @@ pub struct Measured {
     /// Backend, for tasks that compute on a device.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backend: Option<Backend>,
-    /// That device.
+    /// The device of the backend.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<String>,
     /// The machine.
     pub host: String,
     /// The program's version.
     pub sweep: String,
-    /// Origin of the record, if it was made elsewhere.
+    /// Origin of the record, if another machine made it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<Origin>,
     /// Conditions on which comparisons depend. Records of earlier versions have none.
@@ -109,7 +109,7 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// The first step of the values that are not finite, if it is known; `None` unless `metric` has no value for that reason.
+    /// Returns the first step with a non-finite value, if known; `None` unless `metric` has no value for this reason.
     pub fn diverged(&self, metric: &str) -> Option<Option<u64>> {
         let diverged = &self.remarks.diverged;
         diverged.get(metric).or_else(|| diverged.get(current_name(metric))).copied()
@@ -143,9 +143,9 @@ pub type Stamp = i64;
 /// Jobs with a valid record among some jobs.
 #[derive(Debug, Default)]
 pub struct Looked {
-    /// For each job, in the order in which they were asked for, whether it has.
+    /// For each job, true if it has a whole record; in the order of the request.
     pub whole: Vec<bool>,
-    /// The stamp of its record; `None` if it has none.
+    /// For each job, the stamp of its record; `None` without a record.
     pub stamps: Vec<Option<Stamp>>,
     /// Defects of the invalid records.
     pub damaged: Vec<StoreError>,
@@ -153,13 +153,12 @@ pub struct Looked {
 
 /// A line of a derived file: the record's stamp, and the file's data about it, with the key first.
 trait Line: for<'r> From<&'r Record> + Serialize + DeserializeOwned + Send {
-    /// The file.
     const FILE: &str;
-    /// The key of the record that it is about.
+    /// The key of the line's record.
     fn key(&self) -> Key;
-    /// Adds where the record came from, if the file says that.
+    /// Adds the origin of the record, for files that have it.
     fn came_from(&mut self, _origin: Option<Origin>) {}
-    /// Understands a line; with `only`, of the metrics those.
+    /// Parses `line`, with only the metrics in `only`, if that is given; `None` if the line is invalid.
     fn parse(line: &[u8], only: Option<&HashSet<&str>>) -> Option<Self>;
 }
 
@@ -176,7 +175,7 @@ impl Line for Entry {
 }
 
 impl Line for Measured {
-    // Not `metrics.jsonl`, in which metrics may have earlier names.
+    // The name differs from `metrics.jsonl`, in which metrics may have earlier names.
     const FILE: &str = "measured.jsonl";
 
     fn key(&self) -> Key {
@@ -188,7 +187,7 @@ impl Line for Measured {
     }
 
     fn parse(line: &[u8], only: Option<&HashSet<&str>>) -> Option<Self> {
-        /// The same without a copy of every name: most of them are not asked for.
+        /// The same without a copy of every name, because most names are not needed.
         #[derive(Deserialize)]
         struct Borrowed<'l> {
             key: Key,
@@ -317,7 +316,7 @@ impl Store {
     pub(super) fn sets_of_records(&self) -> io::Result<Vec<(Key, String)>> {
         let keys = self.keys()?;
         let text = if keys.is_empty() { Vec::new() } else { fs::read(self.root.join(Entry::FILE)).unwrap_or_default() };
-        // Of several lines about a record, the last one is the latest.
+        // If several lines are about a record, the last one counts.
         let lines = text.split(|byte| *byte == b'\n').filter_map(|line| Some((about(line)?.1, named_set(line))));
         let known: HashMap<Key, Option<&str>> = lines.collect();
         let set = |key: Key| match known.get(&key) {
@@ -339,7 +338,7 @@ impl Store {
         shards
     }
 
-    /// Every record.
+    /// Returns the stamps of all records.
     fn stamps(&self) -> io::Result<Vec<(Key, Stamp)>> {
         Ok(self.keys()?.into_iter().filter_map(|key| Some((key, self.stamp(key)?))).collect())
     }
@@ -347,7 +346,7 @@ impl Store {
     /// Lines about all records that there are.
     fn all<L: Line>(&self, stamps: &[(Key, Stamp)]) -> Vec<L> {
         let Found { lines, written, .. } = self.find(stamps, None);
-        // More than half of it is about what is not there.
+        // More than half of the lines are about missing records.
         if written > 2 * lines.len() + 100 {
             let stamps: HashMap<Key, Stamp> = stamps.iter().copied().collect();
             self.rewrite(lines.iter().filter_map(|line: &L| Some((*stamps.get(&line.key())?, line))));
@@ -388,7 +387,7 @@ impl Store {
         found
     }
 
-    /// Adds lines in one write. Where that fails the next look is slower, and that is all.
+    /// Appends lines in one write. A failure only slows down the next read.
     fn append<'e, L: Line + 'e>(&self, torn: bool, lines: impl Iterator<Item = (Stamp, &'e L)>) {
         let text = if torn { format!("\n{}", to_text(lines)) } else { to_text(lines) };
         let file = fs::OpenOptions::new().create(true).append(true).open(self.root.join(L::FILE));
@@ -414,7 +413,7 @@ fn stamp(metadata: &Metadata) -> Stamp {
 
 /// Content of a derived file about records.
 struct Found<L> {
-    /// Of those that can be read, in the order in which they were asked for.
+    /// Lines of the readable records, in the order of the request.
     lines: Vec<L>,
     /// Number of lines in the file.
     written: usize,
@@ -437,7 +436,7 @@ fn parse<L: Line>(text: &[u8], wanted: &HashMap<Key, Stamp>, only: Option<&HashS
     }
     let read = |part: &[u8]| -> (Vec<L>, usize) {
         let lines = || part.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
-        // Whose line it is shows before it is understood.
+        // The key and the stamp are at the beginning of a line, so other lines need not be parsed.
         let meant = |line: &&[u8]| about(line).is_some_and(|(stamp, key)| wanted.get(&key) == Some(&stamp));
         (lines().filter(meant).filter_map(|line| L::parse(line, only)).collect(), lines().count())
     };

@@ -1,11 +1,11 @@
 //! Locks for a store that several machines use: a file that exists or not, with a heartbeat.
 //!
-//! `flock` is not enough there: some network file systems ignore it, others lose it with the server. All of them
-//! correctly create a hard link for one of several concurrent requests (NFS has had no other exclusive creation from
-//! its beginning), and take modification times from one clock, the server's. So a lease is a file of the holder, linked
-//! to the lock's name and touched every [`RENEWAL`]; it ends with its process, if that can be seen, or when it has not
-//! been touched for [`STALE`]. Its age is measured against another file that is touched at that moment, so that no two
-//! clocks are compared, and no cached attribute is relied on.
+//! `flock` is not enough for such a store: some network file systems ignore it, others lose it with the server. All of
+//! them correctly create a hard link for one of several concurrent requests (NFS has had no other exclusive creation
+//! from its beginning), and take modification times from one clock, the server's. So a lease is a file of the holder,
+//! linked to the lock's name and touched every [`RENEWAL`]; it ends with its process, if this machine can see the
+//! process, or when it has not been touched for [`STALE`]. Its age is measured against another file that is touched at
+//! that moment, so that no two clocks are compared, and no cached attribute is relied on.
 
 use std::{
     fs::File,
@@ -29,7 +29,7 @@ use crate::host::{log, machine};
 
 /// Interval at which a holder renews its lease.
 const RENEWAL: Duration = Duration::from_secs(10);
-/// A holder of whom nothing was heard for so long is dead: six beats, and twice what NFS may keep an attribute.
+/// Age at which a lease without renewal counts as abandoned: six renewals, and twice the time that NFS may cache an attribute.
 const STALE: Duration = Duration::from_mins(2);
 
 /// Holder of a lease.
@@ -49,7 +49,7 @@ struct Owner {
     slurm: Option<(String, u32)>,
 }
 
-/// A file that says that its process is alive, for as long as this is held.
+/// A file that marks its process as alive while this value exists.
 #[derive(Debug)]
 pub(crate) struct Presence {
     path: PathBuf,
@@ -99,7 +99,7 @@ impl Presence {
         let file = fs::OpenOptions::new().create(true).write(true).truncate(true).open(path)?;
         let presence = Self { path: path.to_owned(), file: Arc::new(file.into_file()) };
         serde_json::to_writer(&*presence.file, &Owner::new(path))?;
-        // So that others see it whole. A disk that cannot is no reason to do without.
+        // The sync lets other machines see the whole file. A failed sync is ignored.
         let _ = presence.file.sync_data();
         keep_alive(&presence.file);
         Ok(presence)
@@ -141,7 +141,7 @@ fn look(path: &Path) -> Option<Found> {
 }
 
 impl Lease {
-    /// Takes the lease of this name, or answers `None` while another process holds it.
+    /// Takes the lease `name`; returns `None` while another process holds it.
     pub(super) fn try_take(folder: &Path, name: &str) -> io::Result<Option<Self>> {
         fs::create_dir_all(folder)?;
         let path = folder.join(name);
@@ -152,7 +152,7 @@ impl Lease {
             match fs::hard_link(&own.path, &path) {
                 Ok(()) => return Ok(Some(Self { path, own })),
                 Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
-                // The answer to the first asking may have been lost on the way: then the link is there.
+                // The response to the first request may have been lost: then the link exists.
                 Err(_) if own.file.metadata()?.nlink() > 1 => return Ok(Some(Self { path, own })),
                 Err(_) => {}
             }
@@ -200,8 +200,8 @@ impl Drop for Lease {
     }
 }
 
-/// Takes over a dead holder's lease. Of several processes that do so at once, one may take what another has just taken:
-/// it puts that back.
+/// Takes over a dead holder's lease. Of several processes that do so at once, one may take a lease that another has
+/// just taken: it puts that lease back.
 fn take_away(folder: &Path, path: &Path, dead: &Found, mine: &str) -> io::Result<()> {
     let aside = folder.join(format!("{mine}.aside"));
     match fs::rename(path, &aside) {
@@ -251,7 +251,7 @@ fn keep_alive(file: &Arc<File>) {
                     files.iter().filter_map(Weak::upgrade).collect()
                 };
                 for file in held {
-                    // A disk that does not answer now may do so at the next renewal.
+                    // A disk that does not respond now may respond at the next renewal.
                     let _ = futimens(&*file, &now());
                 }
             }
@@ -315,7 +315,7 @@ mod tests {
             // This process lives, however late it is.
             (|_| {}, true, true),
             (|owner| owner.begun += 1, false, false),
-            // Its process cannot be seen from here: only the age of its lease counts.
+            // The process is not visible from this machine: only the age of its lease counts.
             (elsewhere, false, true),
             (elsewhere, true, false),
         ] {

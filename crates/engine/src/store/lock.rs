@@ -1,5 +1,5 @@
-//! One lock per job: an operating-system lock on a file, which ends with its process in any case and is one file for all jobs
-//! of a process; or a lease, if the store is shared among machines.
+//! Locks of jobs: an operating-system lock on a file, which ends with its process in any case, with one file for all
+//! jobs of a process; or a lease, if the store is shared among machines.
 
 use std::{
     fs::{File, TryLockError},
@@ -20,9 +20,9 @@ use super::{
 /// A held lock.
 #[derive(Debug)]
 pub(super) enum Lock {
-    /// Of the operating system.
+    /// A lock of the operating system.
     Flock { path: PathBuf, _file: Arc<File> },
-    /// Of a store that several machines use.
+    /// A lease in a store that several machines use.
     Lease(Lease),
 }
 
@@ -31,7 +31,7 @@ pub(super) enum Lock {
 pub struct Held(#[expect(dead_code, reason = "it is held, not read")] pub(super) Lock);
 
 impl Lock {
-    /// Takes the lock of this name, or answers `None` while another process holds it.
+    /// Takes the lock `name`; returns `None` while another process holds it.
     pub(super) fn try_take(folder: &Path, name: &str, shared: bool) -> io::Result<Option<Self>> {
         if shared {
             return Ok(Lease::try_take(folder, name)?.map(Self::Lease));
@@ -52,15 +52,16 @@ impl Lock {
         }
     }
 
-    /// As [`Lock::try_take`] in a store that is not shared, without a new file: as a link to the locked file of this process.
+    /// Like [`Lock::try_take`] in a store that is not shared, but with a link to the locked file of this process instead of a
+    /// new file.
     pub(super) fn try_link(folder: &Path, name: &str, own: &Present) -> io::Result<Option<Self>> {
         let path = folder.join(name);
         let (file, target) = own.lock();
         for _ in 0..2 {
             match std::fs::hard_link(target, &path) {
                 Ok(()) => return Ok(Some(Self::Flock { path, _file: Arc::clone(file) })),
-                // It is held, or a killed process has left it. That one's file may have other names, so that it is not held
-                // any longer than it takes to remove this one.
+                // The lock is held, or a killed process has left it. The left file may have other names, so it is
+                // locked only until this name is removed.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                     match Self::try_take(folder, name, false)? {
                         Some(left) => drop(left),

@@ -1,4 +1,4 @@
-//! Manifests: what the jobs of records were observed to read.
+//! Manifests: the observed reads of the jobs of records.
 //!
 //! `manifests/list.jsonl` has a line for each observed run, appended before its record is committed: a manifest without
 //! record is harmless, while a record without manifest would be taken for one whose job reads its declared inputs only.
@@ -34,7 +34,7 @@ static APPENDING: Mutex<()> = Mutex::new(());
 const LOCK: &str = "manifests";
 
 impl Store {
-    /// The manifests of all records. Those whose lines are missing are written again.
+    /// The manifests of all records. Missing lines are written again.
     pub fn manifests(&self) -> Manifests {
         let mut manifests = self.listed_manifests();
         if self.unlisted(&mut manifests).is_empty() {
@@ -69,7 +69,7 @@ impl Store {
         let manifest = |(record, set): (Key, String)| {
             let identity = self.get(record).ok().flatten().filter(|found| found.read.as_ref() == Some(&set))?.identity;
             let (base, own) = (identity.base_key().ok()?, manifests.own_of(&set));
-            // A record does not say which tool it was, and nothing depends on it.
+            // A record does not name its tool, and nothing depends on the tool.
             Some(Manifest { base, record, code: identity.code, set, tool: Tool::Kernel, own })
         };
         sets.into_iter().filter_map(manifest).collect()
@@ -93,7 +93,7 @@ impl Store {
         Environment::parse(&fs::read(set_file(&self.environments(), id)?).ok()?, id)
     }
 
-    /// Stores an environment, unless it is there; answers its identifier.
+    /// Stores an environment, unless the store has it; returns its identifier.
     pub(crate) fn add_environment(&self, environment: &Environment) -> io::Result<String> {
         let id = environment.id();
         if let Some(path) = set_file(&self.environments(), &id).filter(|path| !path.exists()) {
@@ -163,7 +163,7 @@ impl Store {
         };
         let mut exists: HashMap<Key, bool> = HashMap::new();
         let mut kept = Vec::with_capacity(text.len());
-        // A state does without the record of its job.
+        // A state may exist without the record of its job.
         let mut sets: HashSet<String> = self.states()?.into_iter().filter_map(|state| state.set).collect();
         for line in text.split(|byte| *byte == b'\n') {
             let Some(manifest) = Line::parse(line).manifest() else { continue };

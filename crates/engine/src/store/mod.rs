@@ -1,7 +1,7 @@
 //! Records of finished jobs, by key, and the right to write missing ones.
 //!
 //! A record's folder is written beside the store, synced, and renamed into it: it is atomic, and never edited.
-//! [`Store::claim`] answers `Hit`, or `Miss` with the [`Pending`] that holds the job's lock and is the only thing that
+//! [`Store::claim`] returns `Hit`, or `Miss` with the [`Pending`] that holds the job's lock and is the only thing that
 //! can write its record, or `Busy` while another process holds the lock.
 //!
 //! `index.rs` has one line for each record and one for its metrics, both derived and repaired; `manifests.rs` what jobs were
@@ -95,14 +95,14 @@ use crate::{
 /// Version of the store's layout, which is in the file `format`. 1: first.
 pub const STORE_FORMAT: u32 = 1;
 
-/// The file that says that a store is shared among machines.
+/// The file that marks a store as shared among machines.
 const SHARED: &str = "shared";
 
 /// A folder of records.
 #[derive(Debug, Clone)]
 pub struct Store {
     root: PathBuf,
-    /// Syncs that the commits to it share.
+    /// Syncs that the commits to the store share.
     syncs: Arc<Syncs>,
     own: Arc<Own>,
 }
@@ -110,9 +110,9 @@ pub struct Store {
 /// Answer of the store about a job that is about to run.
 #[derive(Debug)]
 pub enum Claim {
-    /// It is done.
+    /// The job is done.
     Hit(Box<Record>),
-    /// It is not done, and no other process has claimed it.
+    /// The job is not done, and no other process has claimed it.
     Miss(Pending),
     /// Another process has claimed it.
     Busy,
@@ -121,7 +121,7 @@ pub enum Claim {
 /// Error of the store.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// The disk says no.
+    /// An I/O error.
     #[error("{0}")]
     Io(#[from] io::Error),
     /// A record cannot be read.
@@ -132,7 +132,7 @@ pub enum StoreError {
     StoreTooNew {
         /// The store.
         path: PathBuf,
-        /// Its format.
+        /// The store's format.
         found: String,
     },
 }
@@ -147,12 +147,12 @@ impl StoreError {
 }
 
 impl Store {
-    /// The store below a results folder. Nothing is created before something is written.
+    /// The store below a results folder. No file is created before the first write.
     pub fn new(results: &Path) -> Self {
         Self { root: results.join("store"), syncs: Arc::default(), own: Arc::default() }
     }
 
-    /// As [`Store::new`], refused if a later version of this program has made the store.
+    /// Like [`Store::new`], but fails if a later version of this program has made the store.
     pub fn open(results: &Path) -> Result<Self, StoreError> {
         let store = Self::new(results);
         match fs::read_to_string(store.root.join("format")) {
@@ -168,7 +168,7 @@ impl Store {
         }
     }
 
-    /// The folder that it is in, with the runs and the reports beside it.
+    /// Returns the results folder, which contains the store, the runs and the reports.
     pub fn results(&self) -> &Path {
         self.root.parent().unwrap_or(Path::new("."))
     }
@@ -194,7 +194,7 @@ impl Store {
         host::failpoints::point("store: made")
     }
 
-    /// A job's record, if it is done.
+    /// Returns the record of a job, if it is done.
     pub fn get(&self, key: Key) -> Result<Option<Record>, StoreError> {
         Ok(self.text(key)?.map(|text| Record::parse(&text, &self.record_file(key), key)).transpose()?)
     }
@@ -255,7 +255,7 @@ impl Store {
         self.contains(key) || !self.is_locked(key)
     }
 
-    /// The keys of the jobs that a process has claimed, those of killed processes included: [`Store::is_free`] tells.
+    /// Returns the keys of claimed jobs, also those of killed processes, which [`Store::is_free`] distinguishes.
     pub fn claimed(&self) -> HashSet<Key> {
         let locks = entries(&self.locks()).unwrap_or_default();
         locks.into_iter().filter_map(|path| path.file_name()?.to_str()?.parse().ok()).collect()
@@ -282,7 +282,7 @@ impl Store {
         Ok(Lock::try_take(&self.locks(), name, self.is_shared())?.map(Held))
     }
 
-    /// A folder beside the records, on the same disk, for what is on its way.
+    /// Creates a folder beside the records, on the same disk, for incomplete files.
     pub fn beside(&self) -> io::Result<PathBuf> {
         self.create()?;
         Ok(self.root.clone())
@@ -307,8 +307,8 @@ impl Store {
         Ok(true)
     }
 
-    /// Removes the files of locks whose processes were killed. As leases they would count as those of somebody who is about to
-    /// write them, and others would wait for their end.
+    /// Removes the files of locks whose processes were killed. As leases they would count as new leases that are about
+    /// to be written, and other processes would wait for them to expire.
     fn clear_locks(&self) -> io::Result<()> {
         let entries = match fs::read_dir(self.locks()) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -316,7 +316,7 @@ impl Store {
         };
         for entry in entries {
             let name = entry?.file_name();
-            // The file goes with the lock.
+            // Dropping the lock removes its file.
             drop(name.to_str().map(|name| Lock::try_take(&self.locks(), name, false)).transpose()?);
         }
         Ok(())

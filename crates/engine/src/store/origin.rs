@@ -1,7 +1,7 @@
-//! The origin of a record that was made elsewhere: beside the record, in `origin.json`.
+//! The origin of a record from another machine: beside the record, in `origin.json`.
 //!
 //! A record's digests prove that it has not changed since it was written, not who wrote it. A record from a remote or
-//! an archive is therefore marked as such for as long as it is in the store.
+//! an archive is therefore marked as such while it is in the store.
 
 use std::{fmt, io, path::Path};
 
@@ -22,7 +22,7 @@ pub struct Origin {
     pub from: String,
     /// Time of the transfer.
     pub at: Timestamp,
-    /// The public key that it was signed with, if it was signed.
+    /// The public key of the record's signature, if it was signed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signed: Option<String>,
 }
@@ -33,7 +33,7 @@ impl Origin {
         Self { from: from.to_owned(), at: crate::host::clock::now(), signed: None }
     }
 
-    /// The day on which it came, in UTC.
+    /// Returns the day on which the record arrived, in UTC.
     pub fn day(&self) -> String {
         self.at.to_zoned(TimeZone::UTC).strftime("%Y-%m-%d").to_string()
     }

@@ -28,7 +28,7 @@ pub(super) struct Present {
 }
 
 impl Own {
-    /// The one in the store below `root`, which may not be shared among machines. `None` if it cannot be made.
+    /// Returns the file in the store below `root`, which must not be shared among machines; `None` if it cannot be created.
     pub(super) fn at(&self, root: &Path) -> Option<&Present> {
         self.0.get_or_init(|| Present::begin(root).ok()).as_ref()
     }

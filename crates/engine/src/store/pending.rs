@@ -32,7 +32,7 @@ pub struct Pending {
     store: Store,
     key: Key,
     staging: PathBuf,
-    /// Dropped last, when nothing of the job is touched any more.
+    /// Dropped last, when no file of the job is touched anymore.
     lock: Lock,
 }
 
@@ -64,7 +64,7 @@ impl Pending {
         self.staging.join("files")
     }
 
-    /// The folder that stays when an attempt fails, and goes when one succeeds.
+    /// The folder that stays when an attempt fails, and is removed when one succeeds.
     pub fn scratch(&self) -> PathBuf {
         self.store.partial(self.key)
     }
@@ -84,12 +84,12 @@ impl Pending {
         origin.write(&self.staging)
     }
 
-    /// Stores the environment of the job, before what the job has read; answers its identifier.
+    /// Stores the environment of the job, before the manifest of the job; returns its identifier.
     pub(crate) fn add_environment(&self, environment: &Environment) -> io::Result<String> {
         self.store.add_environment(environment)
     }
 
-    /// Stores what the job has read, before its record.
+    /// Stores the manifest of the job, before its record.
     pub(crate) fn add_manifest(&self, identity: &Identity, tool: Tool, set: &ReadSet) -> Result<(), StoreError> {
         let base = identity.base_key().map_err(io::Error::from)?;
         let (code, own) = (identity.code.clone(), set.own.clone());
@@ -137,7 +137,7 @@ impl Pending {
         host::failpoints::point("commit: before the shard")?;
         fs::create_dir_all(shard)?;
         host::failpoints::point("commit: before a damaged one is removed")?;
-        // Then another process does the same job by now, or has done it; what it has written stays.
+        // If the lock is lost, another process runs or has finished the same job; its files stay.
         if self.lock.is_lost()
             && let Some(record) = self.store.readable(self.key)?
         {
@@ -157,7 +157,7 @@ impl Pending {
         }
         drop(shared);
         host::failpoints::point("commit: done")?;
-        // Left behind by a crash here, it is cleared by `sweep cache gc`.
+        // If a crash here leaves the folder, `sweep cache gc` clears it.
         let _ = remove_if_there(&self.scratch());
         host::failpoints::point("commit: scratch removed")?;
         Ok(record)
@@ -166,9 +166,10 @@ impl Pending {
 
 impl Drop for Pending {
     fn drop(&mut self) {
-        // After a commit it is gone; after a failure its remains are useless, and the next claim removes them, too.
+        // After a commit the folder no longer exists; after a failure its remains are useless, and the next claim removes them,
+        // too.
         let _ = remove_if_there(&self.staging);
-        // What an attempt has left here is for the next; nothing is not worth a folder.
+        // Files that an attempt left here are for the next attempt; only an empty folder is removed.
         let _ = fs::remove_dir(self.scratch());
     }
 }

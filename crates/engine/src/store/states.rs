@@ -1,8 +1,8 @@
-//! States: what a job has left at its end so that a longer one can continue from it.
+//! States: files that a job leaves at its end so that a longer job can continue from them.
 //!
-//! They are not part of records, and every job can do without: it trains alone and has the same result. A state is in
-//! `states/<step>/<key>`, with a description and the files; it is written aside and renamed. Whoever takes it compares its
-//! files with their digests, so that one that has changed is removed and not used.
+//! States are not part of records, and no job requires one: without a state, a job trains from its first step and has the
+//! same result. A state is in `states/<step>/<key>`, with a description and the files; it is written aside and renamed. A
+//! job that takes a state compares its files with their digests, so that a changed state is removed and not used.
 
 use std::{
     collections::BTreeMap,
@@ -45,9 +45,9 @@ pub struct State {
     /// The set of files that the job's program was observed to read; `None` if it was not observed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub set: Option<String>,
-    /// Time at which it was kept.
+    /// Time at which the state was kept.
     pub kept: jiff::Timestamp,
-    /// Its files.
+    /// The state's files.
     pub files: BTreeMap<String, Digest>,
 }
 
@@ -78,7 +78,7 @@ impl Store {
         Ok(steps)
     }
 
-    /// All states, by their steps and keys. What cannot be read is left out.
+    /// Returns all states, by their steps and keys. Unreadable states are skipped.
     pub fn states(&self) -> io::Result<Vec<State>> {
         let mut found = Vec::new();
         for step in self.state_steps()?.into_iter().rev() {
@@ -165,7 +165,7 @@ impl Store {
                 Digest::File { .. } => fs::copy(&source, &target).map(drop),
             };
             match taken {
-                // A sweep that has ended meanwhile does not need it any more.
+                // A sweep that has ended meanwhile does not need the state anymore.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => break,
                 taken => taken?,
             }
@@ -180,10 +180,10 @@ impl Store {
         Ok(is_whole)
     }
 
-    /// Removes a state. One that another process takes at the same time is not whole there, and is not used.
+    /// Removes a state. If another process copies the state at the same time, the copy is incomplete and is not used.
     pub fn remove_state(&self, step: u64, key: Key) -> io::Result<()> {
         let place = self.state(step, key);
-        // Without its description nobody begins to take it.
+        // Without its description, no process begins to use the state.
         super::lock::remove_file_if_there(&place.join(ABOUT))?;
         failpoints::point("state: in its removal")?;
         remove_if_there(&place)?;
@@ -258,7 +258,7 @@ mod tests {
             assert!(!store.take_state(&state, &to, true).unwrap());
             assert!(!to.exists() && !store.has_state(3, key('1')));
         }
-        // A description that is torn is none, and does not stand in the way.
+        // A torn description counts as missing, and does not prevent a new one.
         let state = kept(&store, 3, '1', "weights");
         fs::write(store.state(3, key('1')).join(ABOUT), "{").unwrap();
         assert_eq!((store.find_state(3, key('1')), store.states().unwrap()), (None, vec![]));

@@ -26,11 +26,11 @@ pub(super) struct Syncs {
 struct State {
     /// Commits in progress.
     commits: usize,
-    /// Those that wait for a sync which has not begun.
+    /// Commits that wait for a sync which has not begun.
     waiting: usize,
     /// Number of syncs that have begun.
     begun: u64,
-    /// True while one of them is under way.
+    /// True while a sync is in progress.
     running: bool,
     /// The last one that has ended, and the last one that was successful.
     ended: u64,
@@ -71,7 +71,7 @@ impl Commit<'_> {
         let (needed, until) = (state.begun + 1, Instant::now() + GATHER_TIME);
         loop {
             if state.ended >= needed {
-                // Of two that have ended meanwhile, the later one is as good.
+                // A later sync that has ended meanwhile covers this commit, too.
                 return state.good >= needed;
             }
             let left = until.saturating_duration_since(Instant::now());
@@ -100,7 +100,7 @@ impl Commit<'_> {
 impl Drop for Commit<'_> {
     fn drop(&mut self) {
         self.0.lock().commits -= 1;
-        // It was the one for which the others waited.
+        // Other commits waited for this sync.
         self.0.changed.notify_all();
     }
 }

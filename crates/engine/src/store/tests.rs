@@ -32,7 +32,7 @@ fn locks_are_links_to_one_file_and_those_that_a_killed_process_has_left_do_not_h
     let (a, b) = (Key::of_json(&"a").unwrap(), Key::of_json(&"b").unwrap());
     let locks = results.path().join("store/locks");
     fs::create_dir_all(&locks).unwrap();
-    // Both are names of one file, which nobody has locked any more.
+    // Both are names of one file, which no process has locked anymore.
     fs::write(locks.join(a.to_string()), "").unwrap();
     fs::hard_link(locks.join(a.to_string()), locks.join(b.to_string())).unwrap();
     let Claim::Miss(of_first) = first.claim(a).unwrap() else { panic!("nobody holds it") };
@@ -93,7 +93,7 @@ fn what_vanishes_while_garbage_is_looked_for_is_no_garbage() {
     let record = sample();
     let left = results.path().join("store/staging").join(record.key.to_string()).join("files");
     std::thread::scope(|scope| {
-        // As the worker of a killed engine, until it ends too.
+        // The thread acts as the worker of a killed engine, until it ends, too.
         let worker = scope.spawn(|| {
             for _ in 0..100 {
                 fs::create_dir_all(&left).unwrap();
@@ -105,7 +105,7 @@ fn what_vanishes_while_garbage_is_looked_for_is_no_garbage() {
             store.garbage(&std::collections::HashSet::new()).unwrap();
         }
     });
-    // Two that look at the same record: it is gone when the second one comes to it.
+    // Two processes remove the same record: it is missing when the second one tries.
     let Claim::Miss(pending) = store.claim(record.key).unwrap() else { panic!("not done") };
     pending.commit(record.clone()).unwrap();
     let garbage = store.garbage(&std::collections::HashSet::new()).unwrap();

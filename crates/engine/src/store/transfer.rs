@@ -41,13 +41,13 @@ pub struct Imported {
 /// Error of writing or reading an archive.
 #[derive(Debug, thiserror::Error)]
 pub enum TransferError {
-    /// The disk says no.
+    /// An I/O error.
     #[error("{0}")]
     Io(#[from] io::Error),
-    /// The store says no.
+    /// An error of the store.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// It is an archive of something else, torn, or made to do harm.
+    /// The archive is torn, malicious, or not one of records.
     #[error("the archive is not one of records: {0}")]
     Foreign(String),
     /// The record is of other files than its key.
@@ -111,7 +111,7 @@ impl Store {
         Ok(())
     }
 
-    /// Takes the records of an archive that are not here yet, each marked with where it came from.
+    /// Imports the records of an archive that the store lacks, each marked with its origin.
     pub fn import(&self, from: impl Read, origin: &Origin) -> Result<Imported, TransferError> {
         self.bring(from, None, origin)
     }
@@ -121,9 +121,8 @@ impl Store {
         self.bring(from, Some(key), origin)
     }
 
-    /// Takes the record of a claimed job from an archive that has it and no other. It was made on a machine of the user's own,
-    /// so it has no origin.
-    /// `is_wanted` may refuse what its program has read.
+    /// Takes the record of a claimed job from an archive that has it and no other. The record was made on a machine of
+    /// the user, so it has no origin. `is_wanted` may refuse the files that the program has read.
     pub fn import_claimed(
         &self,
         from: impl Read,
@@ -148,7 +147,7 @@ impl Store {
         self.unpacked(from, only, |beside, keys| self.take(beside, keys, origin))
     }
 
-    /// Unpacks an archive beside the records for as long as `take` needs.
+    /// Unpacks an archive beside the records, and removes the files after `take`.
     fn unpacked<T>(
         &self,
         from: impl Read,
@@ -178,7 +177,7 @@ impl Store {
         Ok(imported)
     }
 
-    /// Stores an unpacked record, if it is what it says; else answers the reason.
+    /// Stores an unpacked record, if it matches its key; else returns the reason.
     fn put(
         &self,
         folder: &Path,
@@ -209,7 +208,7 @@ impl Store {
     }
 }
 
-/// A record from elsewhere, if it is what it says.
+/// Returns the record in `folder`, if it matches `key`.
 fn checked(folder: &Path, key: Key) -> Result<Record, String> {
     let path = folder.join("record.json");
     let text = fs::read(&path).map_err(|error| error.to_string())?;
@@ -225,7 +224,7 @@ fn checked(folder: &Path, key: Key) -> Result<Record, String> {
     Ok(record)
 }
 
-/// The observation of the job of a record from elsewhere, if there is one.
+/// Reads the observation of an unpacked record, if there is one.
 fn observed(folder: &Path, record: &Record) -> Result<Option<Observation>, String> {
     match fs::read(folder.join(OBSERVATION)) {
         Ok(text) => Observation::parse(&text, record)
@@ -252,8 +251,8 @@ fn append(archive: &mut Builder<impl Write>, path: &str, content: &[u8]) -> io::
     archive.append_data(&mut header(EntryType::Regular, content.len() as u64), path, content)
 }
 
-/// Unpacks an archive into an empty folder and answers whose records are in it. With `only`, another record in it refuses
-/// all of it.
+/// Unpacks an archive into an empty folder, and returns the keys of its records. With `only`, an archive with another
+/// record is refused.
 fn unpack(mut from: impl Read, into: &Path, only: Option<Key>) -> Result<BTreeSet<Key>, TransferError> {
     let mut keys = BTreeSet::new();
     // Made last, and never on the way to anything else: so nothing is written through a link.
@@ -278,7 +277,7 @@ fn unpack(mut from: impl Read, into: &Path, only: Option<Key>) -> Result<BTreeSe
                 if !inner.starts_with("files") && entry.size() > MAX_RECORD {
                     return Err(foreign("there is no such record as"));
                 }
-                // What is there already may be a link that leads elsewhere.
+                // An existing file may be a link that leads out of the folder, so the target must be new.
                 let mut file = fs::OpenOptions::new().create_new(true).write(true).open(&target)?;
                 io::copy(entry, &mut file)?;
             }
@@ -317,7 +316,7 @@ fn is_blank(mut rest: impl Read) -> io::Result<bool> {
     }
 }
 
-/// Whose record a path in the archive belongs to, and what it is there.
+/// Returns the key of the record that a path in the archive belongs to, and the path inside the record.
 fn place(path: &Path) -> Option<(Key, PathBuf)> {
     let inner = path.strip_prefix(TOP).ok()?;
     let mut parts = inner.components();

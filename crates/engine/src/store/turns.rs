@@ -1,4 +1,4 @@
-//! Turns of measurements, as their records say: the rounds of runs, and those that overlapped.
+//! Turns of measurements, from their records: the rounds of runs, and the overlapping ones.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::{Measured, Under};
 
-/// A run and a round of it; none for what was measured outside of rounds.
+/// A run and a round of it; `None` for a measurement outside of rounds.
 pub(crate) type Turn<'m> = (Option<&'m str>, Option<usize>);
 
 /// The runs and rounds that measurements belong to.

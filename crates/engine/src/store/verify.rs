@@ -1,4 +1,4 @@
-//! Verification of records: each is compared with what was written.
+//! Verification of records: each is compared with its digests.
 
 use std::{collections::HashMap, io};
 
@@ -39,10 +39,10 @@ pub struct Verified {
     pub damaged_lines: Vec<String>,
 }
 
-/// A record that is not what was written.
+/// A record that differs from its digests.
 #[derive(Debug, PartialEq, Serialize)]
 pub struct Defect {
-    /// Its key.
+    /// The record's key.
     pub key: Key,
     /// The defect, as a phrase.
     pub reason: String,

@@ -42,7 +42,7 @@ impl Content {
     /// The content of a file or a link.
     ///
     /// # Errors
-    /// It is neither, or cannot be read.
+    /// The path is neither a file nor a link, or cannot be read.
     pub(super) fn read(path: &Path) -> io::Result<Self> {
         let metadata = fs::symlink_metadata(path)?;
         if metadata.is_symlink() {
@@ -57,7 +57,7 @@ impl Content {
     /// Writes it to a path, and makes the folders above.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// The content cannot be written.
     pub(super) fn write(&self, path: &Path) -> io::Result<()> {
         if let Some(above) = path.parent().filter(|_| *self != Self::Gone) {
             fs::create_dir_all(above)?;
@@ -114,10 +114,10 @@ impl Draft {
     }
 
     pub(super) fn set(&mut self, place: PathBuf, content: Content) {
-        // What was below a folder that becomes a file is not there any more.
+        // If a folder becomes a file, the changes below it are dropped.
         self.changes.retain(|path, _| *path == place || !path.starts_with(&place));
         if content != Content::Gone {
-            // A folder takes the place of what was there.
+            // A file becomes a folder if the new path is below it.
             for above in place.ancestors().skip(1) {
                 self.changes.remove(above);
             }
@@ -159,7 +159,7 @@ impl Draft {
             }
         }
         let folder = layers.join(&hasher.finalize().to_hex()[..32]);
-        // A crash, or a person, may have changed what is there.
+        // A crash, or a person, may have changed the folder.
         if folder.is_dir() && !self.is_kept(&folder) {
             fs::remove_dir_all(&folder).map_err(VariantError::file(&folder))?;
         }

@@ -1,5 +1,5 @@
-//! Variants of a project's code: the values of `code`, as the files that a job finds in place of those of its project. Nothing in
-//! the project itself is touched.
+//! Variants of a project's code: the values of `code`, as the files that a job finds in place of those of its project.
+//! The project itself is never changed.
 
 mod draft;
 mod folder;
@@ -42,7 +42,7 @@ pub(crate) enum VariantError {
     /// A file cannot be read or written.
     #[error("`{path}` cannot be used: {error}")]
     File {
-        /// Its path.
+        /// The file's path.
         path: String,
         /// The reason.
         error: io::Error,
@@ -60,7 +60,7 @@ pub(crate) enum VariantError {
     /// A file is no patch.
     #[error("`{patch}` is no patch: {reason}")]
     NoPatch {
-        /// Its path.
+        /// The patch's path.
         patch: String,
         /// The defect.
         reason: String,
@@ -68,7 +68,7 @@ pub(crate) enum VariantError {
     /// A patch does not fit.
     #[error("`{patch}` does not apply to `{file}`: {reason}")]
     Conflict {
-        /// Its path.
+        /// The patch's path.
         patch: String,
         /// The file.
         file: String,
@@ -100,7 +100,7 @@ pub(crate) enum VariantError {
         revision: String,
         /// The submodule.
         path: String,
-        /// Its commit.
+        /// The submodule's commit.
         commit: String,
     },
     /// Git fails.
@@ -150,8 +150,8 @@ impl VariantError {
     }
 }
 
-/// The differences of a job's code from its project when the job was planned, as a patch of at most [`MAX_CHANGES`] bytes; `None`
-/// without a variant, or if its folder is gone.
+/// The differences of a job's code from its project when the job was planned, as a patch of at most [`MAX_CHANGES`]
+/// bytes; `None` without a variant, or if the variant's folder no longer exists.
 pub(crate) fn changes(params: &Values) -> Option<String> {
     let folder = params.get("code")?.as_text()?;
     let text = fs::read(Path::new(folder).join(draft::DIFFERENCES)).ok()?;
@@ -225,7 +225,7 @@ fn files(value: &Value) -> Result<BTreeMap<String, Option<String>>, VariantError
     entries.iter().map(entry).collect()
 }
 
-/// A patch, a list of patches, or a map that says of each patch if it is applied.
+/// Parses a patch, a list of patches, or a map from patches to whether they are applied.
 fn patches(value: &Value) -> Result<Vec<String>, VariantError> {
     let form = |message: String| VariantError::Form(message);
     match value {
@@ -266,7 +266,7 @@ impl Variants {
     /// from `folder`, that of the recipe. `results` is the results folder, which keeps the layers.
     ///
     /// # Errors
-    /// The value is none, a file cannot be read, or a patch does not fit.
+    /// The value is invalid, a file cannot be read, or a patch does not apply.
     pub(crate) fn layer(
         &mut self,
         value: &Value,
@@ -294,7 +294,7 @@ impl Variants {
     }
 }
 
-/// A value of `code` as text, by which its layer is known elsewhere.
+/// Returns a value of `code` as text, which identifies its layer on other machines.
 pub(crate) fn text_of(value: &Value) -> String {
     serde_json::to_string(value).unwrap_or_default()
 }

@@ -40,7 +40,7 @@ const MARKS: [&str; 3] = ["pyvenv.cfg", "conda-meta", "CACHEDIR.TAG"];
 /// The folder of packages of JavaScript.
 const PACKAGES: &str = "node_modules";
 
-/// The projects of a run, as they were when it began. Without a run, there are none.
+/// The projects of a run, as they were when it began. Without a run, there are no projects.
 #[derive(Debug, Default)]
 pub(crate) struct Moments(Mutex<State>);
 
@@ -49,7 +49,7 @@ struct State {
     folder: Option<Folder>,
     /// By the folders of the projects.
     projects: BTreeMap<PathBuf, Moment>,
-    /// True if this machine has private views of folders; not known before the first edit.
+    /// True if this machine has private views of folders; `None` before the first edit.
     has_views: Option<bool>,
 }
 
@@ -72,16 +72,16 @@ struct Moment {
     edited: BTreeMap<PathBuf, Option<FileStamp>>,
     /// The time of the last comparison, and of the next one.
     compared: Option<(Instant, Duration)>,
-    /// What jobs find, by the folders of the variants of their code.
+    /// The layers that jobs see, by the folders of the variants of their code.
     found: HashMap<Option<PathBuf>, Layer>,
 }
 
 impl Moments {
-    /// Keeps copies of the files of projects, unless they are kept: of those that earlier jobs have read, and, in a project of usual size,
-    /// of all that may be code. `results` is the results folder.
+    /// Copies the files of projects that are not kept yet: the files that earlier jobs have read, and, in a project of
+    /// usual size, of all that may be code. `results` is the results folder.
     ///
     /// # Errors
-    /// A copy cannot be written. Nothing is kept then.
+    /// A copy cannot be written. No files are kept then.
     pub(crate) fn begin(&self, results: &Path, projects: BTreeMap<PathBuf, BTreeSet<PathBuf>>) -> io::Result<()> {
         let mut state = self.state();
         for (project, known) in projects {
@@ -99,10 +99,11 @@ impl Moments {
         Ok(())
     }
 
-    /// The layer that has the files of a project as they were under `layer`, that of a variant; `None` if no file differs. Files that jobs themselves write are as they are: `is_written` tells them by their paths in the project.
+    /// Returns the layer with the earlier state of a project's files under `layer`, the layer of a variant; `None` if no file
+    /// differs. Files that jobs write keep their present state: `is_written` returns true for their paths in the project.
     pub(crate) fn layer(&self, project: &Path, layer: &Layer, is_written: &dyn Fn(&Path) -> bool) -> Option<Layer> {
         let edited = self.state().projects.get_mut(project)?.edited();
-        // Without the lock, since this takes others.
+        // The lock is not held here, since this call takes other locks.
         let written: Vec<PathBuf> = edited.into_iter().filter(|path| is_written(path)).collect();
         self.state().projects.get_mut(project)?.layer(layer, &written)
     }
@@ -132,7 +133,7 @@ impl Moments {
 }
 
 impl Folder {
-    /// A new folder in `place`. Those of processes that have ended without removing them go.
+    /// Creates a folder in `place`, and removes the folders of processes that have ended without removing them.
     fn new(place: &Path) -> io::Result<Self> {
         fs::create_dir_all(place)?;
         // No process takes a folder that another one is making for one that was left.
@@ -141,7 +142,7 @@ impl Folder {
         for entry in fs::read_dir(place)?.flatten() {
             let is_left = File::open(entry.path().join(LOCK)).is_ok_and(|lock| lock.try_lock().is_ok());
             if is_left {
-                // What stays is tried again by the next run.
+                // The next run retries the removal.
                 let _ = fs::remove_dir_all(entry.path());
             }
         }
@@ -197,7 +198,7 @@ impl Moment {
         if let Some(layer) = self.found.get(&name) {
             return Some(layer.clone());
         }
-        // Without it, the job finds the files of now, which the end of the run reports.
+        // If the layer fails, the job sees the present files, and the end of the run reports the difference.
         let layer = self.over(variant).ok()?;
         self.found.insert(name, layer.clone());
         Some(layer)
@@ -238,7 +239,7 @@ impl Moment {
     }
 }
 
-/// The stamp of a file or link; `None` if there is none.
+/// Returns the stamp of a file or link; `None` if `path` is neither.
 fn stamp(path: &Path) -> Option<FileStamp> {
     let metadata = fs::symlink_metadata(path).ok()?;
     (metadata.is_file() || metadata.is_symlink()).then(|| FileStamp::of(&metadata))

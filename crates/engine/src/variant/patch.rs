@@ -126,7 +126,7 @@ impl Applied<'_> {
         }
     }
 
-    /// Puts what the part makes of the content `before` of `old` at the place `new`.
+    /// Applies the part to the content `before` of `old`, and puts the result at the place `new`.
     fn change(
         &mut self,
         part: &FilePatch<'_, [u8]>,

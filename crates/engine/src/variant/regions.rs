@@ -31,7 +31,7 @@ const MAX_FILE: u64 = 4 << 20;
 const GIT_TIMEOUT: Duration = Duration::from_mins(1);
 const MAX_PATCH: usize = 64 << 20;
 
-/// Why there are no patches.
+/// Reason for missing patches.
 #[derive(Debug, thiserror::Error)]
 pub enum RegionError {
     /// A file cannot be read.
@@ -76,7 +76,7 @@ struct Region {
 /// one patch. Paths in the patches start from the project's folder.
 ///
 /// # Errors
-/// A file cannot be read, a mark is wrong, or there is none.
+/// A file cannot be read, a mark is invalid, or no region is marked.
 pub fn of_regions(paths: &[PathBuf]) -> Result<BTreeMap<String, Vec<u8>>, RegionError> {
     let mut patches: BTreeMap<String, Vec<u8>> = BTreeMap::new();
     for path in paths {

@@ -19,7 +19,7 @@ use crate::host::{Children, Limits, converse, git};
 
 /// Time for each question to Git.
 const GIT_TIMEOUT: Duration = Duration::from_mins(5);
-/// Longest answer of Git, in bytes.
+/// Maximum size of Git's output in bytes.
 const MAX_ANSWER: usize = 256 << 20;
 /// Mode of a submodule, and that of no file.
 const SUBMODULE: &str = "160000";
@@ -77,7 +77,7 @@ impl Revision<'_> {
         }
     }
 
-    /// What Git answers.
+    /// Runs a Git command with `input` on stdin, and returns its stdout.
     fn ask(&self, command: &mut Command, input: Option<Vec<u8>>) -> Result<Vec<u8>, VariantError> {
         let limits = Limits { most: MAX_ANSWER, until: Instant::now() + GIT_TIMEOUT, children: Children::Awaited };
         let failed = |reason: &str| VariantError::Git { revision: self.name.to_owned(), reason: reason.to_owned() };
@@ -91,8 +91,8 @@ impl Revision<'_> {
         if answer.is_whole() { Ok(answer.text) } else { Err(failed("its list of files is too long")) }
     }
 
-    /// Adds what is different in a commit of the repository in `folder`. The part `inner` of the repository is at `place` in
-    /// the project.
+    /// Adds the differences of a commit of the repository in `folder`. The part `inner` of the repository is at `place`
+    /// in the project.
     fn compare(&mut self, folder: &Path, inner: &Path, place: &Path, commit: &str) -> Result<(), VariantError> {
         let mut asked = git(&folder.join(inner));
         asked.args(["diff", "--raw", "-z", "--no-renames", "--no-abbrev", "--no-ext-diff", "--ignore-submodules=none"]);
@@ -162,7 +162,7 @@ fn differences(text: &[u8]) -> Vec<Difference> {
         let head = String::from_utf8_lossy(head);
         let mut words = head.trim_start_matches(':').split(' ');
         let (Some(mode), Some(_), Some(object)) = (words.next(), words.next(), words.next()) else { continue };
-        // Of a path with a conflict there is another entry with its content.
+        // A path with a conflict has another entry with its content.
         if words.nth(1) != Some("U") {
             let path = PathBuf::from(OsStr::from_bytes(path));
             found.push(Difference { mode: mode.to_owned(), object: object.to_owned(), path });

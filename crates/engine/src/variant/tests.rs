@@ -125,7 +125,7 @@ fn patches_apply_to_the_project_as_it_is_without_git() {
     let one = place.layer("\"no-rope.patch\"").unwrap();
     place.write("other.py", &no_rope);
     assert_eq!(place.layer(r#"{"files": {"model.py": "other.py"}}"#).unwrap(), one);
-    // A patch of an edited file fits as long as its lines are there.
+    // A patch applies to an edited file while its lines are unchanged.
     place.write("model.py", format!("# edited\n\n\n{MODEL}"));
     assert!(place.finds("\"no-rope.patch\"")["model.py"].starts_with("# edited\n\n\nrope = 0\n"));
 }

@@ -1,4 +1,4 @@
-//! Lists of records and states, as answers in JSON.
+//! Lists of records and states, for JSON output.
 
 use jiff::Timestamp;
 use serde::Serialize;
@@ -8,7 +8,7 @@ use crate::{
     store::{Entry, Garbage, State, Store, Verified},
 };
 
-/// The answer of `sweep cache ls`.
+/// The JSON output of `sweep cache ls`.
 #[derive(Serialize)]
 pub(super) struct Listed<'a> {
     pub(super) records: Vec<ListedRecord<'a>>,
@@ -37,7 +37,7 @@ pub(super) struct ListedState<'a> {
     bytes: u64,
 }
 
-/// The answer of `sweep cache verify`.
+/// The JSON output of `sweep cache verify`.
 #[derive(Serialize)]
 pub(super) struct Checked {
     pub(super) good: bool,
@@ -45,7 +45,7 @@ pub(super) struct Checked {
     pub(super) verified: Verified,
 }
 
-/// The answer of `sweep cache gc` and `sweep cache rm`.
+/// The JSON output of `sweep cache gc` and `sweep cache rm`.
 #[derive(Serialize)]
 pub(super) struct Removal<'a> {
     /// False if they are only listed.

@@ -46,7 +46,7 @@ pub(super) struct Round {
     pub(super) has_twins: bool,
 }
 
-/// Decides what follows from no results, so that there is something to select and to run.
+/// Makes the decisions that need no results, so that there are jobs to select and to run.
 pub(super) fn begin(prepared: &mut Prepared, store: &Store) -> Result<(), Error> {
     advance(prepared, store, &HashSet::new()).map(|_| ())
 }
@@ -75,8 +75,8 @@ impl Past {
         }
     }
 
-    /// The jobs that are to run now: none that has failed before, and none that needs one of those. Of jobs that compute
-    /// the same, only the first runs `here`, and the others are measured from its record; returns true if there are any.
+    /// Selects the jobs to run now, without failed jobs and the jobs that need these. Among jobs with the same computation,
+    /// only the first runs `here`, and the others are measured from its record; returns true if there are any.
     pub(super) fn states(
         &self,
         plan: &Plan,

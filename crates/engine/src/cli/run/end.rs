@@ -1,4 +1,4 @@
-//! The end of `sweep run`: reports, exit status and answer.
+//! The end of `sweep run`: reports, exit status and JSON output.
 
 use std::path::{Path, PathBuf};
 
@@ -26,13 +26,13 @@ pub(in crate::cli) struct Ended {
     summary: Summary,
     /// The names of the runs: one for each batch of a search; none if nothing had to run.
     runs: Vec<String>,
-    /// The reports for an answer in JSON.
+    /// The reports for the JSON output.
     pub(in crate::cli) reports: Vec<ReportData>,
     /// The arguments that mean its recipes.
     typed: Vec<String>,
 }
 
-/// The answer of `sweep run`.
+/// The JSON output of `sweep run`.
 #[derive(Serialize)]
 struct RunAnswer<'a> {
     runs: &'a [String],
@@ -87,14 +87,14 @@ pub(super) fn conclude(
     Ok(ended)
 }
 
-/// Gives new records their lines in the index, so that the next run need not read them. Where that fails it does.
+/// Gives new records their lines in the index, so that the next run need not read them. If this fails, the next run reads them.
 fn index(store: &Store, plan: &Plan) {
     let keys: Vec<Key> = plan.jobs().map(|(_, job)| job.key).collect();
     let _ = store.look(&keys);
 }
 
 impl Ended {
-    /// Prints the answer if it is for JSON, and returns the exit status.
+    /// Prints the JSON output if it was requested, and returns the exit status.
     pub(in crate::cli) fn exit_after_answer(&self, results: &Path, args: &RunArgs) -> Result<Exit, Error> {
         if args.format.is_json() {
             self.answer(results)?;

@@ -19,12 +19,12 @@ pub(super) struct End {
     pub(super) page: Page,
     /// True if the run has come to its end.
     pub(super) ended: bool,
-    /// True if the reports are for an answer in JSON.
+    /// True if the reports are for the JSON output.
     pub(super) is_json: bool,
 }
 
-/// Writes the reports, and prints or returns them if the run has come to its end; answers whether a claim is refuted then. `stamps`
-/// are those of the jobs' records, if they are known because nothing had to run.
+/// Writes the reports, and prints or returns them if the run is complete; returns whether a claim is refuted then.
+/// `stamps` are the stamps of the jobs' records, if they are known because no job had to run.
 pub(super) fn report(
     results: &Path,
     plan: &Plan,
@@ -81,7 +81,8 @@ pub(super) fn report(
     Ok((refuted, data))
 }
 
-/// The number of jobs whose lack of a result is a failure of the run; says so if the recipe tolerates the failures behind it.
+/// Returns the number of jobs whose missing result is a failure of the run, and prints a note if the recipe tolerates the
+/// failures that caused it.
 pub(super) fn lost(summary: &Summary) -> usize {
     if let Summary { failed: 0, interrupted: None, blocked: blocked @ 1.., .. } = summary {
         let need = if *blocked == 1 { "it needs" } else { "they need" };

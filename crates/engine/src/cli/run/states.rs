@@ -43,7 +43,7 @@ pub(super) fn share(plan: &Plan, store: &Store, states: &mut [Disposition]) {
     }
 }
 
-/// Says once for each step that its jobs want more than there is.
+/// Warns once per step whose jobs need more resources than the machine has.
 pub(super) fn warn_of_scarcity(plan: &Plan, states: &[Disposition], limits: &Limits) {
     let mut said = BTreeSet::new();
     for (_, job) in plan.jobs().filter(|(id, _)| states[id.index()] == Disposition::Yes) {

@@ -62,7 +62,7 @@ fn a_file_with_another_ones_times_is_read() {
     let mut first = Digests::open(kept.clone());
     let digest = first.at(&file, &[], later()).unwrap();
     first.keep();
-    // As `cp --preserve` and `touch -r` do.
+    // `cp --preserve` and `touch -r` keep the time, too.
     fs::write(&file, "two").unwrap();
     fs::File::options().write(true).open(&file).unwrap().file().set_modified(time).unwrap();
     assert_ne!(Digests::open(kept).at(&file, &[], later()).unwrap(), digest);

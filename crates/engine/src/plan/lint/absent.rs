@@ -28,7 +28,7 @@ pub(in crate::plan) fn absent(recipe: &Recipe, steps: &[Vec<(Point, JobId)>], pr
                 (&compare.of, &compare.axis)
             }
             TableKind::Aggregate(aggregate) => (&aggregate.of, &aggregate.axis),
-            // They show points without an axis, name the values, or fail without a level.
+            // These kinds show points without an axis, name the values, or fail without a level.
             TableKind::Compare(_) | TableKind::Metrics(_) | TableKind::Effects(_) | TableKind::Claims(_) => {
                 return None;
             }
@@ -40,7 +40,7 @@ pub(in crate::plan) fn absent(recipe: &Recipe, steps: &[Vec<(Point, JobId)>], pr
         let points: Vec<&Point> =
             steps[step].iter().map(|(point, _)| point).filter(|point| selected(point, &only)).collect();
         let lacking = points.iter().filter(|point| point.get(axis).is_none()).count();
-        // Else it is no axis of the step, or a step that shows nothing.
+        // Otherwise it is not an axis of the step, or the step shows no points.
         if lacking > 0 && lacking < points.len() {
             let message = format!(
                 "{kind} `{}` leaves out {lacking} of {} points of `{}`, which have no axis `{axis}`",

@@ -28,8 +28,8 @@ struct Check<'a> {
     is_tracked: bool,
 }
 
-/// Checks the scripts of a program, at one point of a step. One that the program starts and that is not there is a mistake, since
-/// every job would fail.
+/// Checks the scripts of a program, at one point of a step. A missing script that the program starts is a mistake,
+/// since every job would fail.
 pub(in crate::plan) fn scripts(recipe: &Recipe, step: &Step, point: &Point, values: &Values, problems: &mut Collector) {
     if step.task.name != COMMAND {
         return;
@@ -37,7 +37,7 @@ pub(in crate::plan) fn scripts(recipe: &Recipe, step: &Step, point: &Point, valu
     let matrix: Names = point.values.iter().cloned().collect();
     let template = |name: &str| step.with.iter().find(|(param, _)| param.value == name).map(|(_, template)| template);
     let value = |name: &str| template(name)?.resolve(&recipe.params, &matrix).map(|value| value.value);
-    // With a result of another job, the names are not known yet.
+    // If a value is a result of another job, the names are unknown yet.
     let list = |name: &str| match (template(name), value(name)) {
         (None, _) => Some(Vec::new()),
         (Some(_), Some(Value::List(items))) => Some(items),

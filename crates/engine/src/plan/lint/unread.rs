@@ -65,10 +65,10 @@ pub(in crate::plan) fn unread(recipe: &Recipe, step: &Step, point: &Point, probl
     }
     for path in scripts.iter().map(|script| folder.join(script)).filter(|path| path.is_file()) {
         if !is_small(&path) {
-            // A large program is not looked through, so that nothing is known of it.
+            // A large program is not searched, so its reads are unknown.
             return;
         }
-        // It may import the reader.
+        // The script may import the module that reads.
         open.extend(path.parent().map(|parent| (parent.to_owned(), 0)).filter(|_| is_script(&path)));
         open.push((path, 0));
     }
@@ -109,7 +109,7 @@ fn is_small(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|metadata| metadata.is_file() && metadata.len() <= MAX_FILE_BYTES)
 }
 
-/// True if one of these files, or a script in one of these folders, has the sign, or if there are too many to know.
+/// True if one of these files, or a script in one of these folders, has the sign, or if there are too many files to search.
 fn any_file(mut open: Vec<(PathBuf, usize)>, is_sign: &dyn Fn(&[u8]) -> bool) -> bool {
     let mut left = MAX_FILES;
     while let Some((path, depth)) = open.pop() {

@@ -203,8 +203,8 @@ pub(super) fn entry<'n>(node: &'n mut Node, key: &str) -> Option<&'n mut Node> {
     }
 }
 
-/// One `--set name=value` or `--axis name=a,b`. The value is one of [`Node::typed`]; that of an axis may leave out the
-/// brackets of a list.
+/// Parses `--set name=value` or `--axis name=a,b`. The value is one of [`Node::typed`]; that of an axis may leave out
+/// the brackets of a list.
 fn typed(
     flag: &str,
     assignment: &str,

@@ -73,7 +73,7 @@ impl Loader {
         }
     }
 
-    /// The scales of a recipe. Those of a recipe whose base could not be read are not known.
+    /// Returns the scales of a recipe. The scales of a recipe with an unreadable base are unknown.
     fn scales_of(&mut self, recipe: &mut Disposition) -> Vec<Scale> {
         if entry(&mut recipe.node, "extends").is_some() {
             return Vec::new();

@@ -21,9 +21,9 @@ use super::{
 /// A mapping of the language, as it is documented.
 #[derive(Debug, Clone)]
 pub struct Declaration {
-    /// Its name: `resources`.
+    /// The mapping's name: `resources`.
     pub name: &'static str,
-    /// Its keys, in the order in which they are documented.
+    /// The mapping's keys, in the order in which they are documented.
     pub keys: Vec<Key>,
 }
 
@@ -32,7 +32,7 @@ pub struct Declaration {
 pub struct Key {
     /// The key, as it is written.
     pub name: &'static str,
-    /// Its meaning, in a sentence or two.
+    /// The key's meaning, in a sentence or two.
     pub doc: String,
     /// Further paragraphs, which only the documentation has.
     pub details: String,
@@ -46,7 +46,7 @@ pub struct Key {
 
 /// A mapping with declared keys, read from a text.
 pub(super) trait Mapping<'n>: Sized {
-    /// Its keys, as they are written.
+    /// The mapping's keys, as they are written.
     const NAMES: &'static [&'static str];
 
     fn declaration() -> Declaration;

@@ -89,10 +89,10 @@ pub(in crate::recipe) struct TimeSpan {
 #[derive(Default)]
 pub(in crate::recipe) struct Size;
 
-/// One of several words, each with its meaning.
+/// A word out of several, each with its meaning.
 pub(in crate::recipe) struct Word<T: 'static>(pub(in crate::recipe) &'static [(&'static str, T)]);
 
-/// One or several of the known words.
+/// A known word, or a list of them.
 pub(in crate::recipe) struct Words<T: 'static>(pub(in crate::recipe) &'static [(&'static str, T)]);
 
 impl Text {
@@ -120,7 +120,7 @@ impl Custom {
     /// A selection of points of a step.
     pub(in crate::recipe) const SELECTION: Self =
         Self { schema: || reference("selection"), accepts: "axis to value, or to a list of values" };
-    /// One side of a comparison.
+    /// A side of a comparison.
     pub(in crate::recipe) const SIDE: Self =
         Self { schema: || reference("side"), accepts: "`{ step: NAME, axis: value }`" };
 }

@@ -23,7 +23,7 @@ use crate::recipe::{
 /// A statement about metrics that a run supports, refutes or leaves undecided.
 #[derive(Debug, Clone)]
 pub struct Claim {
-    /// Its name.
+    /// The claim's name.
     pub name: Spanned<String>,
     /// The statement in words.
     pub says: Option<String>,

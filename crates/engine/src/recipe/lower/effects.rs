@@ -30,9 +30,9 @@ pub struct Effects {
 pub enum Interactions {
     /// None.
     None,
-    /// Those of all pairs of factors; the value is the place of the request.
+    /// The interactions of all pairs of factors; the value is the place of the request.
     All(Span),
-    /// Those of these pairs.
+    /// The interactions of these pairs.
     Pairs(Vec<[Spanned<String>; 2]>),
 }
 

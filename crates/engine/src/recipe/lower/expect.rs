@@ -23,8 +23,8 @@ pub struct Expectation {
     pub high: Option<Bound>,
     /// The margin around no difference that the bounds stand for, if they were given so.
     pub within: Option<f64>,
-    /// The unit of these numbers, if that of the metric is known only from what jobs report; else they are in that of the
-    /// metric.
+    /// The unit of these numbers, if the metric's unit is known only from the jobs' reports; else the numbers are in
+    /// the metric's unit.
     pub unit: Option<Unit>,
 }
 
@@ -229,7 +229,7 @@ impl Lower<'_> {
         (low.is_some() || high.is_some()).then_some(Expectation { low, high, within: None, unit: numbers.unit })
     }
 
-    /// The values of all keys in one unit: in that of the metric if it is known, else in the first one that is written.
+    /// Returns the values of all keys in one unit: the metric's unit if it is known, else the first unit in the recipe.
     fn amounts(&mut self, keys: &ExpectKeys<'_>, about: About<'_>) -> Option<Numbers> {
         let all = [&keys.at_least, &keys.at_most, &keys.more_than, &keys.less_than, &keys.within, &keys.negligible];
         let known = about.metric.filter(|(_, traits)| traits.unit_of != UnitOf::Reports).map(|(_, traits)| traits.unit);
@@ -248,7 +248,7 @@ impl Lower<'_> {
         Some(Numbers { at_least, at_most, more_than, less_than, within, negligible, unit })
     }
 
-    /// A number in a unit. `explicit` is true if other numbers beside it have a unit that the metric does not say.
+    /// A number in a unit. `explicit` is true if other numbers beside it have a unit that does not follow from the metric.
     fn in_unit(
         &mut self,
         given: &Given<'_, Amount>,

@@ -23,9 +23,9 @@ use crate::{
 /// A figure of a step's records.
 #[derive(Debug, Clone)]
 pub struct Figure {
-    /// Its name, which is also the name of the file.
+    /// The figure's name, which is also the name of the file.
     pub name: Spanned<String>,
-    /// Its heading.
+    /// The figure's heading.
     pub title: Option<String>,
     /// The step, as an index into [`crate::recipe::Recipe::steps`].
     pub from: Spanned<usize>,

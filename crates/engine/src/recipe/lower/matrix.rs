@@ -278,7 +278,7 @@ impl Lower<'_> {
         Some(AxisValues::Numbers(kind, self.numbers(node, counts, usage, params)?, node.span))
     }
 
-    /// Reads a list of a given length. Its values may refer to params, so planning checks that they are numbers.
+    /// Reads a list of a given length. The values may refer to params, so planning checks that they are numbers.
     pub(super) fn numbers(
         &mut self,
         node: &Node,

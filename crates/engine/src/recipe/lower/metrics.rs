@@ -51,7 +51,7 @@ pub enum UnitOf {
     Recipe,
     /// The task that declares the metric, or the metric's name.
     Metric,
-    /// What the jobs have reported; a pure number before that.
+    /// The reports of the jobs; a pure number before the first report.
     Reports,
 }
 
@@ -88,7 +88,7 @@ pub struct Rules {
 /// Treatment of missing results in a decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Missing {
-    /// Nothing is decided.
+    /// The decision is not made.
     #[default]
     Block,
     /// A missing result counts as the worst measured one.
@@ -244,8 +244,8 @@ impl Recipe {
         traits_in(&self.rules, step, metric, reported)
     }
 
-    /// The better direction of a metric of a step, if one is known. A search that decides by a metric without one prefers
-    /// smaller values, unless it says otherwise.
+    /// Returns the better direction of a metric of a step, if it is known. A search that decides by a metric without a
+    /// direction prefers smaller values, unless the search declares the direction.
     pub fn better(&self, step: &Step, metric: &str) -> Option<Better> {
         let declared = self.traits(step, metric).better;
         match step.search.as_ref().and_then(|search| search.metric()) {

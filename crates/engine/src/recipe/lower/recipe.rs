@@ -19,15 +19,15 @@ use crate::recipe::{
 /// The work that a study is about, as cited in its report.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Citation {
-    /// Its title.
+    /// The publication's title.
     pub title: String,
-    /// Its authors.
+    /// The publication's authors.
     pub authors: Option<String>,
     /// The year of publication.
     pub year: Option<String>,
     /// The journal or conference.
     pub venue: Option<String>,
-    /// Its address.
+    /// The publication's address.
     pub url: Option<String>,
 }
 
@@ -144,7 +144,7 @@ impl Lower<'_> {
         let params = self.params(keys.params.node());
         let scales = keys.scales.node().map_or_else(Vec::new, |node| self.scales(node));
         let scales = scales.into_iter().map(|scale| (scale.name.value, scale.about)).collect();
-        // What refers to steps cannot be judged if they are under another word.
+        // References to steps cannot be checked if the key `steps` is misspelled.
         let misnamed = keys.steps.node().is_none() && self.is_meant(node, "steps");
         let steps = match keys.steps.node() {
             Some(steps) => self.steps(steps, &params),

@@ -1,5 +1,5 @@
-//! `replicates`: the kind of replication of a step's axes, which decides the independent units of its results. It is not
-//! part of a key.
+//! `replicates`: the kind of replication of a step's axes, which decides the independent units of its results.
+//! `replicates` is not part of a key.
 
 use serde_json::{Value as Json, json};
 use sweep_job::Value;
@@ -19,7 +19,7 @@ pub enum Replication {
     Dataset,
     /// Folds of a cross-validation, which share training data.
     Fold,
-    /// Settings that are compared elsewhere, or that a result is averaged over.
+    /// Settings that other reports compare, or that a result is averaged over.
     Condition,
     /// Random numbers of a job.
     Seed,

@@ -1,4 +1,4 @@
-//! `resources`: the resources that a job uses. They are not part of a key.
+//! `resources`: the resources that a job uses. Resources are not part of a key.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use serde_json::{Value as Json, json};
@@ -40,7 +40,7 @@ pub struct ResourceCount(u32);
 pub enum GpuMemory {
     /// A number of bytes.
     Bytes(u64),
-    /// As much as earlier jobs of the same shape were seen to use.
+    /// The measured use of earlier jobs of the same shape.
     Measured,
 }
 

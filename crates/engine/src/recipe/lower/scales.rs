@@ -34,11 +34,11 @@ mapping! {
 /// A named setting of a recipe.
 #[derive(Debug)]
 pub(in crate::recipe) struct Scale {
-    /// Its name.
+    /// The scale's name.
     pub(in crate::recipe) name: Spanned<String>,
-    /// Its description.
+    /// The scale's description.
     pub(in crate::recipe) about: Option<String>,
-    /// Its changes to the recipe.
+    /// The scale's changes to the recipe.
     pub(in crate::recipe) changes: Overlay,
 }
 

@@ -38,7 +38,7 @@ pub struct Search {
     pub span: Span,
 }
 
-/// Successive halving: all configurations are trained a little, the best part goes on.
+/// Successive halving: all configurations are trained for a few steps, and the best part continues.
 #[derive(Debug, Clone)]
 pub struct Rungs {
     /// The axis whose values are the rungs.
@@ -47,7 +47,7 @@ pub struct Rungs {
     pub continues: bool,
     /// The rungs, in ascending order; at least two.
     pub at: Vec<u64>,
-    /// The part that goes on from each rung.
+    /// The part that continues from each rung.
     pub keep: Fraction,
     /// The metric that decides.
     pub by: Spanned<String>,
@@ -385,7 +385,7 @@ impl Lower<'_> {
     fn place_rungs(&mut self, rungs: &mut Rungs, step: &mut Step) {
         self.check_metric(&rungs.by, step);
         let axes = step.axes();
-        // Without a word about it, seeds are averaged.
+        // By default, seeds are averaged.
         if matches!(rungs.over.as_slice(), [only] if only.value.is_empty()) {
             rungs.over.retain_mut(|over| {
                 "seed".clone_into(&mut over.value);
@@ -440,7 +440,7 @@ pub(super) fn select_last(steps: &[Step], tables: &mut [Table], figures: &mut [F
     for figure in figures {
         let step = &steps[figure.from.value];
         let chart = &figure.chart;
-        // It shows when jobs ran, which those of all rungs did.
+        // A timeline shows the times of jobs, and the jobs of all rungs have run.
         if chart.kind == Kind::Timeline {
             continue;
         }

@@ -1,4 +1,4 @@
-//! `states`: what jobs leave so that longer ones continue from it. It is not part of a key.
+//! `states`: the states that jobs leave for longer jobs to continue from. `states` is not part of a key.
 
 use serde::{Deserialize, Serialize};
 
@@ -23,15 +23,15 @@ pub struct StatePolicy {
 pub enum KeptStates {
     /// None.
     None,
-    /// The last of each configuration, as long as there is no longer job with a result.
+    /// The last state of each configuration, until a longer job has a result.
     #[default]
     Last,
-    /// Those of all jobs that end before the end of the whole.
+    /// The states of all jobs that end before the end of the whole.
     Rungs,
 }
 
 impl StatePolicy {
-    /// True if a step says nothing else.
+    /// True if the step has the default policy.
     pub fn is_default(&self) -> bool {
         *self == Self::default()
     }

@@ -35,7 +35,7 @@ impl Statistic {
         }
     }
 
-    /// Units with the statistic over them; a mean goes without saying.
+    /// Returns `units` with the statistic over them; a mean is not mentioned.
     pub(crate) fn of(self, units: &str) -> String {
         match self {
             Self::Mean => units.to_owned(),

@@ -29,7 +29,7 @@ use crate::recipe::{
 /// A step that must be done first.
 #[derive(Debug, Clone)]
 pub struct Need {
-    /// Its index in [`crate::recipe::Recipe::steps`].
+    /// The step's index in [`crate::recipe::Recipe::steps`].
     pub step: usize,
     /// The needed points of that step.
     pub only: Selection,
@@ -37,8 +37,8 @@ pub struct Need {
     pub span: Span,
 }
 
-/// Policy for a job that exceeds its time limit, shows no activity, or fails. It is not part of any key: it decides
-/// whether there is a result, never which one.
+/// Policy for a job that exceeds its time limit, shows no activity, or fails. The policy is not part of any key: it
+/// affects whether a job has a result, but not the result.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Policy {
     /// Maximum number of retries of a failed job.

@@ -78,7 +78,7 @@ pub(super) fn axes() -> Json {
 /// Content of a sweep file.
 #[derive(Debug, Default)]
 pub(in crate::recipe) struct Sweep {
-    /// Its explicit name, if any: the name of the reports' folder.
+    /// The sweep's explicit name, if any: the name of the reports' folder.
     pub(in crate::recipe) name: Option<String>,
     /// The files of the recipes.
     pub(in crate::recipe) recipes: Vec<Spanned<String>>,

@@ -26,9 +26,9 @@ use crate::{
 /// A table of a report.
 #[derive(Debug, Clone)]
 pub struct Table {
-    /// Its name, which is also the name of its files.
+    /// The table's name, which is also the name of its files.
     pub name: Spanned<String>,
-    /// Its heading.
+    /// The table's heading.
     pub title: Option<String>,
     /// The metrics shown.
     pub cells: Vec<Spanned<String>>,

@@ -1,5 +1,5 @@
-//! A job on a machine that shares no folder with the submitting one: its specification, needed records, and result go through a
-//! store elsewhere.
+//! A job on a machine that shares no folder with the submitting one: its specification, needed records, and result go
+//! through a remote store.
 
 use std::{io, path::Path, thread, time::Duration};
 
@@ -24,15 +24,15 @@ const ATTEMPTS: u32 = 5;
 /// The first of these pauses.
 const FIRST_DELAY: Duration = Duration::from_secs(2);
 
-/// Takes a job, runs it in a results folder of this machine alone, and brings its record and its words back. Its inputs are found
-/// from the current folder, which has the project.
+/// Takes a job, runs it in a results folder of this machine alone, and uploads its record and its log. Relative paths
+/// of inputs start from the current folder, which has the project.
 ///
 /// # Errors
-/// The store elsewhere does not answer or has no such job, or the results folder cannot be used.
+/// The remote store does not respond or has no such job, or the results folder cannot be used.
 pub fn job_from_afar(results: &Path, exchange: &dyn Exchange, sent: &SentJob) -> io::Result<Ended> {
     let there = |reason: String| io::Error::other(format!("{}: {reason}", exchange.name()));
     let key = sent.key;
-    // An earlier submission of it has a result.
+    // An earlier submission of the job has a result.
     if exchange.has(key).map_err(there)? {
         return Ok(Ended::Ran(Summary { cached: 1, ..Summary::default() }));
     }
@@ -65,7 +65,7 @@ pub fn job_from_afar(results: &Path, exchange: &dyn Exchange, sent: &SentJob) ->
     job_specs::write_one(&spec, folder.path())?;
     let ended = job(results, &sent.run, 0, key, true);
     let pushed = if store.contains(key) { send(exchange, &store, sent) } else { Ok(()) };
-    // The record is what matters; words are for people and for failures.
+    // A missing log is ignored: only the record is required, and the log is for people and for failures.
     let log = fs::read(folder.log(key)).unwrap_or_default();
     let said = fs::read(folder.part(key)).unwrap_or_default();
     let words = exchange.put_text(&sent.log(), &log[log.len().saturating_sub(LOG)..]);

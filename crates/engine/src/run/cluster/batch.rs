@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{host::finding::Finding, record::Key};
 
-/// A batch system. Whatever fails or does not answer in time is unknown, never gone.
+/// A batch system. After a failure or a timeout, the state of a job is unknown, never ended.
 pub trait Cluster: fmt::Debug {
     /// The system's name, for messages.
     fn system(&self) -> &str;
@@ -21,11 +21,10 @@ pub trait Cluster: fmt::Debug {
         false
     }
 
-    /// Announces that this process will wait for the jobs of a run. Before that, and without it, the queue is only looked
-    /// at.
+    /// Announces that this process will wait for the jobs of a run. Until this call, the process only reads the queue.
     ///
     /// # Errors
-    /// Those of the results folder.
+    /// The errors of the results folder.
     fn attend(&self) -> io::Result<()> {
         Ok(())
     }
@@ -43,22 +42,22 @@ pub trait Cluster: fmt::Debug {
         false
     }
 
-    /// Resources of the allocation that this process runs in; `None` if it is in none of this system.
+    /// Resources of the allocation that this process runs in; `None` outside of this system's allocations.
     fn allocated(&self) -> Option<Allocated>;
 
     /// The name that all batch jobs of a store have in the system.
     fn jobs_name(&self) -> &str;
 
-    /// The command with which a person ends all of them.
+    /// Returns the command with which a person ends all jobs.
     fn cancel_command(&self) -> String;
 
-    /// True if the system starts a job only after those in [`BatchJob::after`]. Else a job is submitted when they are done, and `after`
-    /// is always empty.
+    /// True if the system starts a job only after the jobs in [`BatchJob::after`]. Else a job is submitted when they
+    /// are done, and `after` is always empty.
     fn keeps_dependencies(&self) -> bool {
         true
     }
 
-    /// Time in which the system has to answer for the first time in a run, which ends otherwise. Without one, it is waited for.
+    /// Timeout for the first response of the system in a run, which ends otherwise. `None` waits without a limit.
     fn first_answer_within(&self) -> Option<Duration> {
         None
     }
@@ -71,19 +70,19 @@ pub trait Cluster: fmt::Debug {
     /// Submits a batch job.
     ///
     /// # Errors
-    /// A [`Refusal`] says whether it may be in the queue all the same.
+    /// A [`Refusal`] shows if the job may be in the queue all the same.
     fn submit(&self, job: &BatchJob<'_>) -> Result<BatchId, Refusal>;
 
-    /// Every batch job of the store that the system still knows, ended ones included.
+    /// Returns every batch job of the store that the system still lists, ended ones included.
     ///
     /// # Errors
-    /// The system's last words, if it does not answer.
+    /// The last line of the system's stderr, if it does not respond.
     fn poll(&self) -> Result<Vec<QueuedJob>, String>;
 
-    /// Ends batch jobs, or tells them to end. Those that have ended meanwhile need nothing.
+    /// Cancels or interrupts batch jobs. Jobs that have ended meanwhile are skipped.
     ///
     /// # Errors
-    /// The system's last words, if it does not answer.
+    /// The last line of the system's stderr, if it does not respond.
     fn cancel(&self, ids: &[BatchId], scope: CancelScope) -> Result<(), String>;
 
     /// Reason why a job stays in the queue for good, if this reason for waiting is permanent.
@@ -95,19 +94,19 @@ pub trait Cluster: fmt::Debug {
     /// The state of a batch job that the queue has forgotten, where the system has an accounting.
     fn remembered(&self, id: &BatchId) -> Option<QueuedState>;
 
-    /// Checks of what only this system requires, for `sweep doctor` and jobs with `gpus` GPUs. That it can be used and answers is
-    /// checked for all systems.
+    /// Checks the requirements of only this system, for `sweep doctor` and jobs with `gpus` GPUs. The availability and
+    /// the response are checked for all systems.
     fn examine(&self, _gpus: usize) -> Vec<Finding> {
         Vec::new()
     }
 
-    /// True if its machines share the results folder with this one. Else jobs and results go through an [`Exchange`](crate::run::Exchange),
-    /// unless this process carries them.
+    /// True if the system's machines share the results folder with this one. Else jobs and results go through an
+    /// [`Exchange`](crate::run::Exchange), unless this process carries them.
     fn has_shared_folder(&self) -> bool {
         true
     }
 
-    /// True if jobs and results go through a store elsewhere.
+    /// True if jobs and results go through a remote store.
     fn needs_exchange(&self) -> bool {
         !self.has_shared_folder() && !self.starts_jobs_itself()
     }
@@ -118,7 +117,7 @@ pub trait Cluster: fmt::Debug {
 #[serde(into = "Written", from = "Written")]
 pub struct BatchId(String);
 
-/// A name in JSON: a number where it is one.
+/// A name in JSON, written as a number if it is numeric.
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
 enum Written {
@@ -129,28 +128,28 @@ enum Written {
 /// A batch job to submit.
 #[derive(Debug)]
 pub struct BatchJob<'a> {
-    /// The text by which it is recognized in the queue.
+    /// The text that identifies the batch job in the queue.
     pub tag: String,
     /// The file that its output is appended to.
     pub output: PathBuf,
-    /// The folder that it starts in.
+    /// The folder that the batch job starts in.
     pub folder: &'a Path,
     /// A script for `/bin/sh`, for systems whose machines share the results folder.
     pub script: String,
     /// The work of the script.
     pub work: Work<'a>,
-    /// The resources that it asks for.
+    /// The resources of the batch job.
     pub request: Request,
-    /// The step whose job it runs, if it runs one; the executor's settings may differ by step.
+    /// The step of the batch job's only job, if there is only one; the executor's settings may differ by step.
     pub step: Option<&'a str>,
-    /// Batch jobs that must have succeeded before it starts. If one fails, it is not to start at all.
+    /// Batch jobs that must have succeeded before this one starts. If one of them fails, this one must not start.
     pub after: &'a [BatchId],
 }
 
-/// The resources that a batch job asks for.
+/// The resources of a batch job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request {
-    /// Nodes; the rest is of each of them.
+    /// Number of nodes; the other resources are per node.
     pub nodes: usize,
     /// Processes on each node that a launcher starts.
     pub processes: usize,
@@ -160,7 +159,7 @@ pub struct Request {
     pub memory: Option<u64>,
     /// GPUs. A job that shares one with others counts it whole.
     pub gpus: usize,
-    /// Thousandths of its GPU that it uses, for systems that give out parts; `None` for whole ones.
+    /// Thousandths of its GPU that the job uses, for systems that assign parts; `None` for whole ones.
     pub gpu_share: Option<u16>,
     /// True if nothing else may run on its node.
     pub exclusive: bool,
@@ -180,43 +179,43 @@ pub struct Allocated {
 /// A batch job in the queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueuedJob {
-    /// Its name in the system.
+    /// The job's name in the system.
     pub id: BatchId,
-    /// Its state.
+    /// The job's state.
     pub state: QueuedState,
     /// Reason why it waits, or its end, in the system's word.
     pub reason: String,
     /// [`BatchJob::tag`]; an unrelated job of the same name may have any.
     pub tag: String,
-    /// True if it will never start, because a job that it depends on has failed.
+    /// True if the job will never start, because a job that it depends on has failed.
     pub orphaned: bool,
 }
 
 /// The state of a batch job, as far as it matters here.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum QueuedState {
-    /// It waits.
+    /// The job waits.
     Pending,
-    /// It runs, or is on its way in or out.
+    /// The job runs, or is on its way in or out.
     Running,
-    /// Its program has ended well.
+    /// The job's program has ended well.
     Completed,
-    /// It was canceled.
+    /// The job was canceled.
     Canceled,
-    /// Its program has ended with a failure of its own.
+    /// The program has failed.
     Failed(String),
-    /// It was ended in another way: the system's word.
+    /// The job was ended in another way; the value is the system's word for it.
     Ended(String),
 }
 
 /// Batch jobs to cancel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CancelScope {
-    /// Those that have not begun.
+    /// The jobs that have not begun.
     Pending,
-    /// All of them.
+    /// All jobs.
     All,
-    /// None: their programs get SIGINT, and nothing that those have started.
+    /// No job: the programs get SIGINT, but not the processes that they have started.
     Interrupt,
 }
 
@@ -225,7 +224,7 @@ pub enum CancelScope {
 pub struct Ending {
     /// The reason.
     pub cause: EndCause,
-    /// Its node; empty if that is not known.
+    /// The job's node; empty if that is not known.
     pub node: String,
     /// The system's reason; empty if it has none.
     pub reason: String,
@@ -234,41 +233,41 @@ pub struct Ending {
 /// Reason why a batch job was rejected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EndCause {
-    /// Its time limit was reached.
+    /// The job's time limit was reached.
     TimeLimit,
-    /// It ran out of memory.
+    /// The job ran out of memory.
     OutOfMemory,
-    /// The system has ended it in favor of another one.
+    /// The system has ended the job in favor of another one.
     Preempted,
-    /// It was never started, and is to be submitted again.
+    /// The job was never started, and is to be submitted again.
     NotStarted,
-    /// The system has lost it, with its node or otherwise: the system's word.
+    /// The system has lost the job, with its node or otherwise; the value is the system's word for it.
     Lost(String),
-    /// Its script has ended with this code.
+    /// The job's script has ended with this code.
     Exit(i32),
     /// This signal has ended it.
     Signal(i32),
-    /// It cannot be started, and not later either: the reason.
+    /// The job can never be started; the value is the reason.
     Impossible(String),
-    /// The system's word says no more.
+    /// The job ended for another reason; the value is the system's word for it.
     Other(String),
 }
 
 /// Reason for rejecting a batch job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Refusal {
-    /// The system does not answer. It may have accepted the job.
+    /// The system does not respond. It may have accepted the job.
     Unreachable(String),
     /// There is a limit on jobs in the queue, which is reached.
     Full(String),
-    /// It will not be taken as it is.
+    /// The job will not be taken as it is.
     No(String),
 }
 
 /// The work of a batch job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Work<'a> {
-    /// One job of a run.
+    /// A job of a run.
     Job {
         /// The job.
         key: Key,
@@ -281,7 +280,7 @@ pub enum Work<'a> {
     Pilot {
         /// The name of the run.
         run: &'a str,
-        /// Its number, from 1; of several, that of the first.
+        /// The pilot's number, from 1; the first number if several are submitted.
         number: usize,
         /// Number of engines that are submitted as the members of one batch job. Each finds its place among them, from 0, in
         /// `SWEEP_MEMBER`.

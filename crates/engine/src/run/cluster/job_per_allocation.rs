@@ -1,4 +1,4 @@
-//! One batch job for each job, all of them submitted at once, with the batch system's dependencies between them.
+//! Submits a batch job for each job, all at once, with the batch system's dependencies between them.
 
 mod afar;
 mod ends;
@@ -38,7 +38,7 @@ pub(super) struct Run<'a, 'o> {
     /// Offset of each job's specification.
     job_specs: Vec<u64>,
     jobs: Jobs,
-    /// The order of submissions: the batch system starts what it got first, if it can.
+    /// The order of submissions: the batch system starts the first submitted jobs first, if it can.
     order: Vec<usize>,
     by_key: HashMap<Key, usize>,
     /// Batch jobs that are no longer needed.
@@ -113,7 +113,7 @@ impl<'a, 'o> Run<'a, 'o> {
         Ok(())
     }
 
-    /// Compares the queue with what is known.
+    /// Compares the queue with the known states of the jobs.
     fn reconcile(&mut self, queue: &[QueuedJob]) {
         let by_id: HashMap<&BatchId, &QueuedJob> = queue.iter().map(|seen| (&seen.id, seen)).collect();
         for job in 0..self.jobs.len() {
@@ -150,7 +150,7 @@ impl<'a, 'o> Run<'a, 'o> {
         }
     }
 
-    /// Passes on what a job's process has said.
+    /// Passes on the events of a job's process.
     fn listen(&mut self, job: usize) {
         let Stage::Sent(sent) = &self.jobs[job].stage else { return };
         let folder = RunFolder::named(&self.session.options.results, &sent.run);
@@ -180,8 +180,8 @@ impl<'a, 'o> Run<'a, 'o> {
         }
     }
 
-    /// A job has ended in the queue, or is not there any more: what has become of it is in the store, or else in its own words,
-    /// or else in the batch system's.
+    /// Handles a job that has ended in the queue, or is no longer listed: its outcome is in the store, else in its own
+    /// journal, else in the batch system's state.
     fn gone(&mut self, job: usize, state: Option<&QueuedState>, orphaned: bool) {
         self.receive(job);
         self.listen(job);
@@ -202,7 +202,7 @@ impl<'a, 'o> Run<'a, 'o> {
             self.submit_again(job);
             return;
         }
-        // A job that the batch system has ended says that it was ended, which says less than the system does.
+        // The journal of a job that the batch system ended only has the signal; the system knows the reason.
         let its_own = !matches!(state, Some(QueuedState::Ended(_) | QueuedState::Canceled));
         if let Some((seconds, failure)) = self.jobs[job].last.take().filter(|_| its_own) {
             self.fail(job, seconds, failure);
@@ -218,14 +218,14 @@ impl<'a, 'o> Run<'a, 'o> {
             Some(_) => SETTLE,
         };
         if since < patience {
-            // It is about to be known.
+            // The outcome is expected soon, so the next poll is early.
             self.session.next_poll = self.session.next_poll.min(now + self.session.options.poll);
             return;
         }
         let system = self.session.cluster.system();
         let crash = |message: String| Failure { kind: FailureKind::Crash, message };
         match state {
-            // Its dependency is resubmitted, and this job after it, or has failed, and this job is skipped.
+            // The dependency is resubmitted, with this job after it; or it has failed, and this job is skipped.
             Some(QueuedState::Canceled) if orphaned => self.jobs[job].stage = Stage::Held,
             Some(QueuedState::Canceled) => self.fail(job, 0.0, crash(format!("job {id} was canceled in {system}"))),
             Some(QueuedState::Completed) => {
@@ -250,7 +250,7 @@ impl<'a, 'o> Run<'a, 'o> {
         }
     }
 
-    /// A job has failed for good, and what needs it will not run.
+    /// Handles a job that has finally failed; the jobs that need it will not run.
     fn fail(&mut self, job: usize, seconds: f64, failure: Failure) {
         let log = self.jobs[job].log.clone();
         self.jobs.close(job, true);
@@ -269,12 +269,12 @@ impl<'a, 'o> Run<'a, 'o> {
         }
     }
 
-    /// Nothing more is submitted; what has not begun is not to begin.
+    /// Stops submitting jobs, and cancels those that have not begun.
     fn stop(&mut self) {
         for job in 0..self.jobs.len() {
             let given_up = match &self.jobs[job].stage {
                 Stage::Held => true,
-                // Another process waits for it, too.
+                // Another process waits for the job, too.
                 Stage::Sent(sent) => !self.is_ours(&sent.run),
                 Stage::Over => false,
             };
@@ -316,8 +316,8 @@ impl<'a, 'o> Run<'a, 'o> {
         }
     }
 
-    /// Takes over jobs that are in the queue already: an earlier sweep has submitted them and is gone, or another one waits for
-    /// them, too.
+    /// Takes over jobs that are in the queue already: an earlier sweep that has ended submitted them, or another one
+    /// waits for them, too.
     fn adopt(&mut self, queue: &[QueuedJob]) {
         let mut known: HashMap<usize, &QueuedJob> = HashMap::new();
         for seen in queue.iter().filter(|seen| seen.state.is_live() && !seen.orphaned) {
@@ -344,7 +344,7 @@ impl<'a, 'o> Run<'a, 'o> {
         self.session.tell(&RunEvent::Submitted { job, id, submission });
     }
 
-    /// Submits what can be, for a while.
+    /// Submits the jobs that can be submitted, for a limited time.
     fn submit(&mut self) {
         let until = Instant::now() + STRETCH;
         let mut in_queue = self.jobs.sent().count();
@@ -353,17 +353,18 @@ impl<'a, 'o> Run<'a, 'o> {
             if !self.jobs[job].stage.is_held() {
                 continue;
             }
-            // Another sweep may have done it meanwhile, or the machine of an earlier submission.
+            // Another sweep, or the machine of an earlier submission, may have finished the job meanwhile.
             self.bring(job);
             if self.session.done(job) {
                 self.jobs.close(job, false);
                 continue;
             }
-            // Without this process nobody would submit it later, and it can do without a state.
+            // Only this process would submit the job once the state exists. If the process detaches, the job is submitted now,
+            // without the state.
             if self.jobs.is_early(job) && !self.session.options.detach {
                 continue;
             }
-            // Without dependencies in the system, a job waits here for all that it needs.
+            // Without dependencies in the system, a job waits in this process for all jobs that it needs.
             let most = if self.session.cluster.keeps_dependencies() { MAX_NEEDS } else { 0 };
             let Some(needs) = self.jobs.needs_of(job, most) else { continue };
             if Instant::now() >= until {
@@ -381,7 +382,7 @@ impl<'a, 'o> Run<'a, 'o> {
                     self.sent(job, id, run);
                 }
                 Err(Refusal::Unreachable(error)) => {
-                    // It may be in the queue nevertheless; the next poll shows it.
+                    // The job may be in the queue nevertheless; the next poll shows it.
                     self.jobs[job].submissions -= 1;
                     self.session.trouble(&error);
                     return;

@@ -30,7 +30,7 @@ impl FromStr for JobTag {
         let (Some(run), Some(key), Some(submission)) = (parts.next(), parts.next(), parts.next()) else {
             return Err(());
         };
-        // It will be a part of a path.
+        // The run's name becomes a part of a path.
         let plain = !run.is_empty() && run.chars().all(|char| char.is_ascii_alphanumeric() || char == '-');
         if !plain {
             return Err(());

@@ -60,18 +60,18 @@ pub(super) struct Jobs {
 
 /// Jobs that are needed together.
 struct List {
-    /// Those that are known to have no end yet, and perhaps others.
+    /// Jobs that are not known to have ended; some of them may have.
     open: Vec<usize>,
-    /// The jobs that need them.
+    /// The jobs that need this list.
     dependents: Vec<usize>,
 }
 
 /// A job.
 pub(super) struct Job {
     pub(super) stage: Stage,
-    /// It has no record and will not get one.
+    /// The job has no record and will not get one.
     lost: bool,
-    /// The lists of the jobs that it needs, and the lists that it is in.
+    /// The lists of the jobs that the job needs, and the lists that contain the job.
     needs: Vec<ListId>,
     /// The job from whose state it continues.
     after: Option<usize>,
@@ -80,9 +80,9 @@ pub(super) struct Job {
     pub(super) submissions: u32,
     /// Length of its process's messages that have been read.
     pub(super) read: u64,
-    /// Its process's message about a failure, with the duration in seconds.
+    /// The message of the job's process about a failure, with the duration in seconds.
     pub(super) last: Option<(f64, Failure)>,
-    /// Its process's message that it was stopped, with the duration in seconds.
+    /// The message of the job's process that it was stopped, with the duration in seconds.
     pub(super) stopped: Option<(f64, String)>,
     /// True if its process has ended because the batch system or a person asked it to.
     pub(super) interrupted: bool,
@@ -98,7 +98,7 @@ pub(super) enum Stage {
     Held,
     /// In the batch system.
     Sent(Sent),
-    /// It has ended, or there was nothing to do.
+    /// The job has ended, or there was nothing to do.
     Over,
 }
 
@@ -110,7 +110,7 @@ pub(super) struct Sent {
     pub(super) running: bool,
     /// Reason for waiting.
     pub(super) reason: String,
-    /// Since when the queue says that it has ended, or nothing.
+    /// Time since which the queue reports the job as ended, or does not list it.
     pub(super) gone: Option<Instant>,
 }
 
@@ -208,7 +208,7 @@ impl Jobs {
         self.all[job].after.is_some_and(|first| !matches!(self.all[first].stage, Stage::Over))
     }
 
-    /// Those in the batch system.
+    /// Returns the jobs in the batch system.
     pub(super) fn sent(&self) -> impl Iterator<Item = &Sent> {
         self.all.iter().filter_map(|job| match &job.stage {
             Stage::Sent(sent) => Some(sent),

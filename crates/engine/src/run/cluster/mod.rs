@@ -71,7 +71,7 @@ const LOSSES: u32 = 3;
 /// The jobs of a store, as far as a batch system is concerned.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Opening {
-    /// The name that they have there.
+    /// The name of the jobs in the batch system.
     pub jobs_name: String,
     /// The results folder.
     pub results: PathBuf,
@@ -79,7 +79,7 @@ pub struct Opening {
     pub remote: Option<String>,
 }
 
-/// A batch system for the jobs of a store. This is cheap: nothing is asked yet.
+/// A batch system for the jobs of a store. This is cheap: no request is sent yet.
 pub fn open(system: &BatchSystem, opening: Opening) -> Box<dyn Cluster> {
     match system {
         BatchSystem::Slurm(settings) => Box::new(slurm::Slurm::new(opening.jobs_name, (**settings).clone())),
@@ -95,7 +95,7 @@ pub fn allocated() -> Option<Allocated> {
     systems.find_map(|system| open(&system, Opening::default()).allocated())
 }
 
-/// Runs what is wanted through a batch system, and then what the planner of further jobs adds, until there is nothing more.
+/// Runs the wanted jobs through a batch system, and then the jobs that the planner of further jobs adds, until no more follow.
 pub fn run(
     plan: &Plan,
     store: &Store,
@@ -150,7 +150,7 @@ pub(crate) struct InQueue {
     pub(crate) pilots: usize,
 }
 
-/// Asks the queue; `None` if there is no answer.
+/// Polls the queue; `None` without a response.
 pub(crate) fn in_queue(cluster: &dyn Cluster) -> Option<InQueue> {
     let mut found = InQueue::default();
     for queued in cluster.poll().ok()?.into_iter().filter(|queued| queued.state.is_live()) {

@@ -25,7 +25,7 @@ pub(super) struct Run<'a, 'o> {
     failures: Failures,
     /// Jobs without an end.
     open: BTreeSet<usize>,
-    /// Jobs that run in a pilot, by what has been said.
+    /// Jobs that run in a pilot, according to the pilots' journals.
     running: BTreeSet<usize>,
     /// The pilots, by their numbers.
     pilots: BTreeMap<usize, Pilot>,
@@ -33,17 +33,17 @@ pub(super) struct Run<'a, 'o> {
     submitted: usize,
     /// Number of those that have ended, not for another one's sake, since one of them did something.
     fruitless: usize,
-    /// The pilots have been told to start nothing more.
+    /// True if the pilots have been interrupted, so that they start no more jobs.
     interrupted: bool,
 }
 
 struct Pilot {
-    /// Its number in the queue.
+    /// The pilot's number in the queue.
     id: BatchId,
     /// Length of its messages that have been read.
     read: u64,
     running: bool,
-    /// Since when it has ended, or is not in the queue.
+    /// Time since which the pilot has ended, or is not in the queue.
     gone: Option<Instant>,
     over: bool,
 }
@@ -90,7 +90,7 @@ impl<'a, 'o> Run<'a, 'o> {
         self.session.summary
     }
 
-    /// Submits as many pilots as are missing.
+    /// Submits the missing pilots, up to a total of `pilots`.
     fn submit(&mut self, pilots: usize) {
         let live = self.pilots.values().filter(|pilot| !pilot.over).count();
         let mut missing = pilots.saturating_sub(live);
@@ -130,7 +130,7 @@ impl<'a, 'o> Run<'a, 'o> {
     fn submit_some(&self, number: usize, members: usize) -> Result<BatchId, Refusal> {
         let session = &self.session;
         let run = session.options.folder.name();
-        // Nothing to adopt later: the key of the first job stands for all of them.
+        // Pilots are never adopted, so the key of the first job stands for all of them.
         let key = session.key(0);
         let tag = JobTag { run: run.clone(), key, submission: u32::try_from(number).unwrap_or(u32::MAX) };
         let work = Work::Pilot { run: &run, number, members };
@@ -166,7 +166,7 @@ impl<'a, 'o> Run<'a, 'o> {
         }
     }
 
-    /// Passes on what the pilots have said.
+    /// Passes on the events of the pilots.
     fn listen(&mut self) {
         let folder = self.session.options.folder.clone();
         let numbers: Vec<usize> =
@@ -176,7 +176,7 @@ impl<'a, 'o> Run<'a, 'o> {
             for line in journal::more(&folder.pilot(number), &mut pilot.read) {
                 let Some(job) = line.event.job().filter(|job| self.open.contains(job)) else { continue };
                 match line.event {
-                    // On a network file system the record may be seen later than the word of it.
+                    // On a network file system, the record may become visible later than the event.
                     RunEvent::Done { .. } if self.session.done(job) => self.close(job),
                     RunEvent::Failed { seconds, failure, .. } => {
                         let log = folder.log(self.session.key(job));
@@ -259,8 +259,8 @@ impl<'a, 'o> Run<'a, 'o> {
             if self.session.ending {
                 canceled = canceled.and_then(|()| self.session.cancel(&running, CancelScope::All));
             } else if !std::mem::replace(&mut self.interrupted, true) {
-                // As Ctrl-C does to any engine: it starts nothing more, and lets its jobs end.
-                // Those that do not hear it are ended in the end.
+                // The interrupt has the effect of Ctrl-C on a pilot's engine: it starts no more jobs, and lets the
+                // running ones end. Pilots that miss the interrupt are canceled later.
                 let _ = self.session.cancel(&running, CancelScope::Interrupt);
             }
             if let Err(error) = canceled {
@@ -273,7 +273,7 @@ impl<'a, 'o> Run<'a, 'o> {
         }
     }
 
-    /// No pilot is at work: what is there is there, and the rest needs another one.
+    /// Handles the end of the last pilot: existing records count, and the remaining jobs need another pilot.
     fn nobody_left(&mut self) {
         self.listen();
         for job in allocation::recorded(self.session.plan, self.session.store, self.open.clone().into_iter()) {

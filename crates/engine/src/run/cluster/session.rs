@@ -24,7 +24,7 @@ use crate::{
 
 /// Longest interval between polls of the queue.
 const MAX_POLL_INTERVAL: Duration = Duration::from_secs(15);
-/// The longest pause after the batch system did not answer.
+/// Maximum pause after a poll without a response.
 const MAX_BACKOFF: Duration = Duration::from_mins(1);
 
 /// The program that batch jobs start, and its folders.
@@ -44,11 +44,11 @@ impl Launch {
     /// The script that runs this program with `arguments`. It contains no user input except quoted paths.
     pub(super) fn script(&self, arguments: &str) -> String {
         let [program, folder, results] = [&self.program, &self.folder, &self.results].map(|path| quoted_path(path));
-        // A batch system may run the job elsewhere if the folder is missing, which would go unnoticed.
+        // If the folder is missing, a batch system may run the job in another one, which would go unnoticed.
         format!("#!/bin/sh\ncd {folder} || exit 78\nexec {program} --results {results} {arguments}\n")
     }
 
-    /// The script for a machine that shares no folder with this one. It has the program and the project in its image.
+    /// The script for a machine that shares no folder with this one. The image of that machine has the program and the project.
     pub(super) fn script_afar(arguments: &str) -> String {
         format!(
             "#!/bin/sh\nexec \"${{SWEEP_PROGRAM:-sweep}}\" --results \"${{SWEEP_RESULTS:-/tmp/sweep}}\" {arguments}\n"
@@ -77,14 +77,14 @@ pub(super) struct ClusterSession<'a, 'o> {
     pub(super) launch: Launch,
     pub(super) begun: Instant,
     pub(super) summary: Summary,
-    /// True if it goes on with jobs that were added to a run.
+    /// True if the session continues with jobs that were added to a run.
     pub(super) goes_on: bool,
-    /// True if the system has answered in this run.
+    /// True if the system has responded in this run.
     answered: bool,
-    /// Number of consecutive polls without an answer.
+    /// Number of consecutive polls without a response.
     pub(super) troubles: u32,
     pub(super) signals: usize,
-    /// Nothing more is submitted, and what has not begun is canceled.
+    /// True if no more jobs are submitted, and pending ones are canceled.
     pub(super) stopping: bool,
     /// True if running jobs are canceled, too.
     pub(super) ending: bool,
@@ -107,7 +107,7 @@ impl<'a, 'o> ClusterSession<'a, 'o> {
         observers: &'a mut [&'o mut dyn Observer],
     ) -> io::Result<Self> {
         let run = std::path::absolute(options.folder.path())?;
-        // A batch system may not make folders, and a job whose output has none fails without a word.
+        // A batch system may not create folders, and a job without the folder for its output fails without a message.
         let outputs = run.join(folder_name(cluster.system()));
         fs::create_dir_all(&outputs)?;
         let launch = Launch {
@@ -190,7 +190,7 @@ impl<'a, 'o> ClusterSession<'a, 'o> {
         self.tell(&RunEvent::Stopped { job, seconds, how });
     }
 
-    /// Polls the queue; `None` if there is no answer, which is reported once.
+    /// Polls the queue; `None` without a response, which is reported once.
     pub(super) fn queue(&mut self) -> Option<Vec<QueuedJob>> {
         let asked = Instant::now();
         let polling = info_span!(target: log::CLUSTER, "poll", jobs = field::Empty).entered();
@@ -200,7 +200,7 @@ impl<'a, 'o> ClusterSession<'a, 'o> {
         for sentence in self.cluster.news() {
             self.notice(sentence);
         }
-        // So that asking costs the controller a twentieth of its time at most, and less while nothing happens.
+        // Polls take a twentieth of the controller's time at most, and less while the queue does not change.
         let pause =
             (asked.elapsed() * 20).max(self.changed.elapsed() / 10).min(MAX_POLL_INTERVAL).max(self.options.poll);
         self.next_poll = Instant::now() + pause;
@@ -232,13 +232,13 @@ impl<'a, 'o> ClusterSession<'a, 'o> {
         answer
     }
 
-    /// Ends batch jobs, or tells them to end.
+    /// Cancels or interrupts batch jobs.
     pub(super) fn cancel(&self, ids: &[BatchId], scope: CancelScope) -> Result<(), String> {
         let _canceling = (!ids.is_empty()).then(|| info_span!(target: log::CLUSTER, "cancel", ?ids, ?scope).entered());
         self.cluster.cancel(ids, scope)
     }
 
-    /// The batch system does not answer: nothing is known, and nothing is lost.
+    /// Handles a batch system that does not respond: the states of its jobs are unknown, and no job is lost.
     pub(super) fn trouble(&mut self, error: &str) {
         if self.troubles == 0 {
             let system = self.cluster.system();
@@ -262,8 +262,8 @@ impl<'a, 'o> ClusterSession<'a, 'o> {
         self.leaving = true;
     }
 
-    /// The first signal cancels what has not begun, the second what runs; a third leaves at once. SIGTERM gives what runs a
-    /// deadline. When the terminal goes away, the jobs do not: they can be taken over.
+    /// The first signal cancels pending jobs, the second running ones; a third leaves at once. SIGTERM gives running
+    /// jobs a deadline. When the terminal disappears, the jobs continue and can be taken over.
     pub(super) fn signal(&mut self, signal: i32, running: usize) {
         self.signals += 1;
         self.summary.interrupted.get_or_insert(signal);

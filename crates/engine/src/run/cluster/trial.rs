@@ -1,4 +1,4 @@
-//! A trial job: runs this program through a batch system and compares what it finds there with what is known here.
+//! A trial job: runs this program through a batch system and compares the environment there with this machine's.
 
 use std::{
     io,
@@ -29,7 +29,7 @@ use crate::{
 const SKEW: SignedDuration = SignedDuration::from_secs(2);
 /// Interval at which the result is looked for.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
-/// Interval at which the queue is asked.
+/// Interval between polls of the queue.
 const POLL: Duration = Duration::from_secs(2);
 /// Time between the end of the job and the moment at which its result must be visible.
 const LAG: Duration = Duration::from_mins(1);
@@ -82,8 +82,8 @@ pub fn on_path(program: &str) -> bool {
     std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
 }
 
-/// Checks a batch system: it can be used, it answers, and a trial job with `gpus` GPUs runs this program there within `patience`
-/// and writes where this process reads.
+/// Checks a batch system: it can be used, it responds, and a trial job with `gpus` GPUs runs this program there within
+/// `patience` and writes where this process reads.
 pub fn examine(cluster: &dyn Cluster, results: &Path, gpus: usize, patience: Duration) -> Vec<Finding> {
     let system = cluster.system();
     if let Some(reason) = cluster.unavailable() {

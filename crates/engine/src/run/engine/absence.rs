@@ -15,8 +15,8 @@ const MAX_INTERVAL: Duration = Duration::from_secs(1);
 const REPORTED: Duration = Duration::from_secs(10);
 
 impl Run<'_, '_> {
-    /// Leaves time in which this process did not run out of the limits of the running jobs: nobody listened to them, and they
-    /// may have been stopped, too.
+    /// Excludes time during which this process did not run from the limits of the running jobs: their messages were not
+    /// read, and they may have been stopped, too.
     pub(super) fn forgive_absence(&mut self) {
         let time = mem::replace(&mut self.waited, Instant::now()).elapsed();
         if time < MAX_INTERVAL || self.running.is_empty() {

@@ -38,8 +38,8 @@ use crate::{
     store::{Pending, StoreError},
 };
 
-/// Maximum number of jobs that give their slots back while their results are being stored; those of more keep theirs, so that results do not
-/// pile up.
+/// Maximum number of jobs that give their slots back while their results are being stored; further jobs keep their
+/// slots, so that results do not pile up.
 const MAX_STORING: usize = 16;
 
 /// A job that is to start once its inputs have been checked.
@@ -55,9 +55,9 @@ pub(in crate::run) type Stored = (Box<Record>, Vec<String>);
 /// Reason for a missing result in the store.
 #[derive(Debug)]
 pub(in crate::run) enum NotStored {
-    /// It is not the content in the job's key.
+    /// The files that the job read differ from the ones in its key.
     Changed(Changed),
-    /// The store says no.
+    /// The store returned an error.
     Store(StoreError),
 }
 
@@ -105,7 +105,7 @@ impl Run<'_, '_> {
 
     /// Handles the result of a check of a job's inputs.
     pub(super) fn prepared(&mut self, job: usize, found: Result<(Arc<Reads>, Option<Started>), Failure>) -> Vec<Event> {
-        // It may have been given up meanwhile.
+        // The job may have been given up meanwhile.
         let Some(prepared) = self.preparing.remove(&job) else { return Vec::new() };
         match found {
             _ if self.scheduler.is_stopping() => {
@@ -129,7 +129,7 @@ impl Run<'_, '_> {
         }
     }
 
-    /// The code that a job finds: files that were edited during the run are as they were when it began.
+    /// Returns the code that a job finds: files that were edited during the run have their state from the run's beginning.
     fn code(&self, job: usize) -> Option<Arc<Code>> {
         let id = JobId::new(job);
         let project = &self.plan.job(id).code.as_ref()?.project;
@@ -182,7 +182,7 @@ impl Run<'_, '_> {
         }
     }
 
-    /// As many jobs have started as may: no other one does, and the run ends with those that run.
+    /// Handles a job beyond the maximum number of starts: no more jobs start, and the run ends with the running ones.
     fn out_of_starts(&mut self, job: usize) -> Vec<Event> {
         if self.summary.interrupted.is_none() {
             let text = "as many jobs have started as the budget allows, retries included; no other one starts";
@@ -238,7 +238,7 @@ impl Run<'_, '_> {
                 notices: attempt.notices,
             },
         };
-        // One that was asked to end may still do so.
+        // A worker that was asked to end may still end, so it gets no other job.
         if attempt.asked.is_none() && attempt.ending.is_none() {
             self.idle.keep(attempt.worker);
         }
@@ -261,7 +261,7 @@ impl Run<'_, '_> {
             if let (Some(all), Some(conditions)) = (surroundings, &mut record.provenance.conditions) {
                 all.add_program(conditions, &record.params, &pending.dir());
             }
-            // Without it, nothing is taken from the log again.
+            // If the part of the log cannot be determined, no values are read from the log again.
             if is_program {
                 record.provenance.log = log_part(&log, log_from).ok();
             }
@@ -269,7 +269,7 @@ impl Run<'_, '_> {
                 let digests = &mut digests.lock().unwrap_or_else(PoisonError::into_inner);
                 keep(observed, &reads, &mut record, &pending, digests)?;
             }
-            // Before the record, with which the scratch folder goes.
+            // The state is kept before the record, because the commit of the record removes the scratch folder.
             if let Some(stateful) = stateful {
                 stateful.keep(&own, record.key, &pending.scratch(), record.read.clone());
             }
@@ -294,7 +294,7 @@ impl Run<'_, '_> {
 
     /// A result is in the store, or cannot be.
     pub(super) fn stored(&mut self, job: usize, begun: Instant, stored: Result<Stored, NotStored>) -> Vec<Event> {
-        // It may have been given up meanwhile.
+        // The job may have been given up meanwhile.
         if !self.storing.remove(&job) {
             return Vec::new();
         }
@@ -326,7 +326,7 @@ impl Run<'_, '_> {
         }
     }
 
-    /// The user wants the end: a job has no result, and none is waited for.
+    /// Gives up a job after the user has ended the run: its result is not waited for.
     fn give_up(&mut self, job: usize) -> Event {
         self.summary.skipped += 1;
         self.tell(&RunEvent::Skipped { job, because: None });
@@ -339,8 +339,7 @@ impl Run<'_, '_> {
         jobs.into_keys().map(|job| self.give_up(job)).collect()
     }
 
-    /// Gives up results that are still on their way to the store when their time is over. What has been written of them is
-    /// cleared by the next claim.
+    /// Gives up results that are not stored within their time limit. The next claim removes their partial files.
     pub(super) fn give_up_storing(&mut self) -> Vec<Event> {
         if self.storing.is_empty() || self.patience.is_none_or(|until| Instant::now() < until) {
             return Vec::new();

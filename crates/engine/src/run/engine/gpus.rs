@@ -30,7 +30,7 @@ const INTERVAL: Duration = Duration::from_millis(500);
 const LONG_INTERVAL: Duration = Duration::from_secs(10);
 /// A sample may take this part of the time.
 const PART: u32 = 20;
-/// Number of samples without an answer after which no more are taken.
+/// Number of failed samples after which no more are taken.
 const MAX_FAILED_SAMPLES: u32 = 3;
 
 /// State of the GPUs that the jobs of an engine share.
@@ -39,18 +39,18 @@ pub(super) struct Gpus {
     history: GpuHistory,
     /// The shapes of the jobs that may share a GPU.
     shapes: BTreeMap<usize, Shape>,
-    /// Jobs that ran out of memory on a shared GPU and have whole ones since, with the bytes that were reserved for them; 0 if
-    /// that was not known.
+    /// Jobs that ran out of memory on a shared GPU and have whole ones since, with the bytes that were reserved for
+    /// them; 0 if unknown.
     exhausted: BTreeMap<usize, u64>,
     /// Earliest time of the next sample.
     due: Instant,
     /// True while a sample is taken.
     is_sampling: bool,
-    /// Number of samples in sequence without an answer.
+    /// Number of consecutive failed samples.
     silent: u32,
 }
 
-/// The answer to a sample, and the time that it took.
+/// The result of a sample, and its duration.
 pub(in crate::run) type Sample = (Option<Vec<ProcessMemory>>, Duration);
 
 impl Gpus {
@@ -73,13 +73,13 @@ impl Gpus {
 }
 
 impl Run<'_, '_> {
-    /// The demand of a job by what is known now.
+    /// Returns the demand of a job according to the present history.
     fn demand_now(&self, job: usize) -> Demand {
         let demand = demand(self.plan.job(JobId::new(job)), &self.options.limits, &self.gpus.history);
         if self.gpus.exhausted.contains_key(&job) { Demand { share: None, ..demand } } else { demand }
     }
 
-    /// Gives a job that may share a GPU, and does not run, the resources that it needs by what is known now.
+    /// Gives a job that may share a GPU, and does not run, the resources that it needs according to the present history.
     pub(super) fn refresh(&mut self, job: usize) {
         if self.gpus.shapes.contains_key(&job) {
             let demand = self.demand_now(job);
@@ -114,7 +114,7 @@ impl Run<'_, '_> {
         Some(Event::Later(job))
     }
 
-    /// Takes note of what a stored record says about memory.
+    /// Adds the GPU memory of a stored record to the history.
     pub(super) fn learn(&mut self, record: &Record) {
         let used = record.provenance.conditions.as_ref().and_then(|conditions| conditions.gpu);
         if self.gpus.shapes.is_empty() || used.is_none() {
@@ -125,7 +125,7 @@ impl Run<'_, '_> {
         self.refresh_all(shape);
     }
 
-    /// Samples the memory that the running jobs use on GPUs, if that is due. Nothing is sampled beside a job that measures
+    /// Samples the memory that the running jobs use on GPUs, if that is due. No sample is taken while a job measures
     /// times.
     pub(super) fn sample_gpus(&mut self) {
         let gpus = &self.gpus;
@@ -146,7 +146,7 @@ impl Run<'_, '_> {
         let say = move |sample: Result<Sample, std::io::Error>| {
             let _ = sender.send(Input::Sampled(sample.unwrap_or_default()));
         };
-        // Where there is no thread for it, nothing is known.
+        // If no thread can be started, the sample is skipped.
         self.gpus.is_sampling = beside(work, say).is_ok();
     }
 

@@ -1,4 +1,4 @@
-//! Jobs that are released or added while a run goes on.
+//! Jobs that are released or added during a run.
 
 use std::io;
 
@@ -9,7 +9,7 @@ use crate::run::{Addition, Disposition, RoundPlanner, RunEvent, scheduler::Event
 type Rounds<'r, 'p> = &'r mut Option<&'p mut dyn RoundPlanner>;
 
 impl Run<'_, '_> {
-    /// True if the run is over: `over` says so of the jobs so far, and no others follow.
+    /// True if the run is over: `over` is true if the jobs so far are, and no other jobs follow.
     pub(super) fn is_over(&mut self, rounds: Rounds<'_, '_>, mut over: bool) -> io::Result<bool> {
         loop {
             if !self.ended.is_empty() {
@@ -40,7 +40,7 @@ impl Run<'_, '_> {
         Ok(false)
     }
 
-    /// Carries out the decisions that follow from the jobs that have ended; answers whether the run is over then.
+    /// Carries out the decisions that follow from the jobs that have ended; returns whether the run is over then.
     pub(super) fn decide(&mut self, rounds: Rounds<'_, '_>, mut over: bool) -> bool {
         let Some(rounds) = rounds else {
             self.ended.clear();
@@ -76,7 +76,7 @@ impl Run<'_, '_> {
         self.scheduler.is_stopping() || self.summary.interrupted.is_some() || self.summary.broken.is_some()
     }
 
-    /// Adds jobs of the reserve to the run; answers whether it is over nevertheless.
+    /// Adds jobs of the reserve to the run; returns whether the run is over nevertheless.
     fn add(&mut self, added: Vec<Addition>) -> bool {
         let jobs: Vec<usize> = added.iter().map(|addition| addition.job.index()).collect();
         for Addition { job, because } in added {

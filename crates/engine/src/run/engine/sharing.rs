@@ -21,7 +21,7 @@ pub(super) struct HeldUp {
 pub(super) enum Entry {
     /// The job may run; true if it is alone on this machine.
     Admitted(bool),
-    /// It must wait.
+    /// The job must wait.
     Refused,
 }
 
@@ -29,7 +29,7 @@ impl Run<'_, '_> {
     /// Takes the machine for a job.
     pub(super) fn enter(&mut self, job: usize) -> Entry {
         let exclusive = self.plan.job(JobId::new(job)).resources.exclusive;
-        // What follows the first one in its order must not pass it.
+        // Jobs behind the first refused job must not overtake it.
         if self.refused {
             return Entry::Refused;
         }
@@ -66,8 +66,8 @@ impl Run<'_, '_> {
         }
     }
 
-    /// Gives the machine back when nothing needs it any more. A result that is being stored would disturb a job that must be
-    /// alone, but does not have to be alone itself.
+    /// Gives the machine back when no job needs it anymore. A result that is being stored would disturb a job that must
+    /// be alone, but does not have to be alone itself.
     pub(super) fn leave_if_idle(&mut self) {
         let idle = self.preparing.is_empty() && self.running.is_empty();
         if idle && (self.sharing.is_alone() || self.storing.is_empty()) {

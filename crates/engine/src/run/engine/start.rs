@@ -30,7 +30,7 @@ use crate::{
 };
 
 impl Run<'_, '_> {
-    /// Starts a job, or finds that there is no need or no way to; then answers what to tell the scheduler.
+    /// Starts a job; returns the event for the scheduler if the job need not or cannot start.
     pub(super) fn start(&mut self, job: usize, lease: Lease) -> Vec<Event> {
         let key = self.plan.job(JobId::new(job)).key;
         if let Some(failure) = self.options.failures.as_ref().and_then(|failures| failures.of(key)) {
@@ -77,7 +77,8 @@ impl Run<'_, '_> {
         }
     }
 
-    /// The result of an earlier job, if it holds for a job because those that it needs have run again and have left the same.
+    /// Returns the event for the result of an earlier job, if that holds because the needed jobs have run again and left the
+    /// same results.
     fn recall(&mut self, job: usize) -> Option<Event> {
         let id = JobId::new(job);
         let ran = |need: &JobId| self.wanted[need.index()] == Disposition::Yes;
@@ -86,7 +87,7 @@ impl Run<'_, '_> {
         if !is_open || !(have_run() || self.plan.job(id).identity.needs.iter().any(|need| self.is_of_this_run(need))) {
             return None;
         }
-        // What cannot be read holds for nothing, and the job runs.
+        // If the earlier result cannot be read, it does not hold, and the job runs.
         if !self.earlier.as_mut()?.holds(self.plan, id).unwrap_or(false) {
             return None;
         }
@@ -125,7 +126,7 @@ impl Run<'_, '_> {
         vec![Event::Later(job)]
     }
 
-    /// The parameters of a job, with what the jobs that it needs have left.
+    /// Returns the parameters of a job, with the results of the jobs that it needs.
     fn settled(&self, job: usize) -> Result<Values, Unresolved> {
         let planned = self.plan.job(JobId::new(job));
         let look_up = &mut |key| {
@@ -142,7 +143,7 @@ impl Run<'_, '_> {
         planned.is_program() && !self.plan.has_view(id) && !is_observed()
     }
 
-    /// Starts the worker of a job; answers which attempt that is.
+    /// Starts the worker of a job; returns the number of the attempt.
     pub(super) fn spawn(
         &mut self,
         job: usize,
@@ -159,7 +160,7 @@ impl Run<'_, '_> {
         let span =
             info_span!(target: host::log::SPAWN, "spawn", job = planned.label.to_string(), attempt, pid = field::Empty);
         let _spawning = span.enter();
-        // A worker for programs leaves nothing of them behind. Heartbeats and launchers are those of one job.
+        // A worker for programs must leave no process of a program behind. Heartbeats and launchers belong to a single job.
         let stays = planned.is_program() && planned.policy.heartbeat.is_none() && launched(&values).is_none();
         let spec = sweep_job::Job {
             protocol: PROTOCOL,
@@ -186,7 +187,7 @@ impl Run<'_, '_> {
             (host::clock::now(), Instant::now(), OutOfMemory::lately(), Load::lately());
         host::failpoints::point("run: before a worker")?;
         let scratch = Scratch::new(&spec.scratch);
-        // Of an attempt whose engine was killed.
+        // The folder may have files of an attempt whose engine was killed.
         scratch.clear();
         let log_from = fs::metadata(&log).map_or(0, |log| log.len());
         let start = Start { id: job, job: &spec, log: &log, gpus, env };

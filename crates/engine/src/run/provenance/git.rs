@@ -49,10 +49,10 @@ const DIFF: [&str; 9] = [
     "--dst-prefix=b/",
 ];
 
-/// True if one of the files in the folder's repository is not tracked. `None` if Git does not answer.
+/// True if one of the files in the folder's repository is not tracked. `None` if Git fails or times out.
 fn untracked(folder: &Path, files: &[PathBuf], until: Instant) -> Option<bool> {
     let files = files.iter().filter_map(|file| std::path::absolute(file).ok());
-    // Files elsewhere have a repository of their own, or none.
+    // Files outside of the folder belong to another repository, or to none.
     let own: Vec<PathBuf> = files.filter(|file| file.starts_with(folder)).collect();
     let answer = ask(git(folder).args(["--literal-pathspecs", "ls-files", "-z", "--"]).args(&own), 1 << 20, until)?;
     let tracked = answer.text.split(|byte| *byte == 0).filter(|name| !name.is_empty()).count();
@@ -74,7 +74,7 @@ mod tests {
         assert!(ask(git(folder).args(author).args(args), 1000, soon()).is_some(), "{args:?}");
     }
 
-    /// Without Git on the machine there is nothing to test.
+    /// The tests need Git on the machine.
     fn has_git() -> bool {
         ask(Command::new("git").arg("--version"), 100, soon()).is_some()
     }

@@ -42,8 +42,9 @@ pub(crate) struct Check<'a> {
 }
 
 impl Reads {
-    /// Checks that all inputs and artifacts are as they were planned, but for what jobs of this run have written there. Files that
-    /// `digests` lists and that have not changed since are not read again. Returns notes about the files that the job wrote.
+    /// Checks that all inputs and artifacts are in the planned state, except for files that jobs of this run have written.
+    /// Files that `digests` lists and that have not changed since are not read again. Returns notes about the files that the
+    /// job wrote.
     pub(crate) fn check(&self, check: &Check<'_>) -> Result<Vec<String>, Changed> {
         let mut notes = Vec::new();
         for (path, planned) in &self.inputs {
@@ -85,7 +86,7 @@ impl Check<'_> {
                 self.is_own(&path) || difference.kind == Kind::Added && known.contains(&path)
             };
             let (by_jobs, others): (Vec<_>, Vec<_>) = differences(&before, &now).into_iter().partition(is_by_jobs);
-            // A folder exists as long as it has files.
+            // A folder exists while it has files.
             let is_folder = |tree: &Tree, inner: &Path| tree.get(inner).is_some_and(Option::is_none);
             let is_around = |other: &Difference| {
                 let is_folder = is_folder(&now, &other.inner) || is_folder(&before, &other.inner);
@@ -101,7 +102,7 @@ impl Check<'_> {
                 self.digests().made().remember(made).map_err(unreadable)?;
                 return Ok(by_jobs.into_iter().filter(|own| self.is_own(&whole(own))).collect());
             };
-            // It is known of a job only when it ends.
+            // The writes of another job are known only when it ends, so this job waits for one.
             if others.iter().all(|other| other.kind == Kind::Added) && self.writes.wait_for_another(self.job, path) {
                 continue;
             }
@@ -118,7 +119,7 @@ impl Check<'_> {
         made.map(|(_, inner)| Difference { inner: inner.to_owned(), kind: Kind::Added }).collect()
     }
 
-    /// Compares an artifact with its record, and removes what jobs have added to it.
+    /// Compares an artifact with its record, and removes files that jobs have added to it.
     fn artifact(&self, artifact: &Artifact) -> Result<Vec<String>, Changed> {
         loop {
             let defects = artifact.defects(&mut self.digests()).map_err(|reason| artifact.changed(reason))?;
@@ -128,7 +129,7 @@ impl Check<'_> {
             let known = self.writes.known();
             let is_known = |file: &str, how: &str| {
                 let path = real(&artifact.folder.join(file));
-                // Nothing but jobs writes to the store, and the writes of some programs are not observed.
+                // Only jobs write to the store, and the writes of some programs are not observed.
                 self.is_own(&path) || how == STRAY && (self.written.is_some() || known.contains(&path))
             };
             let mut others = defects.iter().filter(|defect| !is_known(&defect.file, defect.how)).peekable();
@@ -142,7 +143,7 @@ impl Check<'_> {
         }
     }
 
-    /// Removes what jobs have added to an artifact, once no other job reads it.
+    /// Removes files that jobs have added to an artifact, once no other job reads it.
     fn mended(&self, artifact: &Artifact, defects: &[super::Defect]) -> Result<Vec<String>, Changed> {
         let Artifact { label, name, folder, .. } = artifact;
         let mut notes = Vec::new();

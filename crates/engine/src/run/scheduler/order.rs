@@ -7,11 +7,11 @@ use super::{JobSpec, Node, State};
 /// A job that runs only once it is released.
 #[derive(Debug, Default)]
 pub(super) struct Held {
-    /// The lists of jobs that it needs.
+    /// The lists of jobs that the held job needs.
     pub(super) needs: Vec<usize>,
-    /// The lists that it belongs to.
+    /// The lists that the held job belongs to.
     pub(super) lists: Vec<usize>,
-    /// The job that it starts after, if that one is still to end.
+    /// The job after which the held job starts, if that job has not ended.
     pub(super) after: Option<usize>,
 }
 

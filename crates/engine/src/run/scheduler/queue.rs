@@ -10,7 +10,7 @@ impl Scheduler {
         self.ready.entry(demand).or_default().insert(place);
     }
 
-    /// Removes a job, if it is there.
+    /// Removes a job, if the queue has it.
     pub(super) fn unqueue(&mut self, job: usize) {
         let Node { demand, place, .. } = self.jobs[job];
         if let Some(queue) = self.ready.get_mut(&demand) {

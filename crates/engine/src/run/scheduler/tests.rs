@@ -62,7 +62,7 @@ fn a_job_follows_another_whether_that_has_a_result_or_not() {
     let mut specs = follower();
     specs[0].cached = true;
     assert_eq!(scheduler(&specs, &LIMITS, false).on(Event::Begin), [start(1, 1, &[])]);
-    // The first one is skipped, because what it needs fails; the chain is longer than the other job.
+    // The first one is skipped, because a job that it needs fails; the chain is longer than the other job.
     let mut specs = vec![job(&[], cpus(1)), job(&[0], cpus(1)), JobSpec { after: Some(1), ..job(&[], cpus(1)) }];
     specs.push(JobSpec { expected: 2, ..job(&[], cpus(1)) });
     let mut scheduler = scheduler(&specs, &Limits { cpus: 1, ..LIMITS }, false);
@@ -289,7 +289,7 @@ fn runs() -> impl Strategy<Value = (Graph, Limits, bool, Vec<(u8, u8)>)> {
         (jobs, lists).prop_map(|(jobs, lists)| {
             let lists: Vec<Vec<usize>> = lists.into_iter().map(|list| list.into_iter().collect()).collect();
             let jobs = jobs.into_iter().map(|(index, mut job)| {
-                // A list that has the job itself, or a later one, is none that it can need.
+                // A job cannot need a list that contains the job itself or a later one.
                 job.needs.retain(|list| lists.get(*list).is_some_and(|list| list.iter().all(|need| *need < index)));
                 job
             });
@@ -302,7 +302,7 @@ fn runs() -> impl Strategy<Value = (Graph, Limits, bool, Vec<(u8, u8)>)> {
     (specs, limits, proptest::bool::weighted(0.2), proptest::collection::vec(any::<(u8, u8)>(), 64))
 }
 
-/// A run as the engine would see it, with everything checked that a scheduler promises.
+/// A run from the engine's view, which checks all guarantees of the scheduler.
 struct Model<'a> {
     specs: &'a [JobSpec],
     lists: &'a [Vec<usize>],
@@ -328,7 +328,7 @@ impl Model<'_> {
         !begun && !self.ended.contains(&job) && follows && self.needs(job).all(|need| self.done.contains(&need))
     }
 
-    /// Of the jobs of a measuring step that are ready and want the same, the first starts first.
+    /// Ready jobs of a measuring step with the same demand start in their order.
     fn check_turn(&self, job: usize) -> Result<(), TestCaseError> {
         let demand = |job: usize| self.limits.clamp(self.specs[job].demand);
         let Some(turn) = self.specs[job].turn else { return Ok(()) };
@@ -405,7 +405,7 @@ impl Model<'_> {
         Ok(())
     }
 
-    /// Something happens.
+    /// Applies an event.
     fn event(&mut self, which: u8, what: u8) -> Event {
         if let Some(job) = self.storing.first().copied()
             && (self.running.is_empty() || what.is_multiple_of(3))

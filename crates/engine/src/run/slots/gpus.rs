@@ -1,4 +1,4 @@
-//! The GPUs of a machine and what is free of each.
+//! The GPUs of a machine, with the free part of each.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,6 @@ pub const WHOLE: u16 = 1000;
 #[derive(Debug, Clone)]
 pub(super) struct Gpus(Vec<Gpu>);
 
-/// A GPU.
 #[derive(Debug, Clone, Copy)]
 struct Gpu {
     /// Bytes of its memory, if that is known.
@@ -28,8 +27,8 @@ struct Gpu {
 }
 
 impl Gpu {
-    /// Thousandths and bytes of memory that a job takes of this GPU. A job whose use of memory is not known takes as much of
-    /// it as of the rest.
+    /// Returns the thousandths and the bytes of memory that a job takes of this GPU. A job with unknown memory use
+    /// takes the same share of the memory.
     fn part(&self, demand: &Demand) -> (u16, u64) {
         match (demand.share, self.memory) {
             (None, memory) => (WHOLE, memory.unwrap_or(0)),
@@ -42,7 +41,7 @@ impl Gpu {
         }
     }
 
-    /// True if it has enough memory for a job, used or not.
+    /// True if the GPU has enough memory for a job, used or not.
     fn is_large_enough(&self, demand: &Demand) -> bool {
         self.memory.is_none_or(|memory| memory >= demand.gpu_memory)
     }
@@ -54,7 +53,7 @@ impl Gpu {
         self.is_large_enough(demand) && free && (share < WHOLE || self.jobs == 0)
     }
 
-    /// Share, memory and number of the jobs that have to end before it is empty.
+    /// Returns the share, the memory and the number of the jobs that must end before the GPU is empty.
     fn load(&self) -> (u16, u64, usize) {
         (self.used, self.used_memory, self.jobs)
     }
@@ -65,8 +64,8 @@ impl Gpus {
         Self(memories.map(|memory| Gpu { memory, used: 0, used_memory: 0, jobs: 0 }).collect())
     }
 
-    /// The GPUs for a job, none of which is kept for another one; `None` if it does not fit. A part goes to the fullest GPU; a
-    /// job that says how much memory it needs gets the smallest GPUs that have it.
+    /// Returns the GPUs for a job, without those `kept` for another one; `None` if the job does not fit. A share goes
+    /// to the fullest GPU; a job that declares its memory gets the smallest GPUs that have it.
     pub(super) fn choose(&self, demand: &Demand, kept: &BTreeSet<usize>) -> Option<Vec<usize>> {
         let mut fitting: Vec<usize> =
             (0..self.0.len()).filter(|gpu| !kept.contains(gpu) && self.0[*gpu].has_room(demand)).collect();
@@ -91,7 +90,7 @@ impl Gpus {
         for gpu in gpus {
             let Some(gpu) = self.0.get_mut(*gpu) else { continue };
             let (share, memory) = gpu.part(demand);
-            // What another process says of a run may be more than there is.
+            // The demand of another process may exceed the capacity of the GPU.
             gpu.used = (gpu.used + share).min(WHOLE);
             gpu.used_memory = (gpu.used_memory + memory).min(gpu.memory.unwrap_or(0));
             gpu.jobs += 1;
@@ -108,12 +107,12 @@ impl Gpus {
         }
     }
 
-    /// Number of those that nobody uses.
+    /// Returns the number of unused GPUs.
     pub(super) fn empty(&self) -> usize {
         self.0.iter().filter(|gpu| gpu.jobs == 0).count()
     }
 
-    /// The largest free part of one: thousandths, and bytes of memory if they are known.
+    /// Returns the largest free part of a GPU: thousandths, and bytes of memory if they are known.
     pub(super) fn freest(&self) -> (u16, Option<u64>) {
         let free = self.0.iter().map(|gpu| (WHOLE - gpu.used, gpu.memory.map(|memory| memory - gpu.used_memory)));
         free.max().unwrap_or_default()

@@ -26,7 +26,7 @@ pub struct CommandTemplates {
     pub input: Option<String>,
     /// Regular expression whose first group is the job's number in the output of `submit`.
     pub id: String,
-    /// One needed job in `${after}`, with `${id}`.
+    /// Template of a needed job in `${after}`, with `${id}`.
     pub after: String,
     /// Text between the needed jobs.
     pub join: String,
@@ -38,15 +38,15 @@ pub struct CommandTemplates {
     pub states: Vec<(String, Phase)>,
     /// The command that ends jobs.
     pub cancel: Vec<Argument>,
-    /// The command that sends SIGINT to the programs of jobs; empty if there is none.
+    /// The command that sends SIGINT to the programs of jobs; empty if the system has no such command.
     pub interrupt: Vec<Argument>,
-    /// The command that knows how a job has ended that `status` no longer lists; empty if there is none.
+    /// The command that prints the end of a job that `status` no longer lists; empty if the system has no such command.
     pub history: Vec<Argument>,
     /// Regular expression of the end in the output of `history`.
     pub ended: Option<String>,
     /// Regular expression of a refusal because of a limit of jobs.
     pub full: Option<String>,
-    /// Regular expression of a complaint that the system does not answer.
+    /// Regular expression of the stderr of a command when the system does not respond.
     pub unreachable: Option<String>,
     /// Regular expression of a failure of `status` because there are no jobs.
     pub none: Option<String>,
@@ -62,7 +62,7 @@ pub struct CommandTemplates {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Argument {
-    /// One argument.
+    /// A single argument.
     One(String),
     /// Arguments that are left out if one of their fields has no value.
     Together(Vec<String>),
@@ -83,23 +83,23 @@ pub struct TemplateRequest {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Phase {
-    /// It waits.
+    /// The job waits.
     Pending,
-    /// It waits until a person releases it.
+    /// The job waits until a person releases it.
     Held,
-    /// It runs.
+    /// The job runs.
     Running,
-    /// Its program has ended with success.
+    /// The job's program has ended with success.
     Completed,
-    /// Its program has ended with a failure.
+    /// The job's program has ended with a failure.
     Failed,
-    /// It was canceled.
+    /// The job was canceled.
     Canceled,
-    /// It has ended in another way.
+    /// The job has ended in another way.
     Ended,
-    /// It has reached its time limit.
+    /// The job has reached its time limit.
     TimeLimit,
-    /// It has run out of memory.
+    /// The job has run out of memory.
     OutOfMemory,
     /// The system has lost it.
     Lost,
@@ -202,7 +202,7 @@ impl CommandTemplates {
 }
 
 impl Argument {
-    /// Its texts.
+    /// The argument's texts.
     pub fn texts(&self) -> &[String] {
         match self {
             Self::One(text) => std::slice::from_ref(text),

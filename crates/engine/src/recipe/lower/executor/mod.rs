@@ -1,4 +1,4 @@
-//! The executor that starts jobs: this machine or a batch system. It is not part of a key.
+//! The executor that starts jobs: this machine or a batch system. The executor is not part of a key.
 //!
 //! A batch system has a file here with its settings and their keys, and a line in `batch_systems!`.
 
@@ -56,7 +56,7 @@ macro_rules! batch_systems {
                 None
             }
 
-            /// Its word.
+            /// The executor's word.
             pub fn word(&self) -> &'static str {
                 match self {
                     $( Self::$Settings(_) => stringify!($word), )+

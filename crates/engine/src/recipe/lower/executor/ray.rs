@@ -23,7 +23,7 @@ pub struct Ray {
     pub resources: BTreeMap<String, f64>,
     /// Custom resources of the jobs of single steps, in addition.
     pub steps: Vec<(String, BTreeMap<String, f64>)>,
-    /// Time in which the cluster has to answer for the first time in a run.
+    /// Timeout for the first response of the cluster in a run.
     pub answers_within: Option<Duration>,
 }
 
@@ -93,7 +93,7 @@ impl Settings for Ray {
 /// Checks that a text is the address of a server without a path, credentials or a query.
 ///
 /// # Errors
-/// The reason why it is none.
+/// The reason why the text is not such an address.
 pub fn check_address(address: &str) -> Result<(), &'static str> {
     let host = address.strip_prefix("http://").or_else(|| address.strip_prefix("https://"));
     let host = host.ok_or("it does not begin with `http://` or `https://`")?.trim_end_matches('/');

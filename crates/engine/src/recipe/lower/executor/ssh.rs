@@ -22,7 +22,7 @@ pub struct Ssh {
     pub local: bool,
     /// Patterns of ignored files that the jobs need nevertheless.
     pub sync: Vec<String>,
-    /// Time after which the jobs of an unreachable host run elsewhere.
+    /// Time after which the jobs of an unreachable host run on other places.
     pub lost_after: Duration,
 }
 
@@ -51,10 +51,10 @@ impl Ssh {
     }
 }
 
-/// A host, and the part of its resources that jobs may use. What is not given is all that the host has.
+/// A host, and the part of its resources that jobs may use. Parts that are not given default to all that the host has.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct SshHost {
-    /// Its name for `ssh`: a host name, `user@host`, or an entry of the OpenSSH configuration.
+    /// The host's name for `ssh`: a host name, `user@host`, or an entry of the OpenSSH configuration.
     pub host: String,
     /// Cores.
     #[serde(default, skip_serializing_if = "Option::is_none")]

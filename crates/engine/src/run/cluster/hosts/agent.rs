@@ -1,4 +1,4 @@
-//! The thread that runs the queue: it hears of hosts and jobs, asks the queue what follows, and has it done.
+//! The thread that runs the queue: it receives events of hosts and jobs, and carries out the orders of the queue.
 
 use std::{
     collections::HashMap,
@@ -26,7 +26,7 @@ use crate::{
     store::{Claim, Pending},
 };
 
-/// Interval at which time is told to the queue.
+/// Interval at which the queue gets the present time.
 const TICK: Duration = Duration::from_millis(200);
 /// Interval of slower looks: at the list of hosts, and at jobs of other processes.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
@@ -36,7 +36,7 @@ const POLL_INTERVAL: Duration = Duration::from_secs(1);
 pub(super) enum Input {
     /// The queue has changed.
     Wake,
-    /// A host has said something.
+    /// A host has reported an event.
     Host(PlaceId, HostEvent),
     Sent {
         key: Key,
@@ -192,7 +192,7 @@ impl Agent {
         let answer = |sent: Sent| shared.tell(Input::Sent { key, place, sent });
         let memory = state.queue.places[place].limits().map_or(0, |limits| limits.memory);
         let claimed = match state.links[place] {
-            // Its engine claims the job.
+            // The engine of the job claims it.
             Link::Local(_) if state.tasks.get(&key).is_some_and(|task| task.claim.is_some()) => Claimed::Yes,
             Link::Local(_) if shared.store.contains(key) => Claimed::Done,
             Link::Local(_) if !shared.store.is_free(key) => Claimed::Busy,
@@ -202,7 +202,7 @@ impl Agent {
         match claimed {
             Claimed::Busy => return answer(Sent::Busy),
             Claimed::Done => return answer(Sent::Done),
-            // A process that is gone has it on another place; that is looked at soon.
+            // A process that has ended placed the job on another place, which is polled soon.
             Claimed::Yes if super::is_elsewhere(shared, state, key) => return answer(Sent::Busy),
             Claimed::Yes => {}
         }
@@ -240,7 +240,7 @@ impl Agent {
                 match launch.start() {
                     Ok(child) => {
                         let process = local::identity(child.id());
-                        // Without it, a later process waits for the job's record.
+                        // If the placement cannot be written, a later process waits for the job's record.
                         let _ = placement(process.clone()).write(&shared.opening.results);
                         task.process = Some(process);
                         shared.beside_for_long(move |shared| {
@@ -325,7 +325,7 @@ impl Agent {
         });
     }
 
-    /// Holds the claim of a job for as long as it is on a host.
+    /// Claims a job; the claim is held while the job is on a host.
     fn claim(&self, state: &mut State, key: Key) -> Claimed {
         let Some(task) = state.tasks.get_mut(&key) else { return Claimed::Busy };
         if task.claim.is_some() {
@@ -345,7 +345,7 @@ impl Agent {
         }
     }
 
-    /// Appends what a job on a host prints to its log here, for as long as it runs.
+    /// Appends the output of a job on a host to its log on this machine while the job runs.
     fn pull_logs(&self, state: &State, key: Key, place: PlaceId) {
         let Some(connection) = state.connection(place) else { return };
         let streams = state.tasks.get(&key).and_then(|task| task.streams.as_ref());
@@ -387,7 +387,7 @@ fn listing(jobs: &[SpooledJob]) -> HashMap<Key, There> {
     jobs.iter().map(|job| (job.key, there(job.state))).collect()
 }
 
-/// If no place can be used before somebody does something, the jobs do not wait for it.
+/// Gives up the waiting jobs if no place can be used until a user resolves a problem.
 pub(super) fn give_up(state: &mut State) {
     let places = || state.queue.places.iter().filter(|place| !place.leaving);
     let reasons: Vec<&str> = places().map_while(|place| place.refused()).collect();

@@ -1,4 +1,4 @@
-//! Jobs on this machine, beside those on hosts: each with an engine of its own, which goes on if this process is killed.
+//! Jobs on this machine, beside those on hosts: each with an engine of its own, which continues if this process is killed.
 
 use std::{
     io,
@@ -19,10 +19,10 @@ use crate::{
     run::{cluster::CancelScope, slots::Lease},
 };
 
-/// Interval at which a process is looked at that is no child of this one.
+/// Interval between polls of a process that is not a child of this one.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
-/// The variables with which a job's own engine learns what it may use.
+/// The variables with the resources for a job's own engine.
 pub(super) const CPUS: &str = "SWEEP_HOST_CPUS";
 pub(super) const MEMORY: &str = "SWEEP_HOST_MEMORY";
 
@@ -70,7 +70,7 @@ pub(super) fn is_alive(place: &Where) -> bool {
     matches!(place, Where::Local { pid, begun, boot } if *boot == machine::boot() && machine::begun(*pid) == Some(*begun))
 }
 
-/// Waits for the end of a job's engine; answers its end in words.
+/// Waits for the end of a job's engine; returns a description of its end.
 pub(super) fn wait(mut child: Child) -> String {
     match child.wait() {
         Ok(status) => match (status.code(), status.signal()) {
@@ -82,7 +82,7 @@ pub(super) fn wait(mut child: Child) -> String {
     }
 }
 
-/// Beginnings of the words for ends.
+/// Prefixes of the descriptions of ends.
 pub(super) const EXIT: &str = "exit ";
 pub(super) const SIGNAL: &str = "signal ";
 
@@ -102,7 +102,7 @@ pub(super) fn stop(place: &Where, scope: CancelScope) {
         CancelScope::Interrupt => Signal::INT,
     };
     if let Some(pid) = i32::try_from(*pid).ok().and_then(Pid::from_raw).filter(|_| is_alive(place)) {
-        // One that has ended meanwhile needs nothing.
+        // A process that has ended meanwhile needs no signal.
         let _ = kill_process(pid, signal);
     }
 }

@@ -1,4 +1,4 @@
-//! Slow looks of the agent: at the list of hosts, and at the jobs of processes that are gone.
+//! Slow polls of the agent: of the list of hosts, and of the jobs of processes that have ended.
 
 use super::{
     agent::{Agent, give_up},
@@ -9,7 +9,7 @@ use super::{
 };
 
 impl Agent {
-    /// Looks at the list of hosts, and at jobs of processes that are gone.
+    /// Polls the list of hosts, and the jobs of processes that have ended.
     pub(super) fn look(&mut self, state: &mut State) {
         let changed = members::changed(&self.shared.opening.results);
         if changed != self.members {

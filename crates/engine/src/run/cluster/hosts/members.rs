@@ -29,9 +29,9 @@ pub struct Members {
 /// A host as a run sees it, for `sweep hosts list`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostState {
-    /// Its name.
+    /// The host's name.
     pub host: String,
-    /// Its state in a word: `connected`, `connecting`, `unreachable`, `refused`, `leaving`.
+    /// The host's state in a word: `connected`, `connecting`, `unreachable`, `refused`, `leaving`.
     pub state: String,
     /// Cores in use, and all that jobs may use.
     pub cpus: (usize, usize),
@@ -50,7 +50,7 @@ pub struct States {
     pub pid: u32,
     /// Numbers of processes are used again.
     pub begun: u64,
-    /// Its hosts.
+    /// The run's hosts.
     pub hosts: Vec<HostState>,
 }
 
@@ -66,7 +66,7 @@ impl Members {
     /// The changes of a results folder.
     ///
     /// # Errors
-    /// The file cannot be read, or is none.
+    /// The file cannot be read, or is invalid.
     pub fn read(results: &Path) -> io::Result<Self> {
         let path = file(results);
         match std::fs::read(&path) {
@@ -77,10 +77,10 @@ impl Members {
         }
     }
 
-    /// Changes the changes. Of two processes that do this, one waits.
+    /// Applies `change` to the stored changes. Of two processes that do this at the same time, one waits.
     ///
     /// # Errors
-    /// Those of the disk.
+    /// The I/O errors of the file and its lock.
     pub fn change(results: &Path, change: impl FnOnce(&mut Self)) -> io::Result<()> {
         let store = Store::new(results);
         let _held = loop {
@@ -94,7 +94,6 @@ impl Members {
         members.write(results)
     }
 
-    /// Writes the changes.
     fn write(&self, results: &Path) -> io::Result<()> {
         write_aside(&file(results), &serde_json::to_vec_pretty(self)?)
     }
@@ -129,13 +128,13 @@ impl States {
         (machine::begun(states.pid) == Some(states.begun)).then_some(states)
     }
 
-    /// Those of this process.
+    /// Creates the states of the hosts that this process uses.
     pub(super) fn of_this_process(hosts: Vec<HostState>) -> Self {
         let pid = std::process::id();
         Self { pid, begun: machine::begun(pid).unwrap_or(0), hosts }
     }
 
-    /// Tells others.
+    /// Writes the states to the file that other processes read.
     pub(super) fn write(&self, results: &Path) -> io::Result<()> {
         write_aside(&states_file(results), &serde_json::to_vec(self)?)
     }

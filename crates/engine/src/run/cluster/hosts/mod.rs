@@ -5,7 +5,7 @@
 //! the files by which the next process finds the jobs of one that was killed, and `members.rs` the file by which hosts join and
 //! leave.
 //!
-//! A job is claimed in the store here for as long as it is on a host, so that no other sweep runs it; its record is
+//! A job is claimed in the store of this machine while it is on a host, so that no other sweep runs it; its record is
 //! fetched into that store and then removed from the host.
 
 mod agent;
@@ -58,7 +58,7 @@ const NOT_STARTED: &str = "not started: ";
 pub(super) struct Hosts {
     opening: Opening,
     settings: Ssh,
-    /// Nothing before this process attends to a run.
+    /// `None` until this process attends to a run.
     running: Mutex<Option<Running>>,
 }
 
@@ -158,7 +158,7 @@ impl Cluster for Hosts {
         let id = BatchId::from(format!("{}.{submission}", key.short()));
         self.with(|_, state| {
             let task = task(id.clone(), job.tag.clone(), run.to_owned(), at, job.output.clone());
-            // What is known of an earlier submission may still be on its way.
+            // The events of an earlier submission may still arrive, so its claim is kept.
             let claim = state.tasks.remove(&key).and_then(|earlier| earlier.claim);
             state.tasks.insert(key, Task { claim, ..task });
             let after = job.after.to_vec();
@@ -230,26 +230,26 @@ impl Drop for Hosts {
         let Some(mut running) = lock(&self.running).take() else { return };
         running.shared.tell(Input::End);
         if let Some(agent) = running.agent.take() {
-            // It has nothing to say.
+            // The agent has no result.
             let _ = agent.join();
         }
     }
 }
 
-/// Jobs that were told to end.
+/// Jobs that were ended.
 #[derive(Debug, Default)]
 pub struct Ended {
-    /// Their number.
+    /// Number of ended jobs.
     pub jobs: usize,
-    /// Hosts that could not be told.
+    /// Errors of hosts that could not be reached.
     pub errors: Vec<String>,
 }
 
-/// Tells all jobs of a results folder to end that processes have left on hosts and on this machine. What they have left
-/// stays there for the next run.
+/// Ends all jobs of a results folder that processes have left on hosts and on this machine. Their files stay there for
+/// the next run.
 ///
 /// # Errors
-/// Those of the results folder.
+/// The errors of the results folder.
 pub fn cancel(results: &Path) -> io::Result<Ended> {
     let store = Store::new(results);
     let mut ended = Ended::default();
@@ -275,10 +275,10 @@ pub fn cancel(results: &Path) -> io::Result<Ended> {
     Ok(ended)
 }
 
-/// Removes from a host what no run needs any more.
+/// Removes the files that no run needs anymore from a host.
 ///
 /// # Errors
-/// Those of the results folder, and the sentence of a host that cannot be reached or is in use.
+/// The errors of the results folder, and the message for a host that cannot be reached or is in use.
 pub fn clean_host(results: &Path, host: &SshHost) -> io::Result<Cleaned> {
     let store = Store::new(results);
     let connection = operations::connect(&store, host)?.map_err(io::Error::other)?;
@@ -294,7 +294,7 @@ fn placed_hosts(opening: &Opening) -> Vec<Where> {
     Placement::all(&opening.results).into_iter().map(|placement| placement.place).collect()
 }
 
-/// True if a file says that a job is on a place that the queue does not know it on.
+/// True if a placement file names a place for a job that differs from the queue's.
 fn is_elsewhere(shared: &Shared, state: &State, key: Key) -> bool {
     let mut files = Placement::of(&shared.opening.results, key).into_iter();
     files.any(|file| match (&file.place, state.place(file.place.name())) {
@@ -304,7 +304,7 @@ fn is_elsewhere(shared: &Shared, state: &State, key: Key) -> bool {
     })
 }
 
-/// Takes over the jobs that processes have placed which are gone now: they hold no claims any more.
+/// Takes over the jobs that were placed by processes that have ended, and so hold no claims anymore.
 fn take_over(shared: &Arc<Shared>, state: &mut State) {
     for placement in Placement::all(&shared.opening.results) {
         let (key, name) = (placement.key, placement.place.name());
@@ -327,7 +327,7 @@ fn take_over_one(shared: &Arc<Shared>, state: &mut State, placement: &Placement)
     let done = shared.store.contains(key);
     let mut claim = state.tasks.get_mut(&key).and_then(|task| task.claim.take());
     if is_local {
-        // Its own engine holds the claim for as long as it lives.
+        // The engine of a local job holds the claim while it runs.
         if done || !local::is_alive(&placement.place) {
             Placement::remove(results, key, LOCAL);
             return Ok(());
@@ -336,14 +336,14 @@ fn take_over_one(shared: &Arc<Shared>, state: &mut State, placement: &Placement)
         match shared.store.claim(key).map_err(io::Error::other)? {
             Claim::Miss(pending) => claim = Some(pending),
             Claim::Hit(_) => {}
-            // Its process lives, and waits for it.
+            // Another live process waits for the job.
             Claim::Busy => return Ok(()),
         }
     }
     let place = place_of(shared, state, &placement.place)?;
     let process = is_local.then(|| placement.place.clone());
     if let Some(task) = state.tasks.get_mut(&key) {
-        // It was submitted again; what it says is told from the beginning.
+        // The job was submitted again, so its events and its log are read from the beginning.
         let streams = if is_local { None } else { Some(Streams::begin(&shared.opening, &task.run, key, place)?) };
         (task.claim, task.streams, task.process) = (claim, streams, process.clone());
         state.queue.attach(key, place);
@@ -369,7 +369,7 @@ fn take_over_one(shared: &Arc<Shared>, state: &mut State, placement: &Placement)
     Ok(())
 }
 
-/// The place of a job of another process. One that the run does not have gets no new jobs.
+/// Returns the place of a job of another process. A place that does not belong to the run gets no new jobs.
 fn place_of(shared: &Shared, state: &mut State, of: &Where) -> io::Result<PlaceId> {
     if let Some(place) = state.place(of.name()) {
         return Ok(place);

@@ -1,4 +1,4 @@
-//! Work on hosts, each piece in a thread of its own: sending and starting a job, fetching what it has left.
+//! Work on hosts, each piece in a thread of its own: sending and starting a job, fetching its results.
 
 use std::{
     io,
@@ -54,7 +54,7 @@ pub(super) struct Found {
     pub(super) damaged: u32,
 }
 
-/// Sends what a job needs, and starts it.
+/// Sends the files that a job needs, and starts it.
 pub(super) fn send(shared: &Shared, connection: &Connection, sending: &Sending) -> Sent {
     let never = |reason: String| Sent::Never(format!("{NOT_STARTED}{reason}"));
     let hosted = match hosted(shared, sending) {
@@ -62,7 +62,7 @@ pub(super) fn send(shared: &Shared, connection: &Connection, sending: &Sending) 
         Err(reason) => return never(reason),
     };
     let placement = &sending.placement;
-    // First, so that whoever comes next knows of it.
+    // The placement is written first, so that the next process knows it.
     if let Err(error) = placement.write(&shared.opening.results) {
         return never(error.to_string());
     }
@@ -75,7 +75,7 @@ pub(super) fn send(shared: &Shared, connection: &Connection, sending: &Sending) 
         gpus: sending.gpus.clone(),
     };
     let start = || connection.prepare(&hosted.shipment).and_then(|_| connection.start(&job));
-    // Between both, somebody may have cleaned up there.
+    // Between both requests, another process may have cleaned the host.
     let started = match start() {
         Err(HostError::Missing { .. }) => start(),
         started => started,
@@ -122,12 +122,12 @@ fn project(shared: &Shared, spec: &SerializedJob) -> Result<Project, String> {
     Ok(project)
 }
 
-/// Fetches what a job has left, and removes it there once it is stored here.
+/// Fetches the results of a job, and removes them from the host once they are stored here.
 pub(super) fn collect(shared: &Arc<Shared>, connection: &Connection, found: &Found, claim: Pending) {
     let Found { key, place, .. } = *found;
     let tell = |collected, claim| shared.tell(Input::Collected { key, place, collected, claim });
     if let Some(log) = &found.log {
-        // A log that cannot be fetched is no reason to lose a result.
+        // A result must not be lost because its log cannot be fetched.
         let _ = pull_once(connection, key, &lock(log));
     }
     let later = |reason: String| {
@@ -145,7 +145,7 @@ pub(super) fn collect(shared: &Arc<Shared>, connection: &Connection, found: &Fou
             if let Err(error) = connection.writes()
                 && error.is_full()
             {
-                // It is not the job's fault, and other places have room.
+                // The failure is not caused by the job, and other places may have room.
                 shared.tell(Input::News(error.to_string()));
                 forget(shared, connection, key);
                 return tell(Collected::Full, Some(claim));
@@ -177,8 +177,8 @@ pub(super) fn collect(shared: &Arc<Shared>, connection: &Connection, found: &Fou
     forget(shared, connection, key);
 }
 
-/// Checks that a job has read the files that were sent. Those of a job that an earlier process has sent are compared at the end
-/// of the run, with all others.
+/// Checks that a job has read the files that were sent. The files of a job that an earlier process has sent are
+/// compared at the end of the run, with all others.
 fn is_of_project(shared: &Shared, key: Key, set: &ReadSet, host: &str) -> Result<(), String> {
     let place = shared.state().tasks.get(&key).map(|task| (task.run.clone(), task.at));
     let Some((run, at)) = place else { return Ok(()) };
@@ -212,31 +212,31 @@ fn is_planned(shared: &Shared, spec: &SerializedJob, project: &Project) -> Resul
     Ok(())
 }
 
-/// Removes what a job has left on a host.
+/// Removes the files that a job has left on a host.
 pub(super) fn forget(shared: &Shared, connection: &Connection, key: Key) {
-    // One that cannot be reached has it until the next run finds it.
+    // An unreachable host keeps the files until the next run finds them.
     if connection.forget(key).is_ok() {
         Placement::remove(&shared.opening.results, key, &connection.target().host);
     }
 }
 
-/// Tells a job to end.
+/// Ends a job.
 pub(super) fn stop(connection: &Connection, key: Key, scope: CancelScope) {
     let how = match scope {
         CancelScope::Pending => return,
         CancelScope::All => Stop::End { kill_after: KILL_AFTER },
         CancelScope::Interrupt => Stop::Interrupt,
     };
-    // After a loss of the connection it is told again.
+    // The request is repeated after a loss of the connection.
     let _ = connection.cancel(&[key], how);
 }
 
-/// Appends what a job prints to its log here, until that is given up.
+/// Appends the output of a job to its log on this machine, until `log` is dropped.
 pub(super) fn pull(connection: &Connection, key: Key, log: &Weak<Mutex<Log>>) {
     loop {
         thread::sleep(LOGS);
         let Some(log) = log.upgrade() else { return };
-        // What cannot be fetched now is there the next time.
+        // Output that cannot be fetched now is fetched in the next round.
         let _ = pull_once(connection, key, &lock(&log));
     }
 }
@@ -251,9 +251,9 @@ fn pull_once(connection: &Connection, key: Key, log: &Log) -> Result<(), HostErr
     }
 }
 
-/// Keeps what the job's own engine has printed, which says why there is no result.
+/// Appends the output of the job's own engine to the file `path`, to show the reason for the missing result.
 fn keep_output(connection: &Connection, key: Key, path: &Path) {
-    // It is for people only.
+    // A failure is ignored, because the output is only for people.
     let _ = connection.output(key).map(|bytes| append(path, &bytes));
 }
 
@@ -268,7 +268,7 @@ pub(super) fn connect(store: &Store, host: &SshHost) -> io::Result<Result<Connec
     Ok(connect_and_probe(store, host)?.map(|(connection, _)| connection))
 }
 
-/// Connects to a host once, and answers what it says of itself.
+/// Connects to a host once, and returns the connection with the host's probe.
 pub(super) fn connect_and_probe(
     store: &Store,
     host: &SshHost,
@@ -280,7 +280,7 @@ pub(super) fn connect_and_probe(
             HostEvent::Lost(error) => Err(error),
             _ => return,
         };
-        // The first answer is enough.
+        // Only the first response is used.
         let _ = sender.send(answer);
     };
     let connection = Connection::open(target(host), submitter(store)?, tell)?;

@@ -17,12 +17,12 @@ use crate::{
 /// The number of a place, which it keeps.
 pub(super) type PlaceId = usize;
 
-/// The resources that a job asks for.
+/// The resources that a job needs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Wants {
-    /// Without regard to what there is.
+    /// Demand regardless of the resources of any place.
     all: Demand,
-    /// Cores, if it says so.
+    /// Cores, if the job declares them.
     cpus: Option<ResourceCount>,
     /// The default resources.
     usual: run::Usual,
@@ -32,25 +32,25 @@ pub(super) struct Wants {
 #[derive(Debug)]
 pub(super) struct Place {
     pub(super) name: String,
-    /// Its resources; nothing before it has answered for the first time.
+    /// The resources of the place; `None` before its first response.
     room: Option<(Limits, Slots)>,
     link: Link,
-    /// It gets no new jobs until then.
+    /// Time until which the place gets no new jobs.
     paused: Option<Instant>,
-    /// It gets no new jobs any more.
+    /// True if the place gets no new jobs anymore.
     pub(super) leaving: bool,
 }
 
 /// The connection to a place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Link {
-    /// It has never answered.
+    /// The place has never responded.
     New,
     Up,
     Lost {
         since: Instant,
     },
-    /// It cannot be used before somebody does something.
+    /// The place cannot be used until a user resolves the problem.
     Refused {
         since: Instant,
         reason: String,
@@ -58,13 +58,13 @@ enum Link {
 }
 
 impl Wants {
-    /// Those of the only job of a plan.
+    /// Returns the resources that `job` needs.
     pub(super) fn of(job: &Job) -> Self {
-        /// More than any job asks for.
+        /// More than any job needs.
         const MAX_CPUS: usize = 1 << 12;
         let limits =
             Limits { cpus: MAX_CPUS, gpus: MAX_CPUS, gpu_memory: Vec::new(), memory: u64::MAX, jobs: MAX_CPUS };
-        // How much memory earlier jobs have used says nothing about the GPUs of another machine.
+        // The GPU memory that earlier jobs used does not apply to the GPUs of another machine.
         let (all, usual) = (run::demand(job, &limits, &GpuHistory::default()), run::Usual::of(job));
         Self { all, cpus: job.resources.cpus, usual }
     }
@@ -88,7 +88,7 @@ impl Place {
         Self { name, room: None, link: Link::New, paused: None, leaving: false }
     }
 
-    /// It answers, and has these resources.
+    /// Handles the response of a place whose resources are `limits`.
     pub(super) fn connect(&mut self, limits: Limits) {
         self.link = Link::Up;
         if self.room.as_ref().is_none_or(|(known, _)| *known != limits) && self.is_idle() {
@@ -107,7 +107,7 @@ impl Place {
         }
     }
 
-    /// It cannot be used before somebody does something. Answers whether that is new.
+    /// The place cannot be used until a user resolves the problem. Answers whether that is new.
     pub(super) fn refuse(&mut self, reason: String, now: Instant) -> bool {
         let since = self.lost_since().unwrap_or(now);
         let new = !matches!(&self.link, Link::Refused { reason: known, .. } if *known == reason);
@@ -123,7 +123,7 @@ impl Place {
         self.link == Link::New
     }
 
-    /// Reason why it cannot be used, if that stays so until somebody does something.
+    /// Returns the reason why the place cannot be used until a user resolves a problem.
     pub(super) fn refused(&self) -> Option<&str> {
         if let Link::Refused { reason, .. } = &self.link { Some(reason) } else { None }
     }
@@ -202,8 +202,8 @@ impl Free {
         self.gpus.get(&place).cloned().unwrap_or_default()
     }
 
-    /// The best place for a job, and the resources that it takes there. If it must wait, it reserves what it waits for:
-    /// later jobs may go first only if they need none of it. `except` are places that it cannot use.
+    /// Returns the best place for a job, and the resources that the job takes there. A waiting job reserves the resources that
+    /// it waits for: later jobs may go first only if they need none of these. `except` are places that the job cannot use.
     pub(super) fn find(
         &mut self,
         places: &[Place],
@@ -248,8 +248,8 @@ impl Free {
     }
 }
 
-/// The places that have what a job asks for, with what it takes there. If none has enough cores or memory, it takes
-/// what there is, as it does on one machine; GPUs it must get.
+/// Returns the places with the resources that a job needs, with its demand there. If no place has enough cores or
+/// memory, the job takes the available ones, as on a single machine; GPUs are required.
 fn fitting(places: &[Place], wants: &Wants) -> Vec<(PlaceId, Demand)> {
     let known = || {
         let known = places.iter().enumerate().filter(|(_, place)| !place.leaving);

@@ -1,5 +1,5 @@
-//! Files that say which job is on which place, for the process that comes next: a run that was killed, and one that does
-//! not know the place any more.
+//! Files with the place of each job, for later processes: after a run that was killed, and for a run without that
+//! place.
 
 use std::{
     io::{self, Read as _, Seek as _, SeekFrom, Write as _},
@@ -26,7 +26,7 @@ pub(super) struct Placement {
     pub(super) run: String,
     pub(super) at: u64,
     pub(super) place: Where,
-    /// Lines of its journal, and bytes of its log, from before it began.
+    /// Lines of the job's journal, and bytes of its log, from before the job began on the place.
     pub(super) lines: u64,
     pub(super) log: u64,
 }
@@ -92,7 +92,7 @@ impl Placement {
         own.filter_map(|path| serde_json::from_slice(&std::fs::read(path).ok()?).ok()).collect()
     }
 
-    /// All jobs on places. What cannot be read is left out.
+    /// Returns all placements of jobs. Unreadable files are skipped.
     pub(super) fn all(results: &Path) -> Vec<Self> {
         let Ok(entries) = std::fs::read_dir(placed(results)) else { return Vec::new() };
         let texts = entries.filter_map(|entry| std::fs::read(entry.ok()?.path()).ok());
@@ -100,23 +100,23 @@ impl Placement {
     }
 }
 
-/// Replaces a file, in a folder that is made if it is missing.
+/// Replaces the file `path` by `text`, and creates its folder if that is missing.
 pub(super) fn write_aside(path: &Path, text: &[u8]) -> io::Result<()> {
     fs::create_dir_all(path.parent().unwrap_or(Path::new(".")))?;
     replace(path, text, Readers::Owner, Outlives::Process)
 }
 
-/// The journal of a job here, which what its host says is appended to.
+/// The local copy of a job's journal, to which the lines from its host are appended.
 #[derive(Debug)]
 pub(super) struct Said {
     path: PathBuf,
     /// Lines from before the job began on its present place.
     pub(super) before: u64,
-    /// Lines that are here already and come again.
+    /// Number of lines that the host sends again and that are in the file already.
     skip: u64,
 }
 
-/// The log of a job here, which what its host has of it is appended to.
+/// The local copy of a job's log, to which the output from its host is appended.
 #[derive(Debug)]
 pub(super) struct Log {
     pub(super) path: PathBuf,
@@ -125,20 +125,20 @@ pub(super) struct Log {
 }
 
 impl Said {
-    /// That of a job that begins now.
+    /// Opens the journal of a job that begins now.
     pub(super) fn begin(results: &Path, run: &str, key: Key) -> io::Result<Self> {
         let path = RunFolder::named(results, run).part(key);
         Ok(Self { before: whole_lines(&path)?, path, skip: 0 })
     }
 
-    /// That of a job that an earlier process has placed: its lines are sent again from the first.
+    /// Opens the journal of a job that an earlier process has placed; the host sends its lines again from the first.
     pub(super) fn resume(results: &Path, placement: &Placement) -> io::Result<Self> {
         let now = Self::begin(results, &placement.run, placement.key)?;
         let skip = now.before.saturating_sub(placement.lines);
         Ok(Self { before: placement.lines, skip, ..now })
     }
 
-    /// A line of the journal.
+    /// Appends a line to the journal, with the name of the host.
     pub(super) fn say(&mut self, line: &str, host: &str) -> io::Result<()> {
         if self.skip > 0 {
             self.skip -= 1;
@@ -149,18 +149,18 @@ impl Said {
 }
 
 impl Log {
-    /// That of a job that begins now.
+    /// Opens the log of a job that begins now.
     pub(super) fn begin(results: &Path, run: &str, key: Key) -> Self {
         let path = RunFolder::named(results, run).log(key);
         Self { before: length(&path), path }
     }
 
-    /// That of a job that an earlier process has placed.
+    /// Opens the log of a job that an earlier process has placed.
     pub(super) fn resume(results: &Path, placement: &Placement) -> Self {
         Self { before: placement.log, ..Self::begin(results, &placement.run, placement.key) }
     }
 
-    /// Bytes of the job on its present place that are here.
+    /// Returns the number of bytes of the job's log on its present place that the file has.
     pub(super) fn here(&self) -> u64 {
         length(&self.path).saturating_sub(self.before)
     }

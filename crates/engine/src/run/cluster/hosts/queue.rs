@@ -1,7 +1,7 @@
-//! The queue of a run through hosts: decides which job runs where. It is pure: no clock, no process, no disk.
+//! The queue of a run through hosts: decides which job runs where. The queue is pure: it uses no clock, no process and no disk.
 //!
 //! A job has *copies*: usually one, on the place where it runs. The jobs of a place that cannot be reached count as
-//! running for a while; then they get a second copy elsewhere, and the first result is used.
+//! running for a while; then they get a second copy on another place, and the first result is used.
 
 mod job;
 mod seen;
@@ -71,7 +71,7 @@ impl Queue {
         }
     }
 
-    /// Adds a job that an earlier process has placed: it counts as running until its place says otherwise.
+    /// Adds a job that an earlier process has placed; it counts as running until its place reports another state.
     pub(super) fn adopt(&mut self, entry: Entry, place: PlaceId) {
         let key = entry.key;
         self.add(entry);
@@ -89,7 +89,7 @@ impl Queue {
         }
     }
 
-    /// A job has its record; what places have of it is removed there.
+    /// Handles a job whose record is stored: its copies are removed from the places.
     pub(super) fn finish(&mut self, key: Key) {
         if let Some(job) = self.by_key.get(&key).copied() {
             self.end(job, QueuedState::Completed);
@@ -122,7 +122,7 @@ impl Queue {
         }
         let stage = if orphaned { Stage::Over { state: QueuedState::Canceled, orphaned } } else { Stage::Waiting };
         self.by_id.insert(id.clone(), number);
-        // What an earlier submission has left on places is in the way of this one.
+        // Copies that an earlier submission left on places block this submission.
         let earlier = self.by_key.insert(key, number);
         let copies = earlier.map(|earlier| std::mem::take(&mut self.jobs[earlier].copies)).unwrap_or_default();
         let dependents = Vec::new();
@@ -190,13 +190,13 @@ impl Queue {
         }
     }
 
-    /// A place answers (again), with all jobs that it knows.
+    /// Handles the list of all jobs that a place knows, after it has responded (again).
     pub(super) fn listed(&mut self, place: PlaceId, listing: &HashMap<Key, There>, now: Instant) {
         for job in 0..self.jobs.len() {
             let key = self.jobs[job].key;
             let Some(at) = self.jobs[job].copies.iter().position(|copy| copy.place == place) else { continue };
             match (listing.get(&key), self.jobs[job].copies[at].phase) {
-                // Whoever does it says how it ends.
+                // The operation in progress reports its own end.
                 (_, Phase::Sending | Phase::Collecting) => {}
                 (Some(there), _) => self.found(job, at, *there, now),
                 (None, Phase::Running) if !self.jobs[job].copies[at].stray => {
@@ -219,7 +219,7 @@ impl Queue {
         }
     }
 
-    /// A place says what has become of a job there.
+    /// Handles the state of a job that a place has reported.
     fn found(&mut self, job: usize, at: usize, there: There, now: Instant) {
         let (key, place) = (self.jobs[job].key, self.jobs[job].copies[at].place);
         let wanted = !self.is_over(job) && self.jobs[job].copies[at].phase != Phase::Surplus;
@@ -268,7 +268,7 @@ impl Queue {
         }
     }
 
-    /// An attempt to fetch what a job has left has ended.
+    /// Handles the end of an attempt to fetch the results of a job.
     pub(super) fn collected(&mut self, key: Key, place: PlaceId, collected: Collected, now: Instant) {
         let Some((job, at)) = self.copy(key, place) else { return };
         match collected {
@@ -315,7 +315,7 @@ impl Queue {
                     if !again {
                         self.orders.extend(places.into_iter().map(|place| Order::Stop { key, place, scope }));
                     }
-                    // What nobody can reach is left to itself; the next run finds it.
+                    // Copies on unreachable places continue; the next run finds them.
                     if scope == CancelScope::All && !self.jobs[job].copies.iter().any(reachable) {
                         self.end(job, QueuedState::Canceled);
                     }
@@ -382,7 +382,7 @@ impl Queue {
         self.wait_again(job);
     }
 
-    /// A job waits for a place if it is on none.
+    /// Lets a job wait for a place if it is on none.
     fn wait_again(&mut self, job: usize) {
         if self.is_over(job) || self.jobs[job].copies.iter().any(|copy| !copy.stray) {
             return;

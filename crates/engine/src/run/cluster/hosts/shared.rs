@@ -30,7 +30,7 @@ use crate::{
     store::{Pending, Store},
 };
 
-/// Time to wait at the end for what is still being done.
+/// Timeout for work in progress at the end of the run.
 const LAST: Duration = Duration::from_secs(5);
 
 /// State that the agent shares with the run and with threads that do things.
@@ -65,15 +65,15 @@ pub(super) struct Task {
     pub(super) tag: String,
     pub(super) run: String,
     pub(super) at: u64,
-    /// The file for what the job's own engine prints.
+    /// The file for the output of the job's own engine.
     pub(super) output: PathBuf,
     pub(super) claim: Option<Pending>,
-    /// Its journal and its log, and the place whose words go there.
+    /// The job's journal and log, and the place that they are copied from.
     pub(super) streams: Option<Streams>,
-    /// Its process on this machine, and the end of it in words.
+    /// The job's process on this machine; `word` describes its end.
     pub(super) process: Option<Where>,
     pub(super) word: String,
-    /// Number of records of it that were damaged on the way.
+    /// Number of the job's records that were damaged in transit.
     pub(super) damaged: u32,
 }
 
@@ -97,7 +97,7 @@ pub(super) enum Link {
 #[derive(Debug)]
 pub(super) struct HostLink {
     pub(super) host: SshHost,
-    /// `None` once it has left.
+    /// `None` once the host has left.
     pub(super) connection: Option<Arc<Connection>>,
     pub(super) probe: Option<Box<Probe>>,
 }
@@ -126,12 +126,12 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells the agent. One that has ended needs to know nothing.
+    /// Sends `input` to the agent, unless it has ended.
     pub(super) fn tell(&self, input: Input) {
         let _ = self.sender.send(input);
     }
 
-    /// Does something beside the agent. Without a thread for it, it is done here.
+    /// Runs `work` in a thread beside the agent, or in the present thread if none can be started.
     pub(super) fn beside(self: &Arc<Self>, work: impl FnOnce(&Arc<Self>) + Send + 'static) {
         *self.busy.0.lock().unwrap_or_else(PoisonError::into_inner) += 1;
         let shared = Arc::clone(self);
@@ -140,11 +140,11 @@ impl Shared {
             *shared.busy.0.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
             shared.busy.1.notify_all();
         };
-        // A system without threads for this has none for jobs either: the work is lost, and the host is asked again.
+        // If no thread can be started, the work is lost, and the request to the host is repeated.
         let _ = thread::Builder::new().name("hosts".into()).spawn(all);
     }
 
-    /// Waits for what is being done, for a while.
+    /// Waits for work in progress, for a limited time.
     pub(super) fn settle(&self) {
         let count = self.busy.0.lock().unwrap_or_else(PoisonError::into_inner);
         let _ = self.busy.1.wait_timeout_while(count, LAST, |count| *count > 0);
@@ -155,7 +155,7 @@ impl Shared {
         let place = state.queue.places.len();
         let sender = self.sender.clone();
         let tell = move |event| {
-            // An agent that has ended needs to know nothing.
+            // An agent that has ended needs no event.
             let _ = sender.send(Input::Host(place, event));
         };
         let connection = Connection::open(operations::target(&host), operations::submitter(&self.store)?, tell)?;
@@ -176,13 +176,13 @@ impl Shared {
 }
 
 impl Streams {
-    /// Those of a job that begins on a place now.
+    /// Opens the streams of a job that begins on a place now.
     pub(super) fn begin(opening: &Opening, run: &str, key: Key, place: PlaceId) -> io::Result<Self> {
         let said = Said::begin(&opening.results, run, key)?;
         Ok(Self { place, said, log: Arc::new(Mutex::new(Log::begin(&opening.results, run, key))) })
     }
 
-    /// Those of a job that an earlier process has placed.
+    /// Opens the streams of a job that an earlier process has placed.
     pub(super) fn resume(opening: &Opening, placement: &Placement, place: PlaceId) -> io::Result<Self> {
         let said = Said::resume(&opening.results, placement)?;
         Ok(Self { place, said, log: Arc::new(Mutex::new(Log::resume(&opening.results, placement))) })
@@ -205,10 +205,10 @@ impl State {
 }
 
 impl Shared {
-    /// Does something that ends with the job that it is about; the end of the run does not wait for it.
+    /// Runs `work` that ends with its job; the end of the run does not wait for the work.
     pub(super) fn beside_for_long(self: &Arc<Self>, work: impl FnOnce(&Arc<Self>) + Send + 'static) {
         let shared = Arc::clone(self);
-        // Without a thread for a process it is looked at as one of an earlier sweep.
+        // If no thread can be started, the process is polled like the process of an earlier sweep.
         let _ = thread::Builder::new().name("hosts".into()).spawn(move || work(&shared));
     }
 
@@ -220,7 +220,7 @@ impl Shared {
     }
 }
 
-/// The resources that a job asks for, from its specification.
+/// Returns the resources that a job needs, from its specification.
 pub(super) fn wants(opening: &Opening, run: &str, at: u64) -> io::Result<Wants> {
     let spec = job_specs::read_at(RunFolder::named(&opening.results, run).path(), at)?;
     let alone = SerializedJob { needs: Vec::new(), lists: Vec::new(), ..spec };

@@ -1,4 +1,4 @@
-//! Jobs on machines that share no folder with this one: what they need goes through a store elsewhere, and so does what they leave.
+//! Jobs on machines that share no folder with this one: their inputs and their results go through a remote store.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -20,9 +20,9 @@ use crate::{
 #[derive(Debug)]
 pub(super) struct Afar {
     exchange: Arc<dyn Exchange>,
-    /// Records that are known to be there.
+    /// Records that are known to be in the exchange.
     there: HashSet<Key>,
-    /// Reasons why records cannot be used, each of which is said once.
+    /// Reasons why records cannot be used, each of which is reported once.
     said: HashSet<String>,
 }
 
@@ -33,7 +33,7 @@ impl Afar {
 }
 
 impl Run<'_, '_> {
-    /// The name of a submission in the store elsewhere.
+    /// Returns the name of a submission in the remote store.
     fn sent_job(&self, job: usize, run: &str) -> SentJob {
         SentJob {
             jobs_name: self.session.cluster.jobs_name().to_owned(),
@@ -43,8 +43,8 @@ impl Run<'_, '_> {
         }
     }
 
-    /// Brings what a job needs to the store elsewhere: the records of needed jobs, and its specification. Answers the arguments with
-    /// which its machine takes it; `None` where machines share the results folder.
+    /// Uploads the inputs of a job to the remote store: the records of needed jobs, and its specification. Returns the
+    /// arguments with which its machine takes it; `None` where machines share the results folder.
     pub(super) fn hand_over(&mut self, job: usize) -> Result<Option<String>, String> {
         let Some(afar) = &mut self.afar else { return Ok(None) };
         let folder = &self.session.options.folder;
@@ -59,7 +59,7 @@ impl Run<'_, '_> {
             afar.there.insert(need);
         }
         let exchange = Arc::clone(&afar.exchange);
-        // All that it needs is in the identity.
+        // The identity has all needed jobs.
         (spec.needs, spec.lists) = (Vec::new(), Vec::new());
         let text = serde_json::to_vec(&spec).map_err(|error| error.to_string())?;
         let sent = self.sent_job(job, &folder.name());
@@ -68,7 +68,7 @@ impl Run<'_, '_> {
         Ok(Some(format!("exec-remote {run} --jobs-name {jobs_name} --submission {submission} --key {key}")))
     }
 
-    /// Takes what a job has left that has ended in the queue. What does not arrive now is asked for again.
+    /// Downloads the results of a job that has ended in the queue. Missing results are requested again.
     pub(super) fn receive(&mut self, job: usize) {
         let (Some(afar), Stage::Sent(sent)) = (&self.afar, &self.jobs[job].stage) else { return };
         let (exchange, run) = (Arc::clone(&afar.exchange), sent.run.clone());
@@ -79,7 +79,7 @@ impl Run<'_, '_> {
         for (name, path) in texts {
             let Ok(Some(text)) = exchange.text(&name) else { continue };
             let mut kept = fs::read(&path).unwrap_or_default();
-            // A sweep that takes over has the words of the earlier one.
+            // A sweep that takes over already has the texts of the earlier one.
             if kept.ends_with(&text) {
                 continue;
             }
@@ -87,13 +87,13 @@ impl Run<'_, '_> {
             if let Some(folder) = path.parent() {
                 let _ = fs::create_dir_all(folder);
             }
-            // They are for people; the record is what counts.
+            // The texts are only for people, so a failed write is ignored.
             let _ = fs::write(&path, kept);
         }
         self.bring(job);
     }
 
-    /// Brings the record of a job here, if it has none and the store elsewhere has one.
+    /// Downloads the record of a job, if the local store has none and the remote store has one.
     pub(super) fn bring(&mut self, job: usize) {
         let Some(afar) = &self.afar else { return };
         let (exchange, key) = (Arc::clone(&afar.exchange), self.session.key(job));
@@ -118,8 +118,8 @@ impl Run<'_, '_> {
         }
     }
 
-    /// Takes back the record of a job whose program has read other files than are here: what is in the image of its machine need
-    /// not be this project.
+    /// Condemns the record of a job whose program has read files that differ from this machine's: the image of its
+    /// machine may have another state of the project.
     fn refuse_other_code(&mut self, job: usize) {
         let (plan, store, id) = (self.session.plan, self.session.store, JobId::new(job));
         let key = self.session.key(job);
@@ -132,7 +132,7 @@ impl Run<'_, '_> {
         let message = format!(
             "its program read another {file} on its machine than is here; bring the project in its image up to date"
         );
-        // Where that fails, the plan passes it over.
+        // If the record cannot be condemned, the plan passes it over.
         let _ = store.condemn(key, || true);
         self.jobs[job].last = Some((0.0, Failure { kind: FailureKind::Changed, message }));
     }

@@ -11,11 +11,11 @@ use crate::{
     },
 };
 
-/// A job that is interrupted so often has failed, so that one that always is comes to an end.
+/// Maximum number of interruptions of a job; more are a failure, so that a job which is always interrupted ends.
 const MAX_INTERRUPTIONS: u32 = 1000;
 
 impl Run<'_, '_> {
-    /// A job has ended in the queue without a word of its own.
+    /// Handles a job that has ended in the queue without a message of its own.
     pub(super) fn ended_badly(&mut self, job: usize, id: &BatchId, word: &str) {
         let session = &self.session;
         let (system, ending) = (session.cluster.system(), session.cluster.ending(id, word));
@@ -63,8 +63,8 @@ impl Run<'_, '_> {
         self.lose(job, Failure { kind, message }, loss);
     }
 
-    /// A job has ended because the batch system, or a person, wanted its end: that is no failure. It is submitted again, and
-    /// continues from its checkpoint if it has one.
+    /// Handles a job that was ended by the batch system or a person, which is not a failure: the job is submitted
+    /// again, and continues from its checkpoint if it has one.
     pub(super) fn submit_again(&mut self, job: usize) {
         let system = self.session.cluster.system();
         if self.jobs[job].interruptions >= MAX_INTERRUPTIONS {
@@ -79,8 +79,8 @@ impl Run<'_, '_> {
         self.session.tell(&RunEvent::Note { job, text });
     }
 
-    /// A job has ended without a result and without a word: it is submitted again if it has attempts left. What the batch system has lost
-    /// is not the job's fault.
+    /// Handles a job that has ended without a result and without a message: it is submitted again if it has attempts
+    /// left. A job that the batch system has lost has not failed itself.
     pub(super) fn lose(&mut self, job: usize, failure: Failure, loss: bool) {
         let retries = self.session.plan.job(JobId::new(job)).policy.retries;
         let more = if loss { retries.max(LOSSES) } else { retries };

@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use super::api::{ApiError, JobDetails};
 
-/// Reason why nothing can be asked.
+/// Reason why no request is possible.
 pub(super) const MISSING: Option<&str> = Some("this program was built without HTTP; build it with `--features remote`");
 
 /// A client that reaches nothing.

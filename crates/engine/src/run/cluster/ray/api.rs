@@ -11,11 +11,11 @@ pub(super) struct JobDetails {
     pub(super) driver_exit_code: Option<i32>,
 }
 
-/// The reason why a request has no answer.
+/// The reason why a request failed.
 #[derive(Debug)]
 #[cfg_attr(not(feature = "remote"), expect(dead_code, reason = "without HTTP, every request is refused"))]
 pub(super) enum ApiError {
-    /// There was no answer in time, or the server cannot answer now.
+    /// The request timed out, or the server is temporarily unavailable.
     Unreachable(String),
     /// The server has refused it.
     Refused(String),

@@ -17,16 +17,16 @@ use super::api::{ApiError, JobDetails};
 const CONNECT: Duration = Duration::from_secs(5);
 /// Longest time of a request.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// Largest answer, in bytes.
+/// Maximum size of a response in bytes.
 const MAX_ANSWER_BYTES: usize = 64 << 20;
 
-/// Reason why nothing can be asked.
+/// Reason why no request is possible.
 pub(super) const MISSING: Option<&str> = None;
 
-/// A client of the Jobs API at an address. Nothing is asked before the first request.
+/// A client of the Jobs API at an address. The client connects at the first request.
 pub(super) struct Api {
     address: String,
-    /// The connection, or the reason why there is none.
+    /// The connection, or the reason why it failed.
     connection: OnceLock<Result<(Runtime, Client), String>>,
 }
 
@@ -41,7 +41,7 @@ impl Api {
         Self { address: address.trim_end_matches('/').to_owned(), connection: OnceLock::new() }
     }
 
-    /// The version of Ray that answers.
+    /// Returns the version of Ray on the cluster.
     pub(super) fn version(&self) -> Result<String, ApiError> {
         let answer = self.request(Method::GET, "/api/version", None)?;
         let version: Value = parsed(&answer)?;
@@ -53,15 +53,15 @@ impl Api {
         self.request(Method::POST, "/api/jobs/", Some(Value::Object(request.clone()).to_string())).map(drop)
     }
 
-    /// All jobs that the cluster knows.
+    /// Returns all jobs that the cluster lists.
     pub(super) fn jobs(&self) -> Result<Vec<JobDetails>, ApiError> {
         let answer = self.request(Method::GET, "/api/jobs/", None)?;
         let jobs: Vec<Value> = parsed(&answer)?;
-        // Others may have submitted jobs of a kind that is not known here.
+        // Other programs may have submitted jobs of an unknown kind, which are skipped.
         Ok(jobs.into_iter().filter_map(|job| serde_json::from_value(job).ok()).collect())
     }
 
-    /// Tells a job to stop. One that has ended needs nothing.
+    /// Stops a job. A job that has ended is not an error.
     pub(super) fn stop(&self, id: &str) -> Result<(), ApiError> {
         match self.request(Method::POST, &format!("/api/jobs/{id}/stop"), None) {
             Err(ApiError::Refused(_)) | Ok(_) => Ok(()),
@@ -102,13 +102,13 @@ impl Api {
         let said = String::from_utf8_lossy(&body);
         let said = said.lines().rev().map(str::trim).find(|line| !line.is_empty()).unwrap_or("without a word");
         let text = format!("{status}: {}", said.chars().take(300).collect::<String>());
-        // An exception in the server is reported as an error of the server, whoever has caused it.
+        // Ray reports every exception as a server error, even if the client has caused it.
         let own = status.is_server_error() && !said.contains("already exists");
         Err(if own { ApiError::Unreachable(text) } else { ApiError::Refused(text) })
     }
 }
 
-/// The body of an answer; `None` if it is too long.
+/// Reads the body of a response; `None` if it is too long.
 async fn read(mut response: Response) -> Result<Option<Vec<u8>>, reqwest::Error> {
     let mut body = Vec::new();
     while let Some(chunk) = response.chunk().await? {
@@ -141,7 +141,7 @@ fn connect() -> Result<(Runtime, Client), String> {
     Ok((runtime, client))
 }
 
-/// The headers that the environment asks for. Their values are nowhere else.
+/// Returns the headers from the environment. Their values are stored nowhere else.
 fn headers() -> Result<HeaderMap, String> {
     let mut headers = HeaderMap::new();
     let mut insert = |name: HeaderName, value: &str, variable: &str| {

@@ -34,7 +34,7 @@ use crate::{
 /// The address of a cluster on this machine.
 const LOCAL: &str = "http://127.0.0.1:8265";
 
-/// Time in which the cluster has to answer for the first time.
+/// Timeout for the first response of the cluster.
 const FIRST_ANSWER: Duration = Duration::from_mins(10);
 
 /// A Ray cluster, as far as the jobs of one store are concerned.
@@ -144,7 +144,7 @@ impl Cluster for RayJobs {
         let request = keep().and_then(|()| self.request(job, &label));
         let request = request.map_err(|error| Refusal::No(error.to_string()))?;
         match self.api.submit(&request) {
-            // An earlier request has arrived, although its answer has not.
+            // An earlier request has arrived, although its response was lost.
             Err(ApiError::Refused(text)) if text.contains("already exists") => Ok(BatchId::from(label)),
             Ok(()) => Ok(BatchId::from(label)),
             Err(ApiError::Unreachable(text)) => Err(Refusal::Unreachable(text)),
@@ -163,7 +163,7 @@ impl Cluster for RayJobs {
                 "SUCCEEDED" => QueuedState::Completed,
                 "STOPPED" => QueuedState::Canceled,
                 "FAILED" => QueuedState::Failed(job.status.clone()),
-                // Of a later version of Ray.
+                // States of later versions of Ray.
                 _ => QueuedState::Running,
             };
             queue.push(QueuedJob {
@@ -201,10 +201,10 @@ impl Cluster for RayJobs {
         let cause = match job.and_then(|job| job.driver_exit_code) {
             Some(code @ ..=-1) => EndCause::Signal(-code),
             Some(code @ 1..) => EndCause::Exit(code),
-            // The cluster had no room for it for too long.
+            // The cluster had no room for the job for too long.
             _ if message.contains("failed to start within") => EndCause::NotStarted,
             _ if line.is_empty() => EndCause::Other(word.to_owned()),
-            // Its process could not be started, or its machine is gone.
+            // The job's process could not be started, or its machine was lost.
             _ => EndCause::Lost(line),
         };
         Ending { cause, node: String::new(), reason: String::new() }

@@ -1,5 +1,5 @@
-//! Slurm's commands: their arguments, and the meaning of their answers. A command that fails or does not answer in time
-//! means "unknown", never "gone".
+//! Slurm's commands: their arguments, and the meaning of their output. A command that fails or times out means
+//! "unknown", never "ended".
 
 use std::{
     collections::BTreeMap,
@@ -15,7 +15,7 @@ use crate::{
     run::cluster::{BatchId, QueuedJob, QueuedState, Refusal},
 };
 
-/// Time limit of a command. With its controller gone, `sinfo` hangs, and `sbatch` gives up after 9 s.
+/// Time limit of a command. Without a controller, `sinfo` hangs, and `sbatch` gives up after 9 s.
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// Maximum number of jobs that are named in one `scancel`.
 const CHUNK: usize = 500;
@@ -69,7 +69,7 @@ impl Client {
         })
     }
 
-    /// All jobs of this name that Slurm still knows, ended ones included.
+    /// Returns all jobs of this name that Slurm still lists, ended ones included.
     pub(crate) fn queue(&self) -> Result<Vec<QueuedJob>, String> {
         let mut command = slurm("squeue");
         let user = geteuid().as_raw().to_string();
@@ -82,7 +82,7 @@ impl Client {
         }
     }
 
-    /// Asks Slurm to end these jobs, or only those of them that have not begun.
+    /// Cancels these jobs, or only the pending ones among them.
     pub(crate) fn cancel(&self, ids: &[BatchId], pending_only: bool) -> Result<(), String> {
         for chunk in ids.chunks(CHUNK) {
             let mut command = slurm("scancel");
@@ -92,7 +92,7 @@ impl Client {
             }
             command.args(chunk.iter().map(BatchId::as_str));
             let answer = run(command, None).map_err(|error| format!("scancel: {error}"))?;
-            // Of jobs that have ended meanwhile it complains; those need nothing.
+            // `scancel` fails for jobs that have ended meanwhile, which need no signal.
             if !answer.succeeded() && is_unreachable(&answer) {
                 return Err(format!("scancel: {}", last_words(&answer)));
             }
@@ -105,12 +105,12 @@ impl Client {
         for chunk in ids.chunks(CHUNK) {
             let mut command = slurm("scancel");
             command.args(["--quiet", "--batch", "--signal=INT"]).args(chunk.iter().map(BatchId::as_str));
-            // Those that do not hear it are ended in the end.
+            // Jobs that miss the signal are canceled later.
             let _ = run(command, None);
         }
     }
 
-    /// End of a job, as long as Slurm remembers it.
+    /// Returns the end of a job, while Slurm has it.
     pub(crate) fn end(&self, id: &BatchId) -> Option<End> {
         let mut command = slurm("scontrol");
         command.args(["show", "job", "-o", id.as_str()]);
@@ -135,7 +135,8 @@ pub(crate) fn is_here() -> bool {
     run(command, None).is_ok_and(|answer| answer.succeeded())
 }
 
-/// One of Slurm's commands. In a job its own environment would be taken for wishes for the next one.
+/// Creates one of Slurm's commands. Inside a job, its `SLURM_` variables are removed, because they would be taken for options
+/// of the new job.
 fn slurm(program: &str) -> Command {
     let mut command = Command::new(program);
     if std::env::var_os("SLURM_JOB_ID").is_some() {
@@ -159,7 +160,7 @@ fn last_words(answer: &Answer) -> String {
 }
 
 fn refusal(answer: &Answer) -> Refusal {
-    // Every line counts: the first says what is wrong, the last only that it failed.
+    // Every line is kept: the first has the cause, the last only reports the failure.
     let said =
         answer.complaint.lines().map(|line| line.trim().trim_start_matches("sbatch: ").trim_start_matches("error: "));
     let said: Vec<&str> = said.filter(|line| !line.is_empty()).collect();
@@ -186,7 +187,7 @@ fn is_unreachable(answer: &Answer) -> bool {
         "communication connection failure",
         "unexpected message received",
         "backup controller",
-        // A parent that has just been forgotten: asked again, it is not named any more.
+        // Slurm has just forgotten the parent job; the next submission does not name it anymore.
         "job dependency problem",
     ];
     let complaint = answer.complaint.to_lowercase();
@@ -218,7 +219,7 @@ fn end(text: &str) -> End {
     }
 }
 
-/// Runs a command to its end, or for as long as it may take.
+/// Runs a command until it ends or times out.
 fn run(mut command: Command, input: Option<&str>) -> io::Result<Answer> {
     let limits = Limits { most: usize::MAX, until: Instant::now() + TIMEOUT, children: Children::Left };
     converse(&mut command, input.map(|input| input.as_bytes().to_vec()), limits)

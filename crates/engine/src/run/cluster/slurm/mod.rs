@@ -15,7 +15,7 @@ pub(super) struct Slurm {
 }
 
 impl Slurm {
-    /// The cluster whose jobs have this name; `asked` are the executor's settings.
+    /// Creates the cluster whose jobs have the name `name`; `asked` are the executor's settings.
     pub(super) fn new(name: String, asked: recipe::Slurm) -> Self {
         Self { client: Client { name }, asked }
     }

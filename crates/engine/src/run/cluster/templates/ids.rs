@@ -1,5 +1,5 @@
-//! Files in the results folder for a batch system by command templates: the tags of jobs, where the system cannot show them, and
-//! the templates, so that other commands can ask about the jobs of a run.
+//! Files in the results folder for a batch system by command templates: the tags of jobs, where the system cannot show
+//! them, and the templates, so that other commands can query the jobs of a run.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -67,7 +67,7 @@ impl Kept {
         Ok(lines.map(|line| (line.id.to_string(), line.tag)).collect())
     }
 
-    /// Adds a submitted job. Only whoever has the lock for submissions adds jobs.
+    /// Adds a submitted job. The caller must hold the lock for submissions.
     pub(super) fn add(&self, id: &BatchId, tag: &str) -> io::Result<()> {
         fs::create_dir_all(&self.0)?;
         let mut file = fs::OpenOptions::new().create(true).append(true).open(self.tags_file())?;
@@ -77,7 +77,7 @@ impl Kept {
         file.sync_data()
     }
 
-    /// Removes jobs that the system no longer knows, if the file has become large.
+    /// Removes the jobs that are not in `known`, if the file has become large.
     pub(super) fn shrink(&self, known: &HashSet<String>) -> io::Result<()> {
         if fs::metadata(self.tags_file()).is_ok_and(|file| file.len() < LARGE) {
             return Ok(());

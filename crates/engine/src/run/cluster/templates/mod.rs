@@ -28,7 +28,7 @@ use crate::{
 
 /// Time limit of a command.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// Largest answer of a command that is read, in bytes.
+/// Maximum size in bytes of a command's output.
 const MAX_ANSWER_BYTES: usize = 64 << 20;
 /// Maximum number of jobs that are named in one command.
 const CHUNK: usize = 500;
@@ -58,7 +58,7 @@ struct Known {
     live: Vec<String>,
 }
 
-/// The regular expressions of the templates; `None` where there is none.
+/// The regular expressions of the templates; `None` for each one that the recipe does not set.
 #[derive(Debug)]
 struct Patterns {
     id: Option<Regex>,
@@ -71,7 +71,7 @@ struct Patterns {
 }
 
 impl Patterns {
-    /// They have been checked when the settings were read.
+    /// The expressions were checked when the settings were read.
     fn new(templates: &CommandTemplates) -> Self {
         let regex = |text: &str| Regex::new(text).ok().filter(|_| !text.is_empty());
         let maybe = |text: &Option<String>| text.as_deref().and_then(regex);
@@ -93,7 +93,8 @@ impl Patterns {
 }
 
 impl Templates {
-    /// The system with these templates. Without templates, it is that of the latest run, which can be asked and not be used.
+    /// The system with these templates. Without templates, the system of the latest run is used, which accepts queries but no
+    /// jobs.
     pub(super) fn new(opening: Opening, templates: CommandTemplates) -> Self {
         let kept = Kept::new(&opening.results);
         let missing = missing(&templates);
@@ -110,7 +111,7 @@ impl Templates {
         // Words in the language of the texts that are looked for.
         command.args(arguments).env("LC_ALL", "C");
         let patience = self.commands.patience.unwrap_or(TIMEOUT);
-        // A command may start a service that goes on.
+        // A command may start a service that keeps running.
         let limits = Limits { most: MAX_ANSWER_BYTES, until: Instant::now() + patience, children: Children::Left };
         let said = ask::converse(&mut command, input.map(|input| input.as_bytes().to_vec()), limits);
         let said = said.map_err(|error| format!("{program}: {error}"))?;
@@ -123,7 +124,7 @@ impl Templates {
         Ok(said)
     }
 
-    /// True if a command has failed because the system does not answer.
+    /// True if a command has failed because the system does not respond.
     fn is_unreachable(&self, said: &Answer) -> bool {
         let found = |text: &str| self.patterns.unreachable.as_ref().is_some_and(|regex| regex.is_match(text));
         !said.succeeded() && (found(&said.complaint) || found(&said.out()))
@@ -186,7 +187,7 @@ impl Templates {
             fields.extend(named.first().map(|id| ("id".to_owned(), id.clone())));
             let words = words(command, &fields, &[("ids", &named)])?;
             let said = self.run(&words, None)?;
-            // It also fails for jobs that have ended meanwhile; those need nothing.
+            // The command also fails for jobs that have ended meanwhile, which is not an error.
             if self.is_unreachable(&said) {
                 return Err(format!("{}: {}", words[0], last_words(&said)));
             }
@@ -290,7 +291,7 @@ impl Cluster for Templates {
         };
         let id = BatchId::from(id.to_owned());
         if !self.labels {
-            // Without its line it would be submitted again; the lock of its key keeps it from running twice.
+            // Without its line the job would be submitted again; the lock of its key keeps it from running twice.
             self.kept.add(&id, &job.tag).map_err(|error| Refusal::Unreachable(error.to_string()))?;
         }
         Ok(id)
@@ -334,7 +335,7 @@ impl Cluster for Templates {
             (Some(Phase::TimeLimit), _) => EndCause::TimeLimit,
             (Some(Phase::OutOfMemory), _) => EndCause::OutOfMemory,
             (Some(Phase::Lost), _) => EndCause::Lost(word.to_owned()),
-            // As a shell reports signals.
+            // A shell reports a signal as 128 plus its number.
             (_, Some(code @ 129..=192)) => EndCause::Signal(code - 128),
             (_, Some(code)) if code != 0 => EndCause::Exit(code),
             _ => EndCause::Other(word.to_owned()),
@@ -364,8 +365,8 @@ impl Cluster for Templates {
     }
 }
 
-/// The name of this process's user. The environment may lack it or have another one, and a system that is asked for the jobs of
-/// somebody else shows none of ours.
+/// The name of this process's user. The environment may lack it or have another one, and a query for another user's
+/// jobs shows none of ours.
 fn user() -> Option<String> {
     static USER: OnceLock<Option<String>> = OnceLock::new();
     let ask = || {
@@ -375,8 +376,8 @@ fn user() -> Option<String> {
     USER.get_or_init(ask).clone()
 }
 
-/// The state that a word means. An unknown word is one of a job that has not ended, because a system shows the end of jobs with
-/// few words, and a job that is thought to have ended would be submitted again.
+/// Returns the state that a word means. An unknown word is one of a job that has not ended, because a system shows the
+/// end of jobs with few words, and a job that is thought to have ended would be submitted again.
 fn state(phase: Option<Phase>, word: &str, exit: Option<i32>) -> QueuedState {
     match phase {
         Some(Phase::Pending | Phase::Held) => QueuedState::Pending,
@@ -389,7 +390,7 @@ fn state(phase: Option<Phase>, word: &str, exit: Option<i32>) -> QueuedState {
     }
 }
 
-/// True if a text can be the name of a job. It becomes an argument of commands.
+/// True if a text can be the name of a job. The name becomes an argument of commands.
 fn is_id(text: &str) -> bool {
     let plain = |char: char| char.is_ascii_alphanumeric() || "._-[]@".contains(char);
     text.len() <= MAX_ID_LENGTH
@@ -411,7 +412,7 @@ fn missing(templates: &CommandTemplates) -> Option<String> {
     (!found).then(|| format!("no `{program}` is on the PATH; run on a machine that can submit jobs"))
 }
 
-/// All that a command complained of, in one line.
+/// Returns the stderr of a command in one line.
 fn complaint(said: &Answer) -> String {
     let out = said.out();
     let lines = said.complaint.lines().chain(out.lines()).map(str::trim).filter(|line| !line.is_empty());

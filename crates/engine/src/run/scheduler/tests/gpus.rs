@@ -34,7 +34,7 @@ fn memory_decides_which_gpu_has_room() {
     let mut scheduler = scheduler(&specs, &limits, false);
     let begun = started(&scheduler.on(Event::Begin));
     assert_eq!(begun, [(0, vec![0]), (1, vec![1]), (2, vec![0]), (3, vec![1])], "half of the memory is nowhere free");
-    // A GPU with unknown memory is not shared by memory alone; a larger GPU is for what needs it.
+    // A GPU with unknown memory is not shared by memory alone; a larger GPU is for jobs that need it.
     let limits = Limits { cpus: 8, jobs: 8, gpus: 3, gpu_memory: vec![24, 8], ..LIMITS };
     let whole = |gpu_memory| Demand { gpus: 1, gpu_memory, ..cpus(1) };
     let specs = [whole(4), whole(20), wants(0, 4), wants(0, 4)].map(|demand| job(&[], demand));
@@ -44,7 +44,7 @@ fn memory_decides_which_gpu_has_room() {
 
 #[test]
 fn small_parts_that_keep_coming_do_not_starve_a_whole_gpu() {
-    // Two long parts on different GPUs, a job that wants a whole GPU, and then many short parts.
+    // Two long parts on different GPUs, a job that needs a whole GPU, and then many short parts.
     let mut specs: Vec<JobSpec> = (0..40).map(|_| job(&[], part(250))).collect();
     (specs[0], specs[1]) = (job(&[], part(750)), job(&[], part(500)));
     specs[2] = job(&[], Demand { gpus: 1, ..cpus(1) });

@@ -1,4 +1,4 @@
-//! Jobs of the queue, and what is said about them.
+//! Jobs of the queue, and the events about them.
 
 use std::time::Instant;
 
@@ -31,12 +31,12 @@ pub(in crate::run::cluster::hosts) struct Job {
     pub(super) tag: String,
     pub(super) key: Key,
     pub(super) wants: Wants,
-    /// Number of jobs that it still waits for.
+    /// Number of jobs that the job still waits for.
     pub(super) blockers: usize,
     pub(super) dependents: Vec<usize>,
     pub(super) stage: Stage,
     pub(super) copies: Vec<Copy>,
-    /// Nobody wants its result any more.
+    /// True if the result of the job is not wanted anymore.
     pub(super) canceled: bool,
     /// Another process runs it; the next attempt.
     pub(super) busy: Option<Instant>,
@@ -55,25 +55,25 @@ pub(in crate::run::cluster::hosts) enum Stage {
 pub(in crate::run::cluster::hosts) struct Copy {
     pub(super) place: PlaceId,
     pub(super) phase: Phase,
-    /// Its lease there; `None` once its process has ended.
+    /// The lease of the copy on its place; `None` once its process has ended.
     pub(super) holds: Option<(Demand, Vec<usize>)>,
-    /// The place is lost for so long that it does not count any more.
+    /// True if the place has been unreachable too long for the copy to count.
     pub(super) stray: bool,
 }
 
 /// Phase of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::run::cluster::hosts) enum Phase {
-    /// It is being sent and started.
+    /// The job is being sent and started.
     Sending,
-    /// It is not known whether the place has it.
+    /// It is unknown whether the place has the job.
     Unsure,
     Running,
-    /// Its result is being fetched.
+    /// The job's result is being fetched.
     Collecting,
-    /// As [`Phase::Collecting`], from this time on.
+    /// Like [`Phase::Collecting`], from this time on.
     Later(Instant),
-    /// Its result is not wanted: it is removed there once it has ended.
+    /// The job's result is not wanted: the copy is removed from its place once it has ended.
     Surplus,
 }
 
@@ -84,11 +84,11 @@ pub(in crate::run::cluster::hosts) enum Order {
     Start { key: Key, place: PlaceId, lease: Lease },
     /// Listen to a job that runs there already.
     Follow { key: Key, place: PlaceId },
-    /// Fetch what a job has left, and remove it there.
+    /// Fetch the results of a job, and remove them from the place.
     Collect { key: Key, place: PlaceId },
     /// End a job.
     Stop { key: Key, place: PlaceId, scope: CancelScope },
-    /// Remove what a job has left.
+    /// Remove the files that a job has left.
     Forget { key: Key, place: PlaceId },
     /// Ask a place for its jobs.
     List { place: PlaceId },
@@ -98,42 +98,42 @@ pub(in crate::run::cluster::hosts) enum Order {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::run::cluster::hosts) enum There {
     Running,
-    /// It has ended, with a record.
+    /// The job has ended, with a record.
     Recorded,
-    /// It has ended without one.
+    /// The job has ended without one.
     Ended,
 }
 
 /// End of an attempt to start a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::run::cluster::hosts) enum Sent {
-    /// It is there; as the place said.
+    /// The job is on the place, in this state.
     There(There),
-    /// It is not known whether the place has it.
+    /// It is unknown whether the place has the job.
     Unsure,
-    /// Another process runs it, here or elsewhere.
+    /// Another process runs the job.
     Busy,
-    /// It has a record here already.
+    /// The job has a record here already.
     Done,
     /// The place has no room on its disk.
     Full,
     /// The place takes no jobs.
     Refused,
-    /// It cannot be started anywhere, for this reason.
+    /// The job cannot be started anywhere, for this reason.
     Never(String),
 }
 
-/// End of an attempt to fetch what a job has left.
+/// End of an attempt to fetch the results of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::run::cluster::hosts) enum Collected {
-    /// Its record is stored.
+    /// The job's record is stored.
     Stored,
-    /// There is none; the place's words for its end.
+    /// The job has no record; the value is the place's message about its end.
     Nothing(String),
-    /// There is none, and the place's disk is full.
+    /// The job has no record, and the place's disk is full.
     Full,
-    /// The place is away.
+    /// The place cannot be reached.
     Away,
-    /// Something else is in the way that may pass.
+    /// Another failure that may be temporary.
     Later,
 }

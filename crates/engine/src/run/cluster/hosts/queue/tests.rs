@@ -1,4 +1,4 @@
-//! The queue on chosen events, and on random hosts that come, go, and answer late.
+//! The queue on chosen events, and on random hosts that come, go, and respond late.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -31,7 +31,7 @@ fn entry(number: usize, wants: Wants, after: &[usize]) -> Entry {
     Entry { id: id(number), tag: String::new(), key: key(number), wants, after }
 }
 
-/// A queue with places of these resources, all of which answer.
+/// Returns a queue with places of these resources, all of which respond.
 fn queue(places: &[Limits]) -> Queue {
     let mut queue = Queue::new(Duration::from_mins(10));
     for (number, limits) in places.iter().enumerate() {
@@ -212,7 +212,7 @@ impl Random {
     }
 }
 
-/// Hosts as they are, of which the queue only hears.
+/// The real state of hosts, of which the queue only gets reports.
 struct World {
     random: Random,
     queue: Queue,
@@ -252,7 +252,7 @@ impl World {
         }
     }
 
-    /// One random event.
+    /// Applies one random event.
     fn step(&mut self, quiet: bool) {
         match self.random.below(10) {
             0 if !quiet => self.flip(),
@@ -270,7 +270,7 @@ impl World {
         self.check();
     }
 
-    /// A host goes, or comes back.
+    /// Disconnects or reconnects a host.
     fn flip(&mut self) {
         let place = self.random.below(self.up.len());
         if self.up[place] {
@@ -292,7 +292,7 @@ impl World {
         self.spools[place].iter().map(|(job, there)| (key(*job), *there)).collect()
     }
 
-    /// A job on a host ends, whether anybody hears of it or not.
+    /// Ends a job on a host, reported or not.
     fn end_one(&mut self) {
         let place = self.random.below(self.up.len());
         let mut running = self.spools[place].iter().filter(|(_, there)| **there == There::Running);
