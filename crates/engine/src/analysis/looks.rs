@@ -60,6 +60,8 @@ impl Looks {
             earlier: self.earlier.clone(),
             chosen_from: self.chosen_from.max(other.chosen_from),
         };
+        // The other side has the seeds: its step has more at some points than at others.
+        joined.chosen_from = joined.chosen_from.filter(|seeds| *seeds > joined.most);
         joined.earlier.extend(other.earlier.iter().filter(|plan| !self.earlier.contains(plan)));
         joined.earlier.retain(|(most, _)| *most < joined.most);
         joined.earlier.sort_unstable();

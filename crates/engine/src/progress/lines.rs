@@ -50,7 +50,7 @@ pub struct Lines<W> {
 }
 
 impl<W: Write> Lines<W> {
-    /// Writes to `out`. `pace` estimates the rest. With more than [`MAX_JOBS`] jobs, those that are done have no line of their own unless
+    /// Writes to `out`. `pace` estimates the rest. With more than `MAX_JOBS` jobs, those that are done have no line of their own unless
     /// `shows_all`.
     pub fn new(out: W, pace: estimate::Pace, shows_all: bool) -> Self {
         let (said, pace) = (BTreeMap::new(), Pace::new(pace));
