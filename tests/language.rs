@@ -40,7 +40,7 @@ fn a_kind_of_figure_is_its_own_file_and_a_line_of_the_list() {
 #[test]
 fn a_key_is_declared_where_it_is_read() {
     assert_eq!(naming("venue"), ["recipe/lower/recipe.rs".to_owned()].into());
-    for key in ["heartbeat", "qos", "at_most", "hardware", "noise"] {
+    for key in ["heartbeat", "qos", "at_most", "noise"] {
         // Other tools' keys are answered with those of this one.
         let files = naming(key).into_iter().filter(|file| file.starts_with("recipe/") && file != "recipe/foreign.rs");
         assert_eq!(files.count(), 1, "{key}: {:?}", naming(key));

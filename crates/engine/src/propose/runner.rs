@@ -20,8 +20,8 @@ use crate::{
     plan::Plan,
     progress::Lines,
     run::{
-        self, Arriving, Control, Disposition, History, Journal, Manifest, Observer, Options, RunFolder, RunProvenance,
-        Signals, Summary, Through, estimate::Pace,
+        self, Arriving, Control, Deferral, Disposition, History, Journal, Manifest, Observer, Options, RunFolder,
+        RunProvenance, Signals, Summary, Through, estimate::Pace,
     },
     store::Store,
 };
@@ -60,6 +60,7 @@ fn jobs_at_once() -> Result<Option<usize>, RunError> {
 pub(super) struct Interrupts {
     asked: Arc<AtomicUsize>,
     listeners: Vec<SigId>,
+    _deferral: Deferral,
 }
 
 impl Interrupts {
@@ -69,7 +70,7 @@ impl Interrupts {
         let listen =
             |signal: i32| flag::register_usize(signal, Arc::clone(&asked), usize::try_from(signal).unwrap_or(1));
         let listeners = [SIGINT, SIGTERM, SIGHUP].into_iter().filter_map(|signal| listen(signal).ok()).collect();
-        Self { asked, listeners }
+        Self { asked, listeners, _deferral: Deferral::begin() }
     }
 
     /// The signal that came last, if any.

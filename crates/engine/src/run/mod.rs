@@ -73,7 +73,7 @@ pub use self::{
     journal::{Journal, Line},
     provenance::{FoundProvenance, RunProvenance},
     savings::TimeSaving,
-    signals::Signals,
+    signals::{Deferral, Signals},
     standing::Standing,
     starts::bound_starts,
     states::retire,

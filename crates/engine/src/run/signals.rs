@@ -2,7 +2,11 @@
 
 use std::{
     io,
-    sync::{Mutex, PoisonError, mpsc::Sender},
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+        mpsc::Sender,
+    },
     thread,
 };
 
@@ -14,6 +18,27 @@ use signal_hook::{
 
 use super::local::Input;
 use crate::host::threads::refused;
+
+/// Number of [`Deferral`]s.
+static DEFERRALS: AtomicUsize = AtomicUsize::new(0);
+
+/// While one exists, a signal between two runs does not end the process: its holder does.
+#[derive(Debug)]
+pub struct Deferral(());
+
+impl Deferral {
+    /// Defers the default effects of signals until the value is dropped.
+    pub fn begin() -> Self {
+        DEFERRALS.fetch_add(1, Ordering::SeqCst);
+        Self(())
+    }
+}
+
+impl Drop for Deferral {
+    fn drop(&mut self) {
+        DEFERRALS.fetch_sub(1, Ordering::SeqCst);
+    }
+}
 
 /// Signals, caught from now on.
 #[derive(Debug)]
@@ -42,7 +67,8 @@ impl Signals {
             for signal in self.0.forever() {
                 let repeated = signal == SIGHUP && hung_up;
                 hung_up |= signal == SIGHUP;
-                if inputs.send(Input::Signal(signal)).is_err() && !repeated {
+                let is_over = inputs.send(Input::Signal(signal)).is_err();
+                if is_over && !repeated && DEFERRALS.load(Ordering::SeqCst) == 0 {
                     let _ = emulate_default_handler(signal);
                 }
             }
