@@ -290,7 +290,11 @@ fn other_measurements_give_other_verdicts() {
         let plan = plan(recipe);
         let say = |numbers: &[f64]| said(&plan, claim, metric, sides, numbers);
         assert_eq!(say(&[9.0, 9.05, 8.95]), "supported", "{claim}");
-        assert_eq!(say(&[0.1, 0.101, 0.099]), "refuted", "{claim}: at a level that allows for the other claims, too");
+        assert_eq!(
+            say(&[0.01, 0.0102, 0.0098]),
+            "refuted",
+            "{claim}: two pairs at a level that allows for the other claims"
+        );
         assert_eq!(say(&[9.0]), "undecided", "{claim}: one sample says nothing of chance");
         assert_eq!(say(&[0.2, 9.0, 1.5]), "undecided", "{claim}: chance may have done it");
     }
