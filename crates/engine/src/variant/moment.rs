@@ -18,6 +18,7 @@ use tempfile::TempDir;
 use super::{
     LAYERS,
     draft::{Content, Draft},
+    is_direct,
 };
 
 /// Largest file of which a copy is kept, in bytes: code and settings are smaller, data is larger.
@@ -175,6 +176,10 @@ impl Moment {
 
     /// Keeps a copy of a file that is no larger than [`MAX_BYTES`], unless it changes meanwhile.
     fn keep(&mut self, path: PathBuf) -> io::Result<()> {
+        // Nothing is written through a link, or outside of the copies: paths come from records, too.
+        if !is_direct(&self.project, &path) || !is_direct(&self.copies, &path) {
+            return Ok(());
+        }
         let file = self.project.join(&path);
         let Some(stamp) = stamp(&file).filter(|stamp| stamp.size <= MAX_BYTES) else { return Ok(()) };
         let Ok(content) = Content::read(&file) else { return Ok(()) };

@@ -209,3 +209,21 @@ fn copies_of_a_run_that_was_killed_are_removed_by_the_next() {
     run(sandbox);
     assert_eq!(shown(sandbox).1, 0);
 }
+
+#[test]
+fn data_that_became_a_link_is_not_touched() {
+    let sandbox = Sandbox::with("steps: { a: { uses: command, with: { argv: [python3, t.py] } } }");
+    sandbox.write("t.py", "print('x=%d' % int(open('data/n').read()))\n");
+    sandbox.write("data/n", "1");
+    run(&sandbox);
+    // The record names `data/n`, and `data` is a link now.
+    let elsewhere = tempfile::tempdir().unwrap();
+    fs::rename(sandbox.path("data/n"), elsewhere.path().join("n")).unwrap();
+    fs::remove_dir(sandbox.path("data")).unwrap();
+    std::os::unix::fs::symlink(elsewhere.path(), sandbox.path("data")).unwrap();
+    let stamp = || fs::metadata(elsewhere.path().join("n")).unwrap().modified().unwrap();
+    let before = stamp();
+    sandbox.write("t.py", "print('x=%d' % (1 + int(open('data/n').read())))\n");
+    run(&sandbox);
+    assert_eq!(stamp(), before, "the file is not written");
+}
