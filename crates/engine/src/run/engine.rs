@@ -1,19 +1,15 @@
-//! The loop that owns the state of a run.
+//! Runs jobs in worker processes of this machine.
 
 mod absence;
 mod beside;
 mod gpus;
-mod rounds;
 mod sharing;
 mod start;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     io,
-    sync::{
-        Arc, Mutex, OnceLock,
-        mpsc::{Receiver, RecvTimeoutError, Sender, channel},
-    },
+    sync::{Arc, Mutex, OnceLock, mpsc::RecvTimeoutError},
     time::{Duration, Instant, SystemTime},
 };
 
@@ -28,14 +24,17 @@ pub(super) use self::{
 };
 
 use super::{
-    Control, Disposition, EarlierResults, History, Observer, Options, RunEvent, RunFolder, Summary,
+    Disposition, EarlierResults, History, Notice, Options, RunEvent, RunFolder,
     attempt::{Attempt, Ending, GRACE, Unfinished},
     conditions::Surroundings,
     earlier_results,
+    executor::Executor,
     failures::with_remedy,
     local::{IdleWorkers, Input},
     scheduler::{Action, Event, Reason, Scheduler},
     specs,
+    state::RunState,
+    writes::Writes,
 };
 use crate::{
     format::shortened,
@@ -45,11 +44,8 @@ use crate::{
         sharing::{Sharing, SharingError},
         system::Load,
     },
-    plan::{Digests, JobId, Plan},
-    recipe::Policy,
-    run::Notice,
-    run::writes::Writes,
-    store::{Store, StoreError},
+    plan::{Digests, JobId},
+    store::StoreError,
 };
 
 /// Interval at which the loop polls: other processes' locks, and overdue workers.
@@ -62,17 +58,10 @@ const MAX_WAIT: Duration = Duration::from_mins(1);
 const MAX_NOTICES: usize = 50;
 const MAX_NOTICE_LENGTH: usize = 500;
 
-/// The loop's state.
-pub(super) struct Run<'a, 'o> {
-    plan: &'a Plan,
-    store: &'a Store,
+/// Runs jobs in worker processes of this machine.
+pub(super) struct LocalExecutor<'a, 'o> {
+    state: RunState<'a, 'o>,
     options: &'a Options,
-    observers: &'a mut [&'o mut dyn Observer],
-    wanted: Vec<Disposition>,
-    /// Jobs that failed or were skipped.
-    lost: BTreeSet<usize>,
-    /// Jobs that have ended since the last call of the planner of further jobs, each with whether it has a result.
-    ended: Vec<(JobId, bool)>,
     scheduler: Scheduler,
     /// The lock that the sweeps on this machine share.
     sharing: Sharing,
@@ -88,7 +77,7 @@ pub(super) struct Run<'a, 'o> {
     idle: IdleWorkers,
     /// Jobs whose results are being stored beside the loop.
     storing: BTreeSet<usize>,
-    /// Time of the last poll of other processes' jobs.
+    /// Deadline for results: those that are not in the store by then are abandoned.
     patience: Option<Instant>,
     /// Digests of files that jobs read.
     digests: Arc<Mutex<Digests>>,
@@ -113,8 +102,6 @@ pub(super) struct Run<'a, 'o> {
     signals: usize,
     /// Time at which the running jobs will be ended.
     deadline: Option<Instant>,
-    /// Jobs that were selected.
-    jobs: usize,
     ticked: Instant,
     /// Time at which the loop waited last.
     waited: Instant,
@@ -122,11 +109,8 @@ pub(super) struct Run<'a, 'o> {
     planned: Option<SystemTime>,
     /// Settings of this process when the run began, which workers inherit.
     settings: Settings,
-    /// Deadline for results: those that are not in the store by then are abandoned.
-    looked: Instant,
-    summary: Summary,
-    sender: Sender<Input>,
-    receiver: Receiver<Input>,
+    /// Time of the last poll of other processes' jobs.
+    polled: Instant,
 }
 
 /// A job that failed and waits for another attempt.
@@ -137,26 +121,76 @@ struct Retry {
     failure: Failure,
 }
 
-impl<'a, 'o> Run<'a, 'o> {
-    pub(super) fn new(
-        plan: &'a Plan,
-        store: &'a Store,
-        wanted: &[Disposition],
-        options: &'a Options,
-        history: &History,
-        observers: &'a mut [&'o mut dyn Observer],
-    ) -> Self {
-        let (specs, lists) = specs(plan, wanted, &options.limits, history);
-        let (sender, receiver) = channel();
-        let count = |state: Disposition| wanted.iter().filter(|other| **other == state).count();
-        Self {
-            plan,
-            store,
+impl<'a, 'o> Executor<'a, 'o> for LocalExecutor<'a, 'o> {
+    fn state(&mut self) -> &mut RunState<'a, 'o> {
+        &mut self.state
+    }
+
+    fn start(&mut self) -> io::Result<bool> {
+        Ok(self.step(Event::Begin))
+    }
+
+    fn release(&mut self, jobs: &[usize]) -> io::Result<bool> {
+        let mut over = false;
+        for job in jobs {
+            over = self.step(Event::Release(*job)) || over;
+        }
+        Ok(self.step(Event::Begin) || over)
+    }
+
+    fn advance(&mut self) -> io::Result<bool> {
+        self.leave_if_idle();
+        let input = self.state.receiver.recv_timeout(TICK);
+        self.forgive_absence();
+        let over = match input {
+            Ok(Input::Message(job, message)) => {
+                self.message(job, message);
+                false
+            }
+            Ok(Input::Closed(job, strays)) => self.closed(job, strays)?,
+            Ok(Input::Checked(job, found)) => {
+                let events = self.prepared(job, found);
+                self.steps(events)
+            }
+            Ok(Input::Stored(job, begun, stored)) => {
+                let events = self.stored(job, begun, stored);
+                self.steps(events)
+            }
+            Ok(Input::Sampled(sample)) => {
+                self.sampled(sample);
+                false
+            }
+            Ok(Input::Signal(signal)) => self.signal(signal),
+            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => false,
+        };
+        Ok(self.tick() || over)
+    }
+
+    fn stop(&mut self) -> bool {
+        self.step(Event::Stop)
+    }
+
+    fn is_stopping(&self) -> bool {
+        self.scheduler.is_stopping()
+    }
+}
+
+impl Drop for LocalExecutor<'_, '_> {
+    /// Keeps the digests for later runs. Remaining checks of files are for jobs that were given up.
+    fn drop(&mut self) {
+        if let Ok(mut digests) = self.digests.try_lock() {
+            digests.keep();
+        }
+    }
+}
+
+impl<'a, 'o> LocalExecutor<'a, 'o> {
+    pub(super) fn new(state: RunState<'a, 'o>, options: &'a Options, history: &History) -> Self {
+        let (plan, store) = (state.plan, state.store);
+        let (specs, lists) = specs(plan, &state.wanted, &options.limits, history);
+        let mut executor = Self {
+            state,
             options,
-            observers,
-            wanted: wanted.to_vec(),
-            lost: BTreeSet::new(),
-            ended: Vec::new(),
             scheduler: Scheduler::new(&specs, &lists, &options.limits, options.fail_fast),
             sharing: Sharing::new(),
             refused: false,
@@ -179,77 +213,14 @@ impl<'a, 'o> Run<'a, 'o> {
             surroundings: OnceLock::new(),
             signals: 0,
             deadline: None,
-            jobs: wanted.len() - count(Disposition::No) - count(Disposition::Reserve),
             ticked: Instant::now(),
             waited: Instant::now(),
             planned: RunFolder::planned(&options.folder),
             settings: Settings::now(),
-            looked: Instant::now(),
-            summary: Summary { cached: count(Disposition::Cached), ..Summary::default() },
-            sender,
-            receiver,
-        }
-    }
-
-    /// Runs to the end.
-    pub(super) fn drive(mut self, control: Control<'_>) -> io::Result<Summary> {
-        let Control { signals, mut rounds } = control;
-        if let Some(signals) = signals {
-            signals.forward(self.sender.clone())?;
-        }
-        let begun = Instant::now();
-        self.tell(&RunEvent::Begun { jobs: self.jobs, cached: self.summary.cached });
-        self.keep_files();
-        let mut over = self.decide(&mut rounds, false);
-        over = self.step(Event::Begin) || over;
-        over = self.is_over(&mut rounds, over)?;
-        while !over {
-            let input = self.receiver.recv_timeout(TICK);
-            self.forgive_absence();
-            over = match input {
-                Ok(Input::Message(job, message)) => {
-                    self.message(job, message);
-                    false
-                }
-                Ok(Input::Closed(job, strays)) => self.closed(job, strays)?,
-                Ok(Input::Checked(job, found)) => {
-                    let events = self.prepared(job, found);
-                    self.steps(events)
-                }
-                Ok(Input::Stored(job, begun, stored)) => {
-                    let events = self.stored(job, begun, stored);
-                    self.steps(events)
-                }
-                Ok(Input::Sampled(sample)) => {
-                    self.sampled(sample);
-                    false
-                }
-                Ok(Input::Signal(signal)) => self.signal(signal),
-                Err(RecvTimeoutError::Timeout) => false,
-                Err(RecvTimeoutError::Disconnected) => true,
-            };
-            over = self.tick() || over;
-            over = self.is_over(&mut rounds, over)?;
-            self.leave_if_idle();
-        }
-        // Remaining checks of files are for jobs that were given up.
-        if let Ok(mut digests) = self.digests.try_lock() {
-            digests.keep();
-        }
-        self.summary.seconds = begun.elapsed().as_secs_f64();
-        let summary = self.summary.clone();
-        self.tell(&RunEvent::Ended(summary.clone()));
-        Ok(summary)
-    }
-
-    fn tell(&mut self, event: &RunEvent) {
-        for observer in self.observers.iter_mut() {
-            observer.on(self.plan, event);
-        }
-    }
-
-    fn policy(&self, job: usize) -> Policy {
-        self.plan.job(JobId::new(job)).policy
+            polled: Instant::now(),
+        };
+        executor.keep_files();
+        executor
     }
 
     /// Passes an event to the scheduler and carries out its actions; `true` when the run is over.
@@ -283,27 +254,22 @@ impl<'a, 'o> Run<'a, 'o> {
             self.report_failure(job, seconds, failure);
             return;
         }
-        self.summary.skipped += 1;
-        self.lost.insert(job);
-        self.ended.push((JobId::new(job), false));
         let because = match because {
             Reason::Needs(need) => Some(need),
             Reason::Stopped => None,
         };
-        let tolerated = self.plan.job(JobId::new(job)).policy.tolerated;
-        self.summary.blocked += usize::from(because.is_some() && !tolerated);
-        self.tell(&RunEvent::Skipped { job, because });
+        self.state.tell(&RunEvent::Skipped { job, because });
     }
 
     /// Keeps the files of the jobs' projects, so that an edit during the run changes no job of it.
     fn keep_files(&mut self) {
-        let runs = |id: JobId| matches!(self.wanted[id.index()], Disposition::Yes | Disposition::Reserve);
-        if let Err(error) = self.plan.begin_moments(self.store.results(), runs) {
+        let runs = |id: JobId| matches!(self.state.wanted[id.index()], Disposition::Yes | Disposition::Reserve);
+        if let Err(error) = self.state.plan.begin_moments(self.state.store.results(), runs) {
             let text = format!(
                 "the code of the project cannot be copied, so a file that is edited during the run is read by some jobs before, by \
                  others after it: {error}"
             );
-            self.tell(&RunEvent::Notice { text, warning: true });
+            self.state.warn(text);
         }
     }
 
@@ -314,13 +280,13 @@ impl<'a, 'o> Run<'a, 'o> {
                 if progress.done > 0 || progress.total > 0 {
                     running.milestones.reach(progress.done, running.begun.elapsed().as_secs_f64());
                 }
-                self.tell(&RunEvent::Progress { job, progress });
+                self.state.tell(&RunEvent::Progress { job, progress });
             }
             Message::Note(text) => {
                 if running.notices.len() < MAX_NOTICES {
                     running.notices.push(shortened(&text, MAX_NOTICE_LENGTH));
                 }
-                self.tell(&RunEvent::Note { job, text });
+                self.state.tell(&RunEvent::Note { job, text });
             }
             Message::Alive | Message::Idle => {}
             Message::Observed(observed) => running.observed = Some(observed),
@@ -340,28 +306,25 @@ impl<'a, 'o> Run<'a, 'o> {
             Some(Ok(outcome)) => self.commit(job, attempt, outcome, (seconds, after)),
             outcome => {
                 attempt.outcome = outcome;
-                let end = attempt.unfinished(status, strays, &self.policy(job));
+                let end = attempt.unfinished(status, strays, &self.state.policy(job));
                 attempt.scratch.clear();
                 match end {
                     Unfinished::Failed(failure) => {
                         let again = self.again_alone(job, seconds, &attempt.lease, &failure);
-                        let ends = |run: &mut Self| {
-                            if run.finds_earlier_files(job, attempt.reads.layer()) {
-                                return run.repeat(job, seconds, failure);
+                        let ends = |executor: &mut Self| {
+                            if executor.finds_earlier_files(job, attempt.reads.layer()) {
+                                return executor.repeat(job, seconds, failure);
                             }
-                            run.failed(job, seconds, failure)
+                            executor.failed(job, seconds, failure)
                         };
                         vec![again.unwrap_or_else(|| ends(self))]
                     }
                     Unfinished::Stopped(how) => {
-                        self.summary.stopped += 1;
-                        self.lost.insert(job);
-                        self.tell(&RunEvent::Stopped { job, seconds, how });
+                        self.state.tell(&RunEvent::Stopped { job, seconds, how });
                         vec![Event::Failed(job)]
                     }
                     Unfinished::GivenUp => {
-                        self.summary.skipped += 1;
-                        self.tell(&RunEvent::Skipped { job, because: None });
+                        self.state.tell(&RunEvent::Skipped { job, because: None });
                         vec![Event::Failed(job)]
                     }
                 }
@@ -374,9 +337,7 @@ impl<'a, 'o> Run<'a, 'o> {
     fn adopt(&mut self, job: usize, outcome: Outcome) -> Event {
         self.waiting.remove(&job);
         self.retrying.remove(&job);
-        self.summary.done += 1;
-        self.ended.push((JobId::new(job), true));
-        self.tell(&RunEvent::Done { job, seconds: None, outcome });
+        self.state.tell(&RunEvent::Done { job, seconds: None, outcome });
         Event::Done(job)
     }
 
@@ -387,7 +348,7 @@ impl<'a, 'o> Run<'a, 'o> {
             self.retrying.insert(job, Retry { at: Some(Instant::now() + FIRST_WAIT), seconds: 0.0, failure });
             return vec![Event::Later(job)];
         }
-        self.summary.broken.get_or_insert_with(|| failure.message.clone());
+        self.state.summary.broken.get_or_insert_with(|| failure.message.clone());
         self.report_failure(job, 0.0, failure);
         // Carried out from the end.
         vec![Event::Stop, Event::Failed(job)]
@@ -401,14 +362,14 @@ impl<'a, 'o> Run<'a, 'o> {
         if !error.is_lasting() {
             return vec![Event::Failed(job)];
         }
-        self.summary.broken.get_or_insert_with(|| format!("the store cannot be written: {error}"));
+        self.state.summary.broken.get_or_insert_with(|| format!("the store cannot be written: {error}"));
         // Carried out from the end.
         vec![Event::Stop, Event::Failed(job)]
     }
 
     /// Handles a failed job: it is tried again if it has attempts left.
     fn failed(&mut self, job: usize, seconds: f64, failure: Failure) -> Event {
-        let (attempts, retries) = (self.attempts.get(&job).copied().unwrap_or(1), self.policy(job).retries);
+        let (attempts, retries) = (self.attempts.get(&job).copied().unwrap_or(1), self.state.policy(job).retries);
         let attempts = attempts - u32::from(self.repeated.contains(&job) && attempts > 1);
         let attempt = attempts - u32::from(self.gpus.exhausted(job).is_some() && attempts > 1);
         if attempt > retries || self.scheduler.is_stopping() {
@@ -416,7 +377,7 @@ impl<'a, 'o> Run<'a, 'o> {
             return Event::Failed(job);
         }
         let wait = wait_before(attempt);
-        self.tell(&RunEvent::Retrying {
+        self.state.tell(&RunEvent::Retrying {
             job,
             attempt,
             attempts: retries + 1,
@@ -429,26 +390,22 @@ impl<'a, 'o> Run<'a, 'o> {
     }
 
     fn report_failure(&mut self, job: usize, seconds: f64, failure: Failure) {
-        let failure = with_remedy(self.plan, JobId::new(job), failure);
-        let planned = self.plan.job(JobId::new(job));
-        let tolerated = planned.policy.tolerated;
-        self.lost.insert(job);
-        self.ended.push((JobId::new(job), false));
-        let log = self.options.folder.join("logs").join(format!("{}.log", planned.key.short()));
+        let failure = with_remedy(self.state.plan, JobId::new(job), failure);
+        let key = self.state.key(job);
+        let log = self.options.folder.join("logs").join(format!("{}.log", key.short()));
         let log = self.attempts.contains_key(&job).then_some(log);
         if let Some(failures) = self.options.failures.as_ref().filter(|_| log.is_some()) {
             // If the failure cannot be written, other processes run the job and see it fail themselves.
-            let _ = failures.add(planned.key, &failure);
+            let _ = failures.add(key, &failure);
         }
-        *if tolerated { &mut self.summary.tolerated } else { &mut self.summary.failed } += 1;
-        self.tell(&RunEvent::Failed { job, seconds, failure, log, tolerated });
+        self.state.fail(job, seconds, failure, log);
     }
 
     /// The first signal requests the running jobs to stop if they can continue later, and lets the others end; the
     /// second ends all of them. After SIGTERM or SIGHUP, a deadline takes the place of the second signal.
     fn signal(&mut self, signal: i32) -> bool {
         self.signals += 1;
-        self.summary.interrupted.get_or_insert(signal);
+        self.state.summary.interrupted.get_or_insert(signal);
         let ending = self.signals > 1;
         let deadline = (signal != SIGINT && !ending).then_some(self.options.deadline);
         if let Some(deadline) = deadline {
@@ -456,7 +413,7 @@ impl<'a, 'o> Run<'a, 'o> {
             self.limit_storing(deadline);
         }
         let deadline = deadline.map(|deadline| deadline.as_secs_f64());
-        self.tell(&RunEvent::Stopping { ending, running: self.running.len(), deadline });
+        self.state.tell(&RunEvent::Stopping { ending, running: self.running.len(), deadline });
         if ending {
             self.end_running_at_once();
         } else {
@@ -471,14 +428,14 @@ impl<'a, 'o> Run<'a, 'o> {
         self.deadline = None;
         self.limit_storing(GRACE);
         for (job, attempt) in &mut self.running {
-            attempt.end(Ending::Stopped, &self.plan.job(JobId::new(*job)).policy);
+            attempt.end(Ending::Stopped, &self.state.plan.job(JobId::new(*job)).policy);
         }
     }
 
     fn end_running_at_once(&mut self) {
         self.end_running();
         for (job, attempt) in &mut self.running {
-            attempt.end_at_once(&self.plan.job(JobId::new(*job)).policy);
+            attempt.end_at_once(&self.state.plan.job(JobId::new(*job)).policy);
         }
     }
 
@@ -489,20 +446,18 @@ impl<'a, 'o> Run<'a, 'o> {
         }
         self.ticked = Instant::now();
         for Notice { text, warning } in self.options.arriving.notices() {
-            self.tell(&RunEvent::Notice { text, warning });
+            self.state.tell(&RunEvent::Notice { text, warning });
         }
-        for observer in self.observers.iter_mut() {
-            observer.tick(self.plan);
-        }
+        self.state.tick();
         // A check of another machine's lock is a request to the file server.
-        let pause = if self.store.is_shared() && !self.waiting.is_empty() { 3 * TICK } else { TICK };
-        let waiting = if self.looked.elapsed() >= pause { self.waiting.clone() } else { BTreeSet::new() };
+        let pause = if self.state.store.is_shared() && !self.waiting.is_empty() { 3 * TICK } else { TICK };
+        let waiting = if self.polled.elapsed() >= pause { self.waiting.clone() } else { BTreeSet::new() };
         if !waiting.is_empty() {
-            self.looked = Instant::now();
+            self.polled = Instant::now();
         }
         for job in waiting {
-            let key = self.plan.job(JobId::new(job)).key;
-            if !self.options.arriving.has(key) && self.store.is_free(key) {
+            let key = self.state.plan.job(JobId::new(job)).key;
+            if !self.options.arriving.has(key) && self.state.store.is_free(key) {
                 over = self.step(Event::Free(job)) || over;
             }
         }
@@ -516,10 +471,10 @@ impl<'a, 'o> Run<'a, 'o> {
         over = self.try_the_machine_again() || over;
         self.sample_gpus();
         for (job, attempt) in &mut self.running {
-            attempt.watch(&self.plan.job(JobId::new(*job)).policy);
+            attempt.watch(&self.state.plan.job(JobId::new(*job)).policy);
         }
         if self.deadline.is_some_and(|deadline| deadline <= self.ticked) {
-            self.tell(&RunEvent::Stopping { ending: true, running: self.running.len(), deadline: None });
+            self.state.tell(&RunEvent::Stopping { ending: true, running: self.running.len(), deadline: None });
             self.end_running();
         }
         let given_up = self.give_up_storing();

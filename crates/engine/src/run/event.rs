@@ -213,6 +213,23 @@ pub struct Summary {
     pub broken: Option<String>,
 }
 
+impl Summary {
+    /// Counts the end of a job. `is_tolerated` has the jobs whose failures the recipe allows.
+    pub(super) fn count(&mut self, event: &RunEvent, is_tolerated: impl Fn(usize) -> bool) {
+        match event {
+            RunEvent::Done { .. } => self.done += 1,
+            RunEvent::Failed { tolerated: true, .. } => self.tolerated += 1,
+            RunEvent::Failed { .. } => self.failed += 1,
+            RunEvent::Stopped { .. } => self.stopped += 1,
+            RunEvent::Skipped { job, because } => {
+                self.skipped += 1;
+                self.blocked += usize::from(because.is_some() && !is_tolerated(*job));
+            }
+            _ => {}
+        }
+    }
+}
+
 /// Receiver of events.
 pub trait Observer {
     /// Something happened.

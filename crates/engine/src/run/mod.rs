@@ -1,8 +1,9 @@
 //! Runs the jobs that are not done in worker processes, and stores their results.
 //!
-//! One loop (`engine.rs`) owns the state of a run. It turns messages of workers, signals and timers into
-//! [`scheduler::Event`]s and carries out the [`scheduler::Action`]s that follow; output and journal only observe
-//! [`RunEvent`]s.
+//! One loop (`executor.rs`) drives a run, locally and through batch systems: an executor starts jobs and learns of their ends,
+//! `state.rs` counts the [`RunEvent`]s, and decisions release further jobs. Output and journal only observe events. The executor
+//! of this machine (`engine.rs`) turns messages of workers, signals and timers into [`scheduler::Event`]s, and carries out the
+//! [`scheduler::Action`]s that follow.
 //!
 //! Deciding: `scheduler.rs`, with the resources in `slots.rs`; `gpu_memory.rs` estimates the GPU memory
 //! of jobs, `history.rs` durations, `savings.rs` and `estimate.rs` the time that is saved and left, `starts.rs` bounds
@@ -34,6 +35,7 @@ mod environment;
 pub mod estimate;
 mod event;
 mod exchange;
+mod executor;
 mod failures;
 mod folder;
 mod gpu_memory;
@@ -52,6 +54,7 @@ mod signals;
 pub mod slots;
 mod standing;
 mod starts;
+mod state;
 mod states;
 pub mod watch;
 mod writes;
@@ -87,6 +90,7 @@ pub(crate) use self::{
 use self::{
     scheduler::JobSpec,
     slots::{Demand, Limits},
+    state::RunState,
 };
 use crate::{
     plan::{Job, JobId, Plan},
@@ -208,7 +212,8 @@ pub fn run(
     control: Control<'_>,
     observers: &mut [&mut dyn Observer],
 ) -> io::Result<Summary> {
-    engine::Run::new(plan, store, wanted, options, history, observers).drive(control)
+    let state = RunState::begin(plan, store, wanted, observers);
+    executor::drive(&mut engine::LocalExecutor::new(state, options, history), control)
 }
 
 /// Resources that a job uses. By default, a job that computes on GPUs has one GPU and its share of the cores; a job

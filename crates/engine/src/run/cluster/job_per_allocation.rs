@@ -6,7 +6,6 @@ mod ends;
 use std::{
     collections::HashMap,
     io,
-    sync::mpsc::Receiver,
     time::{Duration, Instant},
 };
 
@@ -22,7 +21,7 @@ use super::{
 use crate::{
     plan::JobId,
     record::Key,
-    run::{Disposition, RunEvent, RunFolder, Summary, journal, local::Input},
+    run::{RunEvent, RunFolder, Summary, executor::Executor, journal, state::RunState},
 };
 
 /// Time limit of a batch of submissions before the queue and the signals are checked again.
@@ -32,8 +31,8 @@ const MAX_NEEDS: usize = 1000;
 /// Time to wait for a failed job's own message before the batch system's is used.
 const SETTLE: Duration = Duration::from_secs(3);
 
-/// The state of a run with one batch job for each job.
-pub(super) struct Run<'a, 'o> {
+/// Runs each job as a batch job.
+pub(super) struct JobExecutor<'a, 'o> {
     session: ClusterSession<'a, 'o>,
     /// Offset of each job's specification.
     job_specs: Vec<u64>,
@@ -52,11 +51,61 @@ pub(super) struct Run<'a, 'o> {
     afar: Option<Afar>,
 }
 
-impl<'a, 'o> Run<'a, 'o> {
+impl<'a, 'o> Executor<'a, 'o> for JobExecutor<'a, 'o> {
+    fn state(&mut self) -> &mut RunState<'a, 'o> {
+        &mut self.session.state
+    }
+
+    fn start(&mut self) -> io::Result<bool> {
+        Ok(self.session.is_over(self.jobs.open))
+    }
+
+    fn release(&mut self, jobs: &[usize]) -> io::Result<bool> {
+        self.session.release(jobs)?;
+        for job in jobs {
+            self.jobs.open(*job);
+        }
+        for job in jobs {
+            let (state, id) = (&self.session.state, JobId::new(*job));
+            if let Some(because) = state.plan.needs(id).map(JobId::index).find(|need| state.lost.contains(need)) {
+                self.skip(*job, because);
+            }
+        }
+        Ok(self.session.is_over(self.jobs.open))
+    }
+
+    fn advance(&mut self) -> io::Result<bool> {
+        if Instant::now() >= self.session.next_poll {
+            self.look()?;
+        }
+        if self.session.options.detach && !self.session.stopping && self.jobs.nothing_to_submit() && self.announced {
+            self.session.leaving = true;
+        }
+        if self.jobs.open > 0 && !self.session.leaving {
+            self.session.wait(self.jobs.running());
+            if self.session.stopping {
+                self.give_up_held();
+            }
+        }
+        Ok(self.session.is_over(self.jobs.open))
+    }
+
+    fn stop(&mut self) -> bool {
+        self.session.stopping = true;
+        self.give_up_held();
+        self.session.is_over(self.jobs.open)
+    }
+
+    fn is_stopping(&self) -> bool {
+        self.session.stopping || self.session.leaving
+    }
+}
+
+impl<'a, 'o> JobExecutor<'a, 'o> {
     /// `job_specs` has the place of each job's specification.
-    pub(super) fn new(session: ClusterSession<'a, 'o>, wanted: &[Disposition], job_specs: Vec<u64>) -> Self {
-        let plan = session.plan;
-        let jobs = Jobs::new(plan, wanted);
+    pub(super) fn new(session: ClusterSession<'a, 'o>, job_specs: Vec<u64>) -> Self {
+        let plan = session.state.plan;
+        let jobs = Jobs::new(plan, &session.state.wanted);
         let order = plan.in_turn().into_iter().map(JobId::index).collect();
         let by_key = plan.jobs().map(|(id, job)| (job.key, id.index())).collect();
         let afar = session.options.exchange.clone().map(Afar::new);
@@ -75,33 +124,11 @@ impl<'a, 'o> Run<'a, 'o> {
         }
     }
 
-    pub(super) fn drive(mut self, receiver: &Receiver<Input>) -> io::Result<Summary> {
-        self.session.begin(self.jobs.open);
-        while self.jobs.open > 0 && !self.session.leaving {
-            if Instant::now() >= self.session.next_poll {
-                self.look()?;
-            }
-            if self.session.options.detach && !self.session.stopping && self.jobs.nothing_to_submit() && self.announced
-            {
-                self.session.leaving = true;
-            }
-            if self.jobs.open > 0 && !self.session.leaving {
-                self.session.wait(receiver, self.jobs.running());
-                if self.session.stopping {
-                    self.stop();
-                }
-            }
-        }
-        let broken = self.session.summary.broken.is_some();
-        self.session.summary.detached = self.session.leaving && !broken && self.jobs.open > 0;
-        Ok(self.session.summary)
-    }
-
     /// Polls the queue, and acts on the result.
     fn look(&mut self) -> io::Result<()> {
         let to_submit = !self.session.stopping && !self.jobs.nothing_to_submit();
         // Held from the look at the queue to the last submission, so that no two sweeps submit the same job.
-        let lock = if to_submit { self.session.store.lock("submit")? } else { None };
+        let lock = if to_submit { self.session.state.store.lock("submit")? } else { None };
         let Some(queue) = self.session.queue() else { return Ok(()) };
         self.reconcile(&queue);
         if lock.is_some() && !self.session.stopping {
@@ -118,7 +145,7 @@ impl<'a, 'o> Run<'a, 'o> {
         let by_id: HashMap<&BatchId, &QueuedJob> = queue.iter().map(|seen| (&seen.id, seen)).collect();
         for job in 0..self.jobs.len() {
             let Stage::Sent(sent) = &self.jobs[job].stage else { continue };
-            let key = self.session.key(job);
+            let key = self.session.state.key(job);
             // A number alone proves nothing: after a crash a batch system may give it out again.
             let seen = by_id.get(&sent.id).filter(|seen| tag_of(seen).is_some_and(|tag| tag.key == key));
             match seen.map(|seen| &seen.state) {
@@ -146,7 +173,7 @@ impl<'a, 'o> Run<'a, 'o> {
         reason.clone_into(&mut sent.reason);
         if let Some(why) = self.session.cluster.why_pending(reason) {
             let text = format!("{} may never start it ({reason}): {why}", self.session.cluster.system());
-            self.session.tell(&RunEvent::Note { job, text });
+            self.session.state.tell(&RunEvent::Note { job, text });
         }
     }
 
@@ -154,7 +181,7 @@ impl<'a, 'o> Run<'a, 'o> {
     fn listen(&mut self, job: usize) {
         let Stage::Sent(sent) = &self.jobs[job].stage else { return };
         let folder = RunFolder::named(&self.session.options.results, &sent.run);
-        let key = self.session.key(job);
+        let key = self.session.state.key(job);
         let part = folder.part(key);
         for line in journal::more(&part, &mut self.jobs[job].read) {
             match line.event.about(job) {
@@ -162,7 +189,7 @@ impl<'a, 'o> Run<'a, 'o> {
                     (self.jobs[job].last, self.jobs[job].stopped) = (None, None);
                     self.jobs[job].interrupted = false;
                     self.jobs[job].log = Some(folder.log(key));
-                    self.session.tell(&event);
+                    self.session.state.tell(&event);
                 }
                 RunEvent::Failed { seconds, failure, .. } => self.jobs[job].last = Some((seconds, failure)),
                 RunEvent::Stopped { seconds, how, .. } => self.jobs[job].stopped = Some((seconds, how)),
@@ -174,7 +201,7 @@ impl<'a, 'o> Run<'a, 'o> {
                 | RunEvent::Note { .. }
                 | RunEvent::Storing { .. }
                 | RunEvent::Waiting { .. }
-                | RunEvent::Retrying { .. }) => self.session.tell(&event),
+                | RunEvent::Retrying { .. }) => self.session.state.tell(&event),
                 _ => {}
             }
         }
@@ -186,15 +213,15 @@ impl<'a, 'o> Run<'a, 'o> {
         self.receive(job);
         self.listen(job);
         if self.session.done(job) {
-            self.jobs.close(job, false);
+            self.jobs.close(job);
             return;
         }
         let interrupted = self.jobs[job].interrupted && matches!(state, Some(QueuedState::Failed(_)));
         if self.session.stopping && (interrupted || matches!(state, Some(QueuedState::Canceled) | None)) {
-            self.jobs.close(job, false);
+            self.jobs.close(job);
             match self.jobs[job].stopped.take() {
-                Some((seconds, how)) => self.session.stopped(job, seconds, how),
-                None => self.session.skipped(job, None),
+                Some((seconds, how)) => self.session.state.tell(&RunEvent::Stopped { job, seconds, how }),
+                None => self.session.state.tell(&RunEvent::Skipped { job, because: None }),
             }
             return;
         }
@@ -253,24 +280,27 @@ impl<'a, 'o> Run<'a, 'o> {
     /// Handles a job that has finally failed; the jobs that need it will not run.
     fn fail(&mut self, job: usize, seconds: f64, failure: Failure) {
         let log = self.jobs[job].log.clone();
-        self.jobs.close(job, true);
+        self.jobs.close(job);
         self.session.failed(job, seconds, failure, log);
         for (dependent, because) in self.jobs.dependents(job) {
-            if let Stage::Sent(sent) = &self.jobs[dependent].stage {
-                self.to_cancel.push(sent.id.clone());
-            }
-            self.jobs.close(dependent, true);
-            self.session.skipped(dependent, Some(because));
+            self.skip(dependent, because);
         }
-        let tolerated = self.session.plan.job(JobId::new(job)).policy.tolerated;
-        if self.session.options.fail_fast && !tolerated {
-            self.session.stopping = true;
-            self.stop();
+        if self.session.stopping {
+            self.give_up_held();
         }
     }
 
-    /// Stops submitting jobs, and cancels those that have not begun.
-    fn stop(&mut self) {
+    /// Gives up a job whose needed job has no result.
+    fn skip(&mut self, job: usize, because: usize) {
+        if let Stage::Sent(sent) = &self.jobs[job].stage {
+            self.to_cancel.push(sent.id.clone());
+        }
+        self.jobs.close(job);
+        self.session.state.tell(&RunEvent::Skipped { job, because: Some(because) });
+    }
+
+    /// Gives up the jobs that are not submitted, and those that another process waits for, too.
+    fn give_up_held(&mut self) {
         for job in 0..self.jobs.len() {
             let given_up = match &self.jobs[job].stage {
                 Stage::Held => true,
@@ -279,8 +309,8 @@ impl<'a, 'o> Run<'a, 'o> {
                 Stage::Over => false,
             };
             if given_up {
-                self.jobs.close(job, false);
-                self.session.skipped(job, None);
+                self.jobs.close(job);
+                self.session.state.tell(&RunEvent::Skipped { job, because: None });
             }
         }
     }
@@ -341,7 +371,7 @@ impl<'a, 'o> Run<'a, 'o> {
         let submission = self.jobs[job].submissions;
         self.jobs[job].stage =
             Stage::Sent(Sent { id: id.clone(), run, running: false, reason: String::new(), gone: None });
-        self.session.tell(&RunEvent::Submitted { job, id, submission });
+        self.session.state.tell(&RunEvent::Submitted { job, id, submission });
     }
 
     /// Submits the jobs that can be submitted, for a limited time.
@@ -356,7 +386,7 @@ impl<'a, 'o> Run<'a, 'o> {
             // Another sweep, or the machine of an earlier submission, may have finished the job meanwhile.
             self.bring(job);
             if self.session.done(job) {
-                self.jobs.close(job, false);
+                self.jobs.close(job);
                 continue;
             }
             // Only this process would submit the job once the state exists. If the process detaches, the job is submitted now,
@@ -388,14 +418,14 @@ impl<'a, 'o> Run<'a, 'o> {
                     return;
                 }
                 // A system may count jobs that have just ended, and those of others.
-                Err(Refusal::Full(error)) if in_queue > 0 || self.session.changed.elapsed() < LAG => {
+                Err(Refusal::Full(error)) if in_queue > 0 || self.session.state.changed.elapsed() < LAG => {
                     self.jobs[job].submissions -= 1;
                     if self.full.is_none() {
                         let text = format!(
                             "{} takes no more jobs for now, the rest follows: {error}",
                             self.session.cluster.system()
                         );
-                        self.session.notice(text);
+                        self.session.state.notice(text);
                     }
                     self.full = Some(error);
                     break;
@@ -421,12 +451,12 @@ impl<'a, 'o> Run<'a, 'o> {
         }
         if !parts.is_empty() {
             let (system, name) = (self.session.cluster.system(), self.session.cluster.jobs_name());
-            self.session.notice(format!("{system}: {}, as {name}", parts.join(", ")));
+            self.session.state.notice(format!("{system}: {}, as {name}", parts.join(", ")));
         }
         let held = self.jobs.held();
         if self.session.options.detach && held > 0 {
             let jobs = crate::format::count(held, "job");
-            self.session.notice(format!("{jobs} could not be submitted yet; the same command does that later"));
+            self.session.state.notice(format!("{jobs} could not be submitted yet; the same command does that later"));
         }
     }
 
@@ -434,7 +464,7 @@ impl<'a, 'o> Run<'a, 'o> {
         self.jobs[job].submissions += 1;
         let afar = self.hand_over(job).map_err(Refusal::Unreachable)?;
         let session = &self.session;
-        let planned = session.plan.job(JobId::new(job));
+        let planned = session.state.plan.job(JobId::new(job));
         let run = session.options.folder.name();
         let tag = JobTag { run: run.clone(), key: planned.key, submission: self.jobs[job].submissions };
         let work = Work::Job { key: planned.key, run: &run, at: self.job_specs[job] };

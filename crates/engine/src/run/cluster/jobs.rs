@@ -69,8 +69,6 @@ struct List {
 /// A job.
 pub(super) struct Job {
     pub(super) stage: Stage,
-    /// The job has no record and will not get one.
-    lost: bool,
     /// The lists of the jobs that the job needs, and the lists that contain the job.
     needs: Vec<ListId>,
     /// The job from whose state it continues.
@@ -126,7 +124,6 @@ impl Jobs {
             .jobs()
             .map(|(id, _)| Job {
                 stage: if wanted[id.index()] == Disposition::Yes { Stage::Held } else { Stage::Over },
-                lost: false,
                 needs: plan.lists_of(id).to_vec(),
                 after: plan.continues(id).map(JobId::index),
                 of: Vec::new(),
@@ -156,12 +153,27 @@ impl Jobs {
     }
 
     /// A job has its end.
-    pub(super) fn close(&mut self, job: usize, lost: bool) {
+    pub(super) fn close(&mut self, job: usize) {
         let job = &mut self.all[job];
         if !matches!(job.stage, Stage::Over) {
             self.open -= 1;
         }
-        (job.stage, job.lost) = (Stage::Over, lost);
+        job.stage = Stage::Over;
+    }
+
+    /// A job that was held in reserve is to be submitted.
+    pub(super) fn open(&mut self, job: usize) {
+        if !matches!(self.all[job].stage, Stage::Over) {
+            return;
+        }
+        self.all[job].stage = Stage::Held;
+        self.open += 1;
+        for list in &self.all[job].of {
+            let open = &mut self.lists[*list].open;
+            if !open.contains(&job) {
+                open.push(job);
+            }
+        }
     }
 
     /// The jobs that cannot run without a lost one, each with the one that it needs.

@@ -12,20 +12,13 @@ mod job_tag;
 mod jobs;
 mod pilot_jobs;
 mod ray;
-mod rounds;
 mod script;
 mod session;
 mod slurm;
 mod templates;
 pub mod trial;
 
-use std::{
-    collections::HashMap,
-    io,
-    path::PathBuf,
-    sync::{Arc, mpsc::channel},
-    time::{Duration, Instant},
-};
+use std::{collections::HashMap, io, path::PathBuf, sync::Arc, time::Duration};
 
 pub use self::batch::{
     Allocated, BatchId, BatchJob, CancelScope, Cluster, EndCause, Ending, QueuedJob, QueuedState, Refusal, Request,
@@ -35,7 +28,7 @@ use crate::{
     plan::Plan,
     recipe::BatchSystem,
     record::Key,
-    run::{Control, Disposition, Exchange, Observer, RunEvent, RunFolder, Summary, job_specs},
+    run::{Control, Disposition, Exchange, Observer, RunFolder, Summary, executor::drive, job_specs, state::RunState},
     store::Store,
 };
 
@@ -105,40 +98,14 @@ pub fn run(
     control: Control<'_>,
     observers: &mut [&mut dyn Observer],
 ) -> io::Result<Summary> {
-    let Control { signals, rounds } = control;
-    let (sender, receiver) = channel();
-    if let Some(signals) = signals {
-        signals.forward(sender)?;
-    }
-    let begun = Instant::now();
+    let state = RunState::begin(plan, store, wanted, observers);
     cluster.attend()?;
     let places = job_specs::write(plan, options.folder.path())?;
-    let cached = wanted.iter().filter(|wanted| **wanted == Disposition::Cached).count();
-    let mut summary = Summary { cached, ..Summary::default() };
-    let mut rounds = rounds::Rounds::new(plan, store, wanted, rounds);
-    rounds.release(options, observers)?;
-    loop {
-        let state = (summary, rounds.goes_on());
-        let session = session::ClusterSession::new(plan, store, state, cluster, options, &mut *observers)?;
-        let wanted = rounds.wanted();
-        summary = match options.pilots {
-            Some(pilots) => pilot_jobs::Run::new(session, wanted).drive(pilots, &receiver),
-            None => job_per_allocation::Run::new(session, wanted, places.clone()).drive(&receiver)?,
-        };
-        let given_up = options.fail_fast && summary.failed > 0;
-        let over = summary.detached || summary.broken.is_some() || summary.interrupted.is_some() || given_up;
-        if over || !rounds.go_on(options, observers)? {
-            break;
-        }
+    let session = session::ClusterSession::new(state, cluster, options)?;
+    match options.pilots {
+        Some(_) => drive(&mut pilot_jobs::PilotExecutor::new(session), control),
+        None => drive(&mut job_per_allocation::JobExecutor::new(session, places), control),
     }
-    summary.seconds = begun.elapsed().as_secs_f64();
-    // A run whose jobs continue has not ended.
-    if !summary.detached {
-        for observer in observers.iter_mut() {
-            observer.on(plan, &RunEvent::Ended(summary.clone()));
-        }
-    }
-    Ok(summary)
 }
 
 /// The jobs of a store that are in a queue.

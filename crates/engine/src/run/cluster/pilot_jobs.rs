@@ -3,34 +3,38 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::mpsc::Receiver,
+    io,
     time::Instant,
 };
 
 use sweep_job::{Failure, FailureKind};
 
 use super::{
-    BatchId, BatchJob, CancelScope, EndCause, LAG, LOSSES, MISSING, QueuedState, Refusal, Request, Work,
+    BatchId, BatchJob, CancelScope, EndCause, LAG, LOSSES, MISSING, Options, QueuedState, Refusal, Request, Work,
     job_tag::JobTag, session::ClusterSession,
 };
 use crate::{
     plan::JobId,
     recipe::ResourceCount,
-    run::{Disposition, Failures, RunEvent, Summary, allocation, journal, local::Input},
+    run::{Disposition, Failures, RunEvent, allocation, executor::Executor, journal, state::RunState},
 };
 
-/// The state of a run with pilots.
-pub(super) struct Run<'a, 'o> {
+/// Runs the jobs in pilots.
+pub(super) struct PilotExecutor<'a, 'o> {
     session: ClusterSession<'a, 'o>,
     failures: Failures,
     /// Jobs without an end.
     open: BTreeSet<usize>,
+    /// Number of pilots at once.
+    most: usize,
     /// Jobs that run in a pilot, according to the pilots' journals.
     running: BTreeSet<usize>,
     /// The pilots, by their numbers.
     pilots: BTreeMap<usize, Pilot>,
     /// Number submitted so far.
     submitted: usize,
+    /// True if all pilots for the open jobs have been submitted once, which was reported.
+    is_announced: bool,
     /// Number of those that have ended, not for another one's sake, since one of them did something.
     fruitless: usize,
     /// True if the pilots have been interrupted, so that they start no more jobs.
@@ -48,52 +52,82 @@ struct Pilot {
     over: bool,
 }
 
-impl<'a, 'o> Run<'a, 'o> {
-    pub(super) fn new(session: ClusterSession<'a, 'o>, wanted: &[Disposition]) -> Self {
+impl<'a, 'o> Executor<'a, 'o> for PilotExecutor<'a, 'o> {
+    fn state(&mut self) -> &mut RunState<'a, 'o> {
+        &mut self.session.state
+    }
+
+    fn start(&mut self) -> io::Result<bool> {
+        Ok(self.session.is_over(self.open.len()))
+    }
+
+    fn release(&mut self, jobs: &[usize]) -> io::Result<bool> {
+        self.session.release(jobs)?;
+        self.open.extend(jobs);
+        // Pilots that have started do not know the new jobs, and end by themselves.
+        self.pilots.clear();
+        self.is_announced = false;
+        self.most = most_pilots(self.session.options, &self.open);
+        Ok(self.session.is_over(self.open.len()))
+    }
+
+    fn advance(&mut self) -> io::Result<bool> {
+        if Instant::now() >= self.session.next_poll {
+            self.submit();
+            self.look();
+        }
+        if !self.open.is_empty() {
+            if self.session.options.detach && self.is_announced {
+                self.session.leaving = true;
+            } else if !self.session.leaving {
+                self.session.wait(self.running.len());
+            }
+            self.listen();
+        }
+        Ok(self.session.is_over(self.open.len()))
+    }
+
+    fn stop(&mut self) -> bool {
+        self.session.stopping = true;
+        self.session.next_poll = Instant::now();
+        self.session.is_over(self.open.len())
+    }
+
+    fn is_stopping(&self) -> bool {
+        self.session.stopping || self.session.leaving
+    }
+
+    fn takes_jobs(&self) -> bool {
+        false
+    }
+}
+
+impl<'a, 'o> PilotExecutor<'a, 'o> {
+    pub(super) fn new(session: ClusterSession<'a, 'o>) -> Self {
         let folder = session.options.folder.path();
-        let open = (0..wanted.len()).filter(|job| wanted[*job] == Disposition::Yes).collect();
+        let wanted = session.state.wanted.iter().enumerate();
+        let open: BTreeSet<usize> =
+            wanted.filter(|(_, wanted)| **wanted == Disposition::Yes).map(|(job, _)| job).collect();
+        let most = most_pilots(session.options, &open);
         let failures = Failures::of_run(folder);
         Self {
             session,
             failures,
+            most,
             open,
             running: BTreeSet::new(),
             pilots: BTreeMap::new(),
             submitted: 0,
+            is_announced: false,
             fruitless: 0,
             interrupted: false,
         }
     }
 
-    pub(super) fn drive(mut self, pilots: usize, receiver: &Receiver<Input>) -> Summary {
-        self.session.begin(self.open.len());
-        // More engines than jobs would have nothing to do.
-        let pilots = pilots.min(self.open.len());
-        while !self.session.leaving && (!self.open.is_empty() || self.pilots.values().any(|pilot| !pilot.over)) {
-            if Instant::now() >= self.session.next_poll {
-                self.submit(pilots);
-                self.look();
-            }
-            if self.open.is_empty() {
-                // The remaining pilot jobs end by themselves.
-                break;
-            }
-            if self.session.options.detach && self.submitted >= pilots {
-                self.session.leaving = true;
-            } else if !self.session.leaving {
-                self.session.wait(receiver, self.running.len());
-            }
-            self.listen();
-        }
-        let broken = self.session.summary.broken.is_some();
-        self.session.summary.detached = self.session.leaving && !broken && !self.open.is_empty();
-        self.session.summary
-    }
-
-    /// Submits the missing pilots, up to a total of `pilots`.
-    fn submit(&mut self, pilots: usize) {
+    /// Submits the missing pilots.
+    fn submit(&mut self) {
         let live = self.pilots.values().filter(|pilot| !pilot.over).count();
-        let mut missing = pilots.saturating_sub(live);
+        let mut missing = self.most.saturating_sub(live);
         while missing > 0 {
             if self.session.stopping || self.open.is_empty() || self.fruitless >= self.patience() {
                 return;
@@ -119,10 +153,10 @@ impl<'a, 'o> Run<'a, 'o> {
                 }
             }
         }
-        if self.submitted == pilots && live < pilots {
+        if !std::mem::replace(&mut self.is_announced, true) {
             let (system, name) = (self.session.cluster.system(), self.session.cluster.jobs_name());
-            let what = crate::format::count(pilots, "pilot");
-            self.session.notice(format!("{system}: {what} submitted, as {name}"));
+            let pilots = crate::format::count(self.most, "pilot");
+            self.session.state.notice(format!("{system}: {pilots} submitted, as {name}"));
         }
     }
 
@@ -131,7 +165,7 @@ impl<'a, 'o> Run<'a, 'o> {
         let session = &self.session;
         let run = session.options.folder.name();
         // Pilots are never adopted, so the key of the first job stands for all of them.
-        let key = session.key(0);
+        let key = session.state.key(0);
         let tag = JobTag { run: run.clone(), key, submission: u32::try_from(number).unwrap_or(u32::MAX) };
         let work = Work::Pilot { run: &run, number, members };
         session.submit(&BatchJob {
@@ -148,12 +182,12 @@ impl<'a, 'o> Run<'a, 'o> {
 
     /// True if no more pilots are submitted because too many ended without doing anything.
     fn patience(&self) -> usize {
-        self.session.options.pilots.unwrap_or(1).min(self.open.len().max(1)) * (LOSSES as usize + 1)
+        most_pilots(self.session.options, &self.open) * (LOSSES as usize + 1)
     }
 
     /// A pilot is as large as the largest job that is still to run.
     fn request(&self) -> Request {
-        let jobs = || self.open.iter().map(|job| self.session.plan.job(JobId::new(*job)));
+        let jobs = || self.open.iter().map(|job| self.session.state.plan.job(JobId::new(*job)));
         Request {
             nodes: 1,
             processes: 1,
@@ -179,36 +213,33 @@ impl<'a, 'o> Run<'a, 'o> {
                     // On a network file system, the record may become visible later than the event.
                     RunEvent::Done { .. } if self.session.done(job) => self.close(job),
                     RunEvent::Failed { seconds, failure, .. } => {
-                        let log = folder.log(self.session.key(job));
+                        let log = folder.log(self.session.state.key(job));
                         self.close(job);
                         self.session.failed(job, seconds, failure, Some(log).filter(|log| log.is_file()));
-                        if self.session.options.fail_fast {
-                            self.session.stopping = true;
-                        }
                     }
                     RunEvent::Skipped { because: Some(because), .. } => {
                         self.close(job);
-                        self.session.skipped(job, Some(because));
+                        self.session.state.tell(&RunEvent::Skipped { job, because: Some(because) });
                     }
                     RunEvent::Stopped { seconds, how, .. } if self.session.stopping => {
                         self.close(job);
-                        self.session.stopped(job, seconds, how);
+                        self.session.state.tell(&RunEvent::Stopped { job, seconds, how });
                     }
                     RunEvent::Stopped { how, .. } => {
                         self.fruitless = 0;
                         self.running.remove(&job);
                         let system = self.session.cluster.system();
                         let text = format!("its pilot was interrupted in {system} ({how}); another one continues it");
-                        self.session.tell(&RunEvent::Note { job, text });
+                        self.session.state.tell(&RunEvent::Note { job, text });
                     }
                     event @ RunEvent::Started { .. } => {
                         self.running.insert(job);
-                        self.session.tell(&event);
+                        self.session.state.tell(&event);
                     }
                     event @ (RunEvent::Progress { .. }
                     | RunEvent::Note { .. }
                     | RunEvent::Storing { .. }
-                    | RunEvent::Retrying { .. }) => self.session.tell(&event),
+                    | RunEvent::Retrying { .. }) => self.session.state.tell(&event),
                     _ => {}
                 }
             }
@@ -276,20 +307,22 @@ impl<'a, 'o> Run<'a, 'o> {
     /// Handles the end of the last pilot: existing records count, and the remaining jobs need another pilot.
     fn nobody_left(&mut self) {
         self.listen();
-        for job in allocation::recorded(self.session.plan, self.session.store, self.open.clone().into_iter()) {
+        for job in
+            allocation::recorded(self.session.state.plan, self.session.state.store, self.open.clone().into_iter())
+        {
             if self.session.done(job) {
                 self.close(job);
             }
         }
         for job in self.open.clone() {
-            if let Some(failure) = self.failures.of(self.session.key(job)) {
+            if let Some(failure) = self.failures.of(self.session.state.key(job)) {
                 self.close(job);
                 self.session.failed(job, 0.0, failure, None);
             }
         }
         if self.session.stopping {
             for job in std::mem::take(&mut self.open) {
-                self.session.skipped(job, None);
+                self.session.state.tell(&RunEvent::Skipped { job, because: None });
             }
         }
         if self.fruitless >= self.patience() && self.session.begun.elapsed() > LAG.min(MISSING) {
@@ -304,4 +337,9 @@ impl<'a, 'o> Run<'a, 'o> {
             self.session.failed(job, 0.0, failure, None);
         }
     }
+}
+
+/// Number of pilots for `open` jobs: more engines than jobs would have nothing to do.
+fn most_pilots(options: &Options, open: &BTreeSet<usize>) -> usize {
+    options.pilots.unwrap_or(1).min(open.len().max(1))
 }

@@ -1,9 +1,10 @@
 //! State that both ways through a batch system share: observers, the queue's poll interval, stopping and detaching.
 
 use std::{
+    collections::BTreeSet,
     io,
     path::PathBuf,
-    sync::mpsc::{Receiver, RecvTimeoutError},
+    sync::mpsc::RecvTimeoutError,
     time::{Duration, Instant},
 };
 
@@ -16,10 +17,7 @@ use super::{BatchId, BatchJob, CancelScope, Cluster, Options, QueuedJob, Refusal
 use crate::{
     format::quoted_path,
     host::log,
-    plan::{JobId, Plan},
-    record::Key,
-    run::{self, Observer, RunEvent, Summary, local::Input},
-    store::Store,
+    run::{self, RunEvent, local::Input, state::RunState},
 };
 
 /// Longest interval between polls of the queue.
@@ -67,45 +65,32 @@ fn folder_name(system: &str) -> String {
 }
 
 /// The state that both ways through a batch system share.
-#[expect(clippy::struct_excessive_bools, reason = "independent states of a run")]
 pub(super) struct ClusterSession<'a, 'o> {
-    pub(super) plan: &'a Plan,
-    pub(super) store: &'a Store,
+    pub(super) state: RunState<'a, 'o>,
     pub(super) options: &'a Options,
-    pub(super) observers: &'a mut [&'o mut dyn Observer],
     pub(super) cluster: &'a dyn Cluster,
     pub(super) launch: Launch,
     pub(super) begun: Instant,
-    pub(super) summary: Summary,
-    /// True if the session continues with jobs that were added to a run.
-    pub(super) goes_on: bool,
+    /// Jobs of the reserve that were added to the run.
+    added: BTreeSet<usize>,
     /// True if the system has responded in this run.
     answered: bool,
     /// Number of consecutive polls without a response.
     pub(super) troubles: u32,
-    pub(super) signals: usize,
+    signals: usize,
     /// True if no more jobs are submitted, and pending ones are canceled.
     pub(super) stopping: bool,
     /// True if running jobs are canceled, too.
     pub(super) ending: bool,
     /// Time at which running jobs will be canceled.
-    pub(super) deadline: Option<Instant>,
+    deadline: Option<Instant>,
     /// This process leaves, and the jobs stay.
     pub(super) leaving: bool,
-    /// Time of the last change.
-    pub(super) changed: Instant,
     pub(super) next_poll: Instant,
 }
 
 impl<'a, 'o> ClusterSession<'a, 'o> {
-    pub(super) fn new(
-        plan: &'a Plan,
-        store: &'a Store,
-        (summary, goes_on): (Summary, bool),
-        cluster: &'a dyn Cluster,
-        options: &'a Options,
-        observers: &'a mut [&'o mut dyn Observer],
-    ) -> io::Result<Self> {
+    pub(super) fn new(state: RunState<'a, 'o>, cluster: &'a dyn Cluster, options: &'a Options) -> io::Result<Self> {
         let run = std::path::absolute(options.folder.path())?;
         // A batch system may not create folders, and a job without the folder for its output fails without a message.
         let outputs = run.join(folder_name(cluster.system()));
@@ -118,76 +103,48 @@ impl<'a, 'o> ClusterSession<'a, 'o> {
         };
         let now = Instant::now();
         Ok(Self {
-            plan,
-            store,
+            state,
             options,
-            observers,
             cluster,
             launch,
             begun: now,
-            summary,
-            goes_on,
-            answered: goes_on,
+            added: BTreeSet::new(),
+            answered: false,
             troubles: 0,
             signals: 0,
             stopping: false,
             ending: false,
             deadline: None,
             leaving: false,
-            changed: now,
             next_poll: now,
         })
     }
 
-    /// Reports that a run with `open` jobs begins, unless it continues.
-    pub(super) fn begin(&mut self, open: usize) {
-        let cached = self.summary.cached;
-        if !self.goes_on {
-            self.tell(&RunEvent::Begun { jobs: open + cached, cached });
-        }
+    /// Keeps the jobs of the reserve that were added to the run, for processes that read its folder.
+    pub(super) fn release(&mut self, jobs: &[usize]) -> io::Result<()> {
+        self.added.extend(jobs);
+        self.next_poll = Instant::now();
+        self.options.folder.keep_added(&self.added)
     }
 
-    pub(super) fn tell(&mut self, event: &RunEvent) {
-        if !matches!(event, RunEvent::Progress { .. }) {
-            self.changed = Instant::now();
-        }
-        for observer in self.observers.iter_mut() {
-            observer.on(self.plan, event);
-        }
-    }
-
-    pub(super) fn notice(&mut self, text: impl Into<String>) {
-        self.tell(&RunEvent::Notice { text: text.into(), warning: false });
-    }
-
-    pub(super) fn key(&self, job: usize) -> Key {
-        self.plan.job(JobId::new(job)).key
+    /// True if this process waits no longer: `open` jobs have no end. Those that it leaves continue in the batch system.
+    pub(super) fn is_over(&mut self, open: usize) -> bool {
+        self.state.summary.detached = self.leaving && self.state.summary.broken.is_none() && open > 0;
+        self.leaving || open == 0
     }
 
     /// A job has a record.
     pub(super) fn done(&mut self, job: usize) -> bool {
-        let Ok(Some(record)) = self.store.get(self.key(job)) else { return false };
-        self.summary.done += 1;
-        self.tell(&RunEvent::Done { job, seconds: Some(record.provenance.seconds), outcome: record.outcome });
+        let Ok(Some(record)) = self.state.store.get(self.state.key(job)) else { return false };
+        let seconds = Some(record.provenance.seconds);
+        self.state.tell(&RunEvent::Done { job, seconds, outcome: record.outcome });
         true
     }
 
+    /// Reports a job that has failed; nothing more is submitted if the run ends at the first failure.
     pub(super) fn failed(&mut self, job: usize, seconds: f64, failure: Failure, log: Option<PathBuf>) {
-        let tolerated = self.plan.job(JobId::new(job)).policy.tolerated;
-        *if tolerated { &mut self.summary.tolerated } else { &mut self.summary.failed } += 1;
-        self.tell(&RunEvent::Failed { job, seconds, failure, log, tolerated });
-    }
-
-    pub(super) fn skipped(&mut self, job: usize, because: Option<usize>) {
-        self.summary.skipped += 1;
-        let tolerated = self.plan.job(JobId::new(job)).policy.tolerated;
-        self.summary.blocked += usize::from(because.is_some() && !tolerated);
-        self.tell(&RunEvent::Skipped { job, because });
-    }
-
-    pub(super) fn stopped(&mut self, job: usize, seconds: f64, how: String) {
-        self.summary.stopped += 1;
-        self.tell(&RunEvent::Stopped { job, seconds, how });
+        self.state.fail(job, seconds, failure, log);
+        self.stopping |= self.options.fail_fast && !self.state.policy(job).tolerated;
     }
 
     /// Polls the queue; `None` without a response, which is reported once.
@@ -198,16 +155,16 @@ impl<'a, 'o> ClusterSession<'a, 'o> {
         polling.record("jobs", answer.as_ref().ok().map(Vec::len));
         drop(polling);
         for sentence in self.cluster.news() {
-            self.notice(sentence);
+            self.state.notice(sentence);
         }
         // Polls take a twentieth of the controller's time at most, and less while the queue does not change.
         let pause =
-            (asked.elapsed() * 20).max(self.changed.elapsed() / 10).min(MAX_POLL_INTERVAL).max(self.options.poll);
+            (asked.elapsed() * 20).max(self.state.changed.elapsed() / 10).min(MAX_POLL_INTERVAL).max(self.options.poll);
         self.next_poll = Instant::now() + pause;
         match answer {
             Ok(queue) => {
                 if self.troubles > 0 {
-                    self.notice(format!("{} answers again", self.cluster.system()));
+                    self.state.notice(format!("{} answers again", self.cluster.system()));
                 }
                 self.troubles = 0;
                 self.answered = true;
@@ -242,7 +199,7 @@ impl<'a, 'o> ClusterSession<'a, 'o> {
     pub(super) fn trouble(&mut self, error: &str) {
         if self.troubles == 0 {
             let system = self.cluster.system();
-            self.notice(format!("{system} does not answer, and is asked again until it does: {error}"));
+            self.state.notice(format!("{system} does not answer, and is asked again until it does: {error}"));
         }
         let pause = self.options.poll.saturating_mul(1 << self.troubles.min(10)).min(MAX_BACKOFF);
         self.troubles += 1;
@@ -258,7 +215,7 @@ impl<'a, 'o> ClusterSession<'a, 'o> {
             "{system} has not answered within {limit}: {error}; correct its address or start it. Nothing was submitted, jobs of \
              earlier runs go on there, and the same command takes them over"
         );
-        self.summary.broken = Some(broken);
+        self.state.summary.broken = Some(broken);
         self.leaving = true;
     }
 
@@ -266,12 +223,12 @@ impl<'a, 'o> ClusterSession<'a, 'o> {
     /// jobs a deadline. When the terminal disappears, the jobs continue and can be taken over.
     pub(super) fn signal(&mut self, signal: i32, running: usize) {
         self.signals += 1;
-        self.summary.interrupted.get_or_insert(signal);
+        self.state.summary.interrupted.get_or_insert(signal);
         self.next_poll = Instant::now();
         if signal == SIGHUP {
             self.leaving = true;
             let system = self.cluster.system();
-            self.notice(format!(
+            self.state.notice(format!(
                 "the terminal is gone; the jobs stay in {system}, and the same command takes them over"
             ));
             return;
@@ -279,7 +236,7 @@ impl<'a, 'o> ClusterSession<'a, 'o> {
         if self.signals > 2 {
             self.leaving = true;
             let (system, command) = (self.cluster.system(), self.cluster.cancel_command());
-            self.notice(format!("left; `{command}` cancels the jobs that remain in {system}"));
+            self.state.notice(format!("left; `{command}` cancels the jobs that remain in {system}"));
             return;
         }
         self.stopping = true;
@@ -287,13 +244,13 @@ impl<'a, 'o> ClusterSession<'a, 'o> {
         let deadline = (signal != SIGINT && !self.ending).then_some(run::DEADLINE);
         self.deadline = deadline.map(|deadline| Instant::now() + deadline);
         let deadline = deadline.map(|deadline| deadline.as_secs_f64());
-        self.tell(&RunEvent::Stopping { ending: self.ending, running, deadline });
+        self.state.tell(&RunEvent::Stopping { ending: self.ending, running, deadline });
     }
 
     /// Waits until the next look at the queue is due, or for a signal.
-    pub(super) fn wait(&mut self, receiver: &Receiver<Input>, running: usize) {
+    pub(super) fn wait(&mut self, running: usize) {
         let until = self.deadline.map_or(self.next_poll, |deadline| deadline.min(self.next_poll));
-        match receiver.recv_timeout(until.saturating_duration_since(Instant::now())) {
+        match self.state.receiver.recv_timeout(until.saturating_duration_since(Instant::now())) {
             Ok(Input::Signal(signal)) => self.signal(signal, running),
             Ok(_) | Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
         }
@@ -301,7 +258,7 @@ impl<'a, 'o> ClusterSession<'a, 'o> {
             self.deadline = None;
             self.ending = true;
             self.next_poll = Instant::now();
-            self.tell(&RunEvent::Stopping { ending: true, running, deadline: None });
+            self.state.tell(&RunEvent::Stopping { ending: true, running, deadline: None });
         }
     }
 }

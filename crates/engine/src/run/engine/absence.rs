@@ -6,15 +6,15 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::Run;
-use crate::{format::duration, host::settings::Settings, run::RunEvent};
+use super::LocalExecutor;
+use crate::{format::duration, host::settings::Settings};
 
 /// Longest time between two waits of the loop while this process runs.
 const MAX_INTERVAL: Duration = Duration::from_secs(1);
 /// Absences that are reported.
 const REPORTED: Duration = Duration::from_secs(10);
 
-impl Run<'_, '_> {
+impl LocalExecutor<'_, '_> {
     /// Excludes time during which this process did not run from the limits of the running jobs: their messages were not
     /// read, and they may have been stopped, too.
     pub(super) fn forgive_absence(&mut self) {
@@ -27,7 +27,7 @@ impl Run<'_, '_> {
             let time = duration(time.as_secs_f64());
             let text =
                 format!("this process did not run for {time}, which counts neither for `timeout` nor for `heartbeat`");
-            self.tell(&RunEvent::Notice { text, warning: false });
+            self.state.notice(text);
         }
     }
 
@@ -44,6 +44,6 @@ impl Run<'_, '_> {
             changed.join(", ")
         );
         self.settings = now;
-        self.tell(&RunEvent::Notice { text, warning: true });
+        self.state.warn(text);
     }
 }

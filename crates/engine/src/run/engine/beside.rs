@@ -15,7 +15,7 @@ use std::{
 use signal_hook::consts::SIGTERM;
 use sweep_job::{Failure, Observed, Outcome, Values};
 
-use super::{Retry, Run, io_failure};
+use super::{LocalExecutor, Retry, io_failure};
 use crate::{
     host::{
         self,
@@ -72,17 +72,18 @@ pub(super) fn beside<T: 'static>(
     threads::start(work).map(drop)
 }
 
-impl Run<'_, '_> {
+impl LocalExecutor<'_, '_> {
     /// Checks a job's inputs, and then starts it.
     pub(super) fn prepare(&mut self, job: usize, lease: Lease, values: Values, pending: Pending) -> Vec<Event> {
-        let reads = Arc::new(Reads::of(self.plan, self.store, JobId::new(job), self.code(job)));
-        let stateful = Stateful::of(self.plan, JobId::new(job)).filter(|job| job.may_begin_with_one(self.store));
+        let reads = Arc::new(Reads::of(self.state.plan, self.state.store, JobId::new(job), self.code(job)));
+        let stateful =
+            Stateful::of(self.state.plan, JobId::new(job)).filter(|job| job.may_begin_with_one(self.state.store));
         let scratch = pending.scratch();
         let prepared = Prepared { lease, values, pending };
         if reads.is_empty() && stateful.is_none() {
             return self.begin(job, prepared, reads);
         }
-        let (sender, digests, store) = (self.sender.clone(), Arc::clone(&self.digests), self.store.clone());
+        let (sender, digests, store) = (self.state.sender.clone(), Arc::clone(&self.digests), self.state.store.clone());
         let (own, writes) = (Arc::clone(&reads), Arc::clone(&self.writes));
         let work = move || {
             own.check(&Check { digests: &digests, writes: &writes, job, written: None })?;
@@ -115,7 +116,7 @@ impl Run<'_, '_> {
             Ok((reads, started)) => {
                 if let Some(Started { step, state, .. }) = started {
                     let text = format!("continues after step {step}, from the state {}", state.short());
-                    self.tell(&RunEvent::Note { job, text });
+                    self.state.tell(&RunEvent::Note { job, text });
                 }
                 self.begin(job, prepared, reads)
             }
@@ -132,9 +133,9 @@ impl Run<'_, '_> {
     /// Returns the code that a job finds: files that were edited during the run have their state from the run's beginning.
     fn code(&self, job: usize) -> Option<Arc<Code>> {
         let id = JobId::new(job);
-        let project = &self.plan.job(id).code.as_ref()?.project;
+        let project = &self.state.plan.job(id).code.as_ref()?.project;
         let written = OnceCell::new();
-        self.plan.code_in_run(id, &|path| {
+        self.state.plan.code_in_run(id, &|path| {
             let is_rewritten = || {
                 let digests = self.digests.lock().unwrap_or_else(PoisonError::into_inner);
                 digests.is_rewritten(&path_text(path))
@@ -147,19 +148,19 @@ impl Run<'_, '_> {
     /// True if a job, started again, finds other files of its project than with the layer in `folder`.
     pub(super) fn finds_earlier_files(&self, job: usize, folder: Option<&Path>) -> bool {
         let may_repeat = !self.repeated.contains(&job) && !self.scheduler.is_stopping();
-        let code = (may_repeat && self.plan.has_view(JobId::new(job))).then(|| self.code(job)).flatten();
+        let code = (may_repeat && self.state.plan.has_view(JobId::new(job))).then(|| self.code(job)).flatten();
         code.is_some_and(|code| code.site.layer.folder() != folder)
     }
 
     fn planned_layer(&self, job: usize) -> Option<&Path> {
-        self.plan.job(JobId::new(job)).code.as_ref()?.site.layer.folder()
+        self.state.plan.job(JobId::new(job)).code.as_ref()?.site.layer.folder()
     }
 
     /// Lets a job run again at once that found files which were edited while it ran.
     pub(super) fn repeat(&mut self, job: usize, seconds: f64, failure: Failure) -> Event {
         let text = "files of its project were edited while it ran: it runs again, with the files as they were when the run began";
         let text = text.to_owned();
-        self.tell(&RunEvent::Note { job, text });
+        self.state.tell(&RunEvent::Note { job, text });
         self.repeated.insert(job);
         self.retrying.insert(job, Retry { at: Some(Instant::now()), seconds, failure });
         Event::Later(job)
@@ -175,7 +176,7 @@ impl Run<'_, '_> {
         match self.spawn(job, lease, values, pending, reads) {
             Ok(attempt) => {
                 self.retrying.remove(&job);
-                self.tell(&RunEvent::Started { job, cpus, gpus, attempt, host: None });
+                self.state.tell(&RunEvent::Started { job, cpus, gpus, attempt, host: None });
                 Vec::new()
             }
             Err(error) => self.not_started(job, error),
@@ -184,10 +185,10 @@ impl Run<'_, '_> {
 
     /// Handles a job beyond the maximum number of starts: no more jobs start, and the run ends with the running ones.
     fn out_of_starts(&mut self, job: usize) -> Vec<Event> {
-        if self.summary.interrupted.is_none() {
+        if self.state.summary.interrupted.is_none() {
             let text = "as many jobs have started as the budget allows, retries included; no other one starts";
-            self.tell(&RunEvent::Notice { text: text.to_owned(), warning: true });
-            self.summary.interrupted = Some(SIGTERM);
+            self.state.warn(text);
+            self.state.summary.interrupted = Some(SIGTERM);
         }
         let refused = match self.retrying.remove(&job) {
             Some(Retry { seconds, failure, .. }) => {
@@ -211,7 +212,7 @@ impl Run<'_, '_> {
 
     pub(super) fn commit(&mut self, job: usize, attempt: Attempt, outcome: Outcome, end: (f64, Load)) -> Vec<Event> {
         let (seconds, after) = end;
-        let planned = self.plan.job(JobId::new(job));
+        let planned = self.state.plan.job(JobId::new(job));
         let surroundings = self.surroundings.get().map(Arc::clone);
         let conditions = surroundings.as_ref().map(|all| Box::new(all.of(planned, &attempt, after, self.options)));
         let mut record = Record {
@@ -243,11 +244,12 @@ impl Run<'_, '_> {
             self.idle.keep(attempt.worker);
         }
         let (pending, begun, reads, writing) = (attempt.pending, attempt.begun, attempt.reads, attempt.writing);
-        let (stateful, own) = (Stateful::of(self.plan, JobId::new(job)), self.store.clone());
+        let (stateful, own) = (Stateful::of(self.state.plan, JobId::new(job)), self.state.store.clone());
         let is_program = planned.task.name == "command";
         let (observed, log, log_from) = (attempt.observed, attempt.log, attempt.log_from);
-        self.tell(&RunEvent::Storing { job });
-        let (sender, digests, writes) = (self.sender.clone(), Arc::clone(&self.digests), Arc::clone(&self.writes));
+        self.state.tell(&RunEvent::Storing { job });
+        let (sender, digests, writes) =
+            (self.state.sender.clone(), Arc::clone(&self.digests), Arc::clone(&self.writes));
         let store = move || {
             let written = observed.iter().flat_map(|observed| &observed.written);
             let written: HashSet<PathBuf> = written.map(|path| real(&text_path(path))).collect();
@@ -302,12 +304,10 @@ impl Run<'_, '_> {
         match stored {
             Ok((record, notes)) => {
                 for text in notes {
-                    self.tell(&RunEvent::Note { job, text });
+                    self.state.tell(&RunEvent::Note { job, text });
                 }
-                self.summary.done += 1;
-                self.ended.push((JobId::new(job), true));
                 self.learn(&record);
-                self.tell(&RunEvent::Done { job, seconds: Some(seconds), outcome: record.outcome });
+                self.state.tell(&RunEvent::Done { job, seconds: Some(seconds), outcome: record.outcome });
                 vec![Event::Done(job)]
             }
             Err(NotStored::Changed(changed))
@@ -328,8 +328,7 @@ impl Run<'_, '_> {
 
     /// Gives up a job after the user has ended the run: its result is not waited for.
     fn give_up(&mut self, job: usize) -> Event {
-        self.summary.skipped += 1;
-        self.tell(&RunEvent::Skipped { job, because: None });
+        self.state.tell(&RunEvent::Skipped { job, because: None });
         Event::Failed(job)
     }
 

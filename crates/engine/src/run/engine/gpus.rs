@@ -7,7 +7,7 @@ use std::{
 
 use sweep_job::{Failure, FailureKind};
 
-use super::{Retry, Run, beside::beside};
+use super::{LocalExecutor, Retry, beside::beside};
 use crate::{
     host::{
         gpus::{self, ProcessMemory},
@@ -72,10 +72,10 @@ impl Gpus {
     }
 }
 
-impl Run<'_, '_> {
+impl LocalExecutor<'_, '_> {
     /// Returns the demand of a job according to the present history.
     fn demand_now(&self, job: usize) -> Demand {
-        let demand = demand(self.plan.job(JobId::new(job)), &self.options.limits, &self.gpus.history);
+        let demand = demand(self.state.plan.job(JobId::new(job)), &self.options.limits, &self.gpus.history);
         if self.gpus.exhausted.contains_key(&job) { Demand { share: None, ..demand } } else { demand }
     }
 
@@ -108,8 +108,15 @@ impl Run<'_, '_> {
             self.refresh_all(shape);
         }
         let attempt = self.attempts.get(&job).copied().unwrap_or(1);
-        let attempts = self.policy(job).retries + 1;
-        self.tell(&RunEvent::Retrying { job, attempt, attempts, wait: 0.0, failure: failure.clone(), alone: true });
+        let attempts = self.state.policy(job).retries + 1;
+        self.state.tell(&RunEvent::Retrying {
+            job,
+            attempt,
+            attempts,
+            wait: 0.0,
+            failure: failure.clone(),
+            alone: true,
+        });
         self.retrying.insert(job, Retry { at: Some(Instant::now()), seconds, failure: failure.clone() });
         Some(Event::Later(job))
     }
@@ -133,11 +140,11 @@ impl Run<'_, '_> {
             return;
         }
         let measures = |job: &Job| job.resources.exclusive || job.turn.is_some();
-        let mut jobs = self.running.keys().map(|job| self.plan.job(JobId::new(*job)));
+        let mut jobs = self.running.keys().map(|job| self.state.plan.job(JobId::new(*job)));
         if self.running.values().all(|attempt| attempt.lease.gpus.is_empty()) || jobs.any(measures) {
             return;
         }
-        let sender = self.sender.clone();
+        let sender = self.state.sender.clone();
         let work = || {
             let begun = Instant::now();
             let used = gpus::used();

@@ -1,6 +1,6 @@
 //! The engine among the other sweeps on this machine: its jobs wait for their exclusive ones, and they for its own.
 
-use super::Run;
+use super::LocalExecutor;
 use crate::{
     plan::JobId,
     run::{RunEvent, scheduler::Event},
@@ -25,10 +25,10 @@ pub(super) enum Entry {
     Refused,
 }
 
-impl Run<'_, '_> {
+impl LocalExecutor<'_, '_> {
     /// Takes the machine for a job.
     pub(super) fn enter(&mut self, job: usize) -> Entry {
-        let exclusive = self.plan.job(JobId::new(job)).resources.exclusive;
+        let exclusive = self.state.plan.job(JobId::new(job)).resources.exclusive;
         // Jobs behind the first refused job must not overtake it.
         if self.refused {
             return Entry::Refused;
@@ -50,7 +50,7 @@ impl Run<'_, '_> {
                         "exclusive jobs are alone in this sweep only, and other sweeps on this machine may disturb them: {error}"
                     );
                     self.unprotected = Some(error);
-                    self.tell(&RunEvent::Notice { text, warning: true });
+                    self.state.warn(text);
                 }
                 Entry::Admitted(false)
             }
@@ -62,7 +62,7 @@ impl Run<'_, '_> {
         let attempts = before.saturating_add(1);
         self.held_up = Some(HeldUp { job, attempts });
         if attempts == REPORTED {
-            self.tell(&RunEvent::Waiting { job, arriving: false, machine: true });
+            self.state.tell(&RunEvent::Waiting { job, arriving: false, machine: true });
         }
     }
 

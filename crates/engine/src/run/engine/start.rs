@@ -11,7 +11,7 @@ use fs_err as fs;
 use sweep_job::{Failure, FailureKind, PROTOCOL, Values, tasks::launched};
 use tracing::{field, info_span};
 
-use super::{Run, io_failure, sharing::Entry};
+use super::{LocalExecutor, io_failure, sharing::Entry};
 use crate::{
     host::{self, machine::OutOfMemory, system::Load},
     plan::JobId,
@@ -29,10 +29,10 @@ use crate::{
     store::{Claim, Pending},
 };
 
-impl Run<'_, '_> {
+impl LocalExecutor<'_, '_> {
     /// Starts a job; returns the event for the scheduler if the job need not or cannot start.
     pub(super) fn start(&mut self, job: usize, lease: Lease) -> Vec<Event> {
-        let key = self.plan.job(JobId::new(job)).key;
+        let key = self.state.plan.job(JobId::new(job)).key;
         if let Some(failure) = self.options.failures.as_ref().and_then(|failures| failures.of(key)) {
             self.waiting.remove(&job);
             self.report_failure(job, 0.0, failure);
@@ -48,7 +48,7 @@ impl Run<'_, '_> {
             Entry::Admitted(alone) => Lease { alone, ..lease },
             Entry::Refused => return vec![Event::Refused(job)],
         };
-        match self.store.claim(key) {
+        match self.state.store.claim(key) {
             Ok(Claim::Hit(_)) if self.has_other_code(job) => {
                 self.waiting.remove(&job);
                 let message = "its record has come from another machine, where the program read other files; run again";
@@ -81,66 +81,66 @@ impl Run<'_, '_> {
     /// same results.
     fn recall(&mut self, job: usize) -> Option<Event> {
         let id = JobId::new(job);
-        let ran = |need: &JobId| self.wanted[need.index()] == Disposition::Yes;
-        let have_run = || self.plan.lists_of(id).iter().any(|list| self.plan.list(*list).iter().any(ran));
+        let ran = |need: &JobId| self.state.wanted[need.index()] == Disposition::Yes;
+        let have_run = || self.state.plan.lists_of(id).iter().any(|list| self.state.plan.list(*list).iter().any(ran));
         let is_open = !self.attempts.contains_key(&job) && !self.waiting.contains(&job);
-        if !is_open || !(have_run() || self.plan.job(id).identity.needs.iter().any(|need| self.is_of_this_run(need))) {
+        if !is_open
+            || !(have_run() || self.state.plan.job(id).identity.needs.iter().any(|need| self.is_of_this_run(need)))
+        {
             return None;
         }
         // If the earlier result cannot be read, it does not hold, and the job runs.
-        if !self.earlier.as_mut()?.holds(self.plan, id).unwrap_or(false) {
+        if !self.earlier.as_mut()?.holds(self.state.plan, id).unwrap_or(false) {
             return None;
         }
-        let outcome = self.store.get(self.plan.job(id).key).ok().flatten()?.outcome;
+        let outcome = self.state.store.get(self.state.plan.job(id).key).ok().flatten()?.outcome;
         let text = "not run: the jobs that it needs have left the same files and values as before, so its earlier result holds";
-        self.tell(&RunEvent::Note { job, text: text.to_owned() });
-        self.summary.done += 1;
-        self.ended.push((id, true));
-        self.tell(&RunEvent::Done { job, seconds: Some(0.0), outcome });
+        self.state.tell(&RunEvent::Note { job, text: text.to_owned() });
+        self.state.tell(&RunEvent::Done { job, seconds: Some(0.0), outcome });
         Some(Event::Done(job))
     }
 
     /// True if a job was run by another engine of this run: in a batch system, each allocation has one.
     fn is_of_this_run(&self, need: Key) -> bool {
-        let stored = fs::metadata(self.store.record_file(need)).and_then(|record| record.modified());
+        let stored = fs::metadata(self.state.store.record_file(need)).and_then(|record| record.modified());
         // Both are times of the file system, which the machines share.
         stored.ok().zip(self.planned).is_some_and(|(stored, planned)| stored > planned)
     }
 
     /// True if the record of a job is not that of its present code.
     fn has_other_code(&self, job: usize) -> bool {
-        if self.plan.job(JobId::new(job)).code.is_none() {
+        if self.state.plan.job(JobId::new(job)).code.is_none() {
             // The list of manifests need not be read.
             return false;
         }
         let mut digests = self.digests.lock().unwrap_or_else(PoisonError::into_inner);
         digests.forget();
-        self.plan.had_other_code(JobId::new(job), &mut self.store.manifests(), &mut digests)
+        self.state.plan.had_other_code(JobId::new(job), &mut self.state.store.manifests(), &mut digests)
     }
 
     /// Lets a job wait for its record, which another process makes, or which is on its way from a remote.
     fn wait(&mut self, job: usize, arriving: bool) -> Vec<Event> {
         if self.waiting.insert(job) {
-            self.tell(&RunEvent::Waiting { job, arriving, machine: false });
+            self.state.tell(&RunEvent::Waiting { job, arriving, machine: false });
         }
         vec![Event::Later(job)]
     }
 
     /// Returns the parameters of a job, with the results of the jobs that it needs.
     fn settled(&self, job: usize) -> Result<Values, Unresolved> {
-        let planned = self.plan.job(JobId::new(job));
+        let planned = self.state.plan.job(JobId::new(job));
         let look_up = &mut |key| {
-            let record = self.store.get(key).ok().flatten()?;
-            Some((record, self.store.files(key)))
+            let record = self.state.store.get(key).ok().flatten()?;
+            Some((record, self.state.store.files(key)))
         };
         resolve(planned.task, &planned.values, look_up)
     }
 
     /// True if the program of a job can write to projects without being observed.
     fn may_write_unseen(&self, job: usize, values: &Values) -> bool {
-        let (id, planned) = (JobId::new(job), self.plan.job(JobId::new(job)));
+        let (id, planned) = (JobId::new(job), self.state.plan.job(JobId::new(job)));
         let is_observed = || planned.code.is_some() && launched(values).is_none() && host::observation::check().is_ok();
-        planned.is_program() && !self.plan.has_view(id) && !is_observed()
+        planned.is_program() && !self.state.plan.has_view(id) && !is_observed()
     }
 
     /// Starts the worker of a job; returns the number of the attempt.
@@ -152,7 +152,7 @@ impl Run<'_, '_> {
         pending: Pending,
         reads: Arc<Reads>,
     ) -> io::Result<u32> {
-        let planned = self.plan.job(JobId::new(job));
+        let planned = self.state.plan.job(JobId::new(job));
         let logs = self.options.folder.join("logs");
         fs::create_dir_all(&logs)?;
         let log = logs.join(format!("{}.log", planned.key.short()));
@@ -196,7 +196,7 @@ impl Run<'_, '_> {
         }
         self.has_unseen_writer |= self.may_write_unseen(job, &values);
         let writing = self.writes.begin(job, reads.folders(), pending.report_of_reads());
-        let worker = self.idle.start(&start, &self.sender)?;
+        let worker = self.idle.start(&start, &self.state.sender)?;
         span.record("pid", worker.id());
         self.attempts.insert(job, attempt);
         let of_job = Attempt {

@@ -46,6 +46,36 @@ steps:
     }
 }
 
+/// The next rung of a search begins as soon as it is decided, while jobs that do not belong to it run: the last job of the search
+/// ends one that waits for it.
+#[test]
+fn a_search_goes_on_while_other_jobs_run() {
+    let Some((cluster, _quiet)) = shared() else { return };
+    let flag = tempfile::tempdir().unwrap();
+    let flag = flag.path().join("flag");
+    let study = "\
+name: beside
+steps:
+  other:
+    uses: command
+    with: { run: 'until [ -e FLAG ]; do sleep 0.1; done; echo loss=1' }
+    timeout: 3m
+    resources: { cpus: 1 }
+  train:
+    uses: command
+    matrix: { rate: [10, 11, 12] }
+    search: { rungs: { of: until, at: [1, 3], keep: 1/3, by: loss } }
+    with:
+      run: '[ $SWEEP_UNTIL -lt 3 ] || touch FLAG; echo loss=$RATE'
+      env: { RATE: '${{ matrix.rate }}' }
+    resources: { cpus: 1 }
+";
+    let sandbox = Sandbox::with(&study.replace("FLAG", flag.to_str().unwrap()));
+    let ended = cluster.sweep(&sandbox, &run("recipe.yaml", &[]));
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert_eq!((sandbox.tally(), sandbox.journal("added").len()), (vec![("done", 5)], 1));
+}
+
 /// A job that continues from the state of another is not submitted before that one has ended: Slurm would start both at once.
 #[test]
 fn a_job_waits_for_the_one_whose_state_it_continues() {

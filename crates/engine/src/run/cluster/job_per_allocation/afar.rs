@@ -5,7 +5,7 @@ use std::{collections::HashSet, sync::Arc};
 use fs_err as fs;
 use sweep_job::{Failure, FailureKind};
 
-use super::{JobId, Run, Stage};
+use super::{JobExecutor, JobId, Stage};
 use crate::{
     plan::Digests,
     record::Key,
@@ -32,13 +32,13 @@ impl Afar {
     }
 }
 
-impl Run<'_, '_> {
+impl JobExecutor<'_, '_> {
     /// Returns the name of a submission in the remote store.
     fn sent_job(&self, job: usize, run: &str) -> SentJob {
         SentJob {
             jobs_name: self.session.cluster.jobs_name().to_owned(),
             run: run.to_owned(),
-            key: self.session.key(job),
+            key: self.session.state.key(job),
             submission: self.jobs[job].submissions,
         }
     }
@@ -54,7 +54,7 @@ impl Run<'_, '_> {
                 continue;
             }
             if !afar.exchange.has(need)? {
-                afar.exchange.send(self.session.store, need)?;
+                afar.exchange.send(self.session.state.store, need)?;
             }
             afar.there.insert(need);
         }
@@ -72,7 +72,7 @@ impl Run<'_, '_> {
     pub(super) fn receive(&mut self, job: usize) {
         let (Some(afar), Stage::Sent(sent)) = (&self.afar, &self.jobs[job].stage) else { return };
         let (exchange, run) = (Arc::clone(&afar.exchange), sent.run.clone());
-        let key = self.session.key(job);
+        let key = self.session.state.key(job);
         let sent = self.sent_job(job, &run);
         let folder = RunFolder::named(&self.session.options.results, &run);
         let texts = [(sent.said(), folder.part(key)), (sent.log(), folder.log(key))];
@@ -96,11 +96,11 @@ impl Run<'_, '_> {
     /// Downloads the record of a job, if the local store has none and the remote store has one.
     pub(super) fn bring(&mut self, job: usize) {
         let Some(afar) = &self.afar else { return };
-        let (exchange, key) = (Arc::clone(&afar.exchange), self.session.key(job));
-        if self.session.store.contains(key) {
+        let (exchange, key) = (Arc::clone(&afar.exchange), self.session.state.key(job));
+        if self.session.state.store.contains(key) {
             return;
         }
-        match exchange.bring(self.session.store, key) {
+        match exchange.bring(self.session.state.store, key) {
             Ok(true) => {
                 if let Some(afar) = &mut self.afar {
                     afar.there.insert(key);
@@ -109,10 +109,10 @@ impl Run<'_, '_> {
             }
             Ok(false) => {}
             Err(reason) => {
-                let label = self.session.plan.job(JobId::new(job)).label.to_string();
+                let label = self.session.state.plan.job(JobId::new(job)).label.to_string();
                 let text = format!("the result of {label} in {}: {reason}", exchange.name());
                 if self.afar.as_mut().is_some_and(|afar| afar.said.insert(text.clone())) {
-                    self.session.notice(text);
+                    self.session.state.notice(text);
                 }
             }
         }
@@ -121,8 +121,8 @@ impl Run<'_, '_> {
     /// Condemns the record of a job whose program has read files that differ from this machine's: the image of its
     /// machine may have another state of the project.
     fn refuse_other_code(&mut self, job: usize) {
-        let (plan, store, id) = (self.session.plan, self.session.store, JobId::new(job));
-        let key = self.session.key(job);
+        let (plan, store, id) = (self.session.state.plan, self.session.state.store, JobId::new(job));
+        let key = self.session.state.key(job);
         let (mut manifests, mut digests) = (store.manifests(), Digests::open(store.digests()));
         if plan.job(id).code.is_none() || !plan.has_other_code(id, &mut manifests, &mut digests) {
             return;

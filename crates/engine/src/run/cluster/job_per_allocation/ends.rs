@@ -2,7 +2,7 @@
 
 use sweep_job::{Failure, FailureKind};
 
-use super::{Run, Stage};
+use super::{JobExecutor, Stage};
 use crate::{
     plan::JobId,
     run::{
@@ -14,7 +14,7 @@ use crate::{
 /// Maximum number of interruptions of a job; more are a failure, so that a job which is always interrupted ends.
 const MAX_INTERRUPTIONS: u32 = 1000;
 
-impl Run<'_, '_> {
+impl JobExecutor<'_, '_> {
     /// Handles a job that has ended in the queue without a message of its own.
     pub(super) fn ended_badly(&mut self, job: usize, id: &BatchId, word: &str) {
         let session = &self.session;
@@ -55,7 +55,7 @@ impl Run<'_, '_> {
                     }
                 };
                 let reason = if ending.reason.is_empty() { String::new() } else { format!(" ({})", ending.reason) };
-                let output = session.launch.output(&format!("{}.txt", session.key(job).short()));
+                let output = session.launch.output(&format!("{}.txt", session.state.key(job).short()));
                 let message = format!("job {id}{node} has ended with {how}{reason}; see {}", output.display());
                 (FailureKind::Crash, message, false)
             }
@@ -76,13 +76,13 @@ impl Run<'_, '_> {
         let text = format!("it was interrupted in {system}{how}, and is submitted again");
         self.jobs[job].interruptions += 1;
         self.jobs[job].stage = Stage::Held;
-        self.session.tell(&RunEvent::Note { job, text });
+        self.session.state.tell(&RunEvent::Note { job, text });
     }
 
     /// Handles a job that has ended without a result and without a message: it is submitted again if it has attempts
     /// left. A job that the batch system has lost has not failed itself.
     pub(super) fn lose(&mut self, job: usize, failure: Failure, loss: bool) {
-        let retries = self.session.plan.job(JobId::new(job)).policy.retries;
+        let retries = self.session.state.plan.job(JobId::new(job)).policy.retries;
         let more = if loss { retries.max(LOSSES) } else { retries };
         let submissions = self.jobs[job].submissions.saturating_sub(self.jobs[job].interruptions).max(1);
         if submissions > more || self.session.stopping {
@@ -90,7 +90,7 @@ impl Run<'_, '_> {
             return;
         }
         self.jobs[job].stage = Stage::Held;
-        self.session.tell(&RunEvent::Retrying {
+        self.session.state.tell(&RunEvent::Retrying {
             job,
             attempt: submissions,
             attempts: more + 1,
