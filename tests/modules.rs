@@ -28,6 +28,7 @@ const ENGINE: &[&str] = &[
     "analysis",
     "batches",
     "render",
+    "session",
     "query",
     "export",
     "propose",

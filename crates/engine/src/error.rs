@@ -13,10 +13,11 @@ use crate::{
     host::{devices::DeviceError, log::FilterError},
     init::InitError,
     plan::{NothingSelected, PlanError},
-    propose::{LedgerError, ProposeError, RunError},
+    propose::{LedgerError, ProposeError},
     query::QueryError,
     recipe::{Problems, RecipeError},
     remote::RemoteError,
+    session::SessionError,
     shipped::CopyError,
     store::{GcError, StoreError, TransferError},
     variant::RegionError,
@@ -106,16 +107,6 @@ pub enum Error {
         message: String,
         /// The nearest name, and the names that exist.
         help: String,
-    },
-    /// A variable is not set that a job takes from the environment.
-    #[error("{at}`{name}` is not set, but `env` of step `{step}` reads it from the environment: set it and run again")]
-    Unset {
-        /// Place in the recipe, followed by a colon.
-        at: String,
-        /// The variable.
-        name: String,
-        /// The step.
-        step: String,
     },
     /// A request that cannot be met.
     #[error("{0}")]
@@ -211,9 +202,9 @@ pub enum Error {
     /// The store cannot be used.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// A search cannot go on.
+    /// A plan cannot run.
     #[error(transparent)]
-    Search(SearchError),
+    Session(SessionError),
     /// The store could not be written any more while jobs ran, or no process could be started.
     #[error("the run was stopped: {0}; stored records are complete, and the next run continues from there")]
     Broken(String),
@@ -222,14 +213,6 @@ pub enum Error {
         "choose a backend with `--backend cuda`, `wgpu` or `cpu`: the jobs run on other machines, so `auto` cannot choose one"
     )]
     BackendElsewhere,
-    /// The batch system cannot be used from here.
-    #[error("{system} cannot be used: {reason}")]
-    NoBatchSystem {
-        /// The system.
-        system: String,
-        /// The reason, with the remedy.
-        reason: String,
-    },
     /// No executor and no sweep file has this name.
     #[error("`{name}` is no executor and no sweep file; the executors are {known}")]
     UnknownExecutor {
@@ -237,32 +220,6 @@ pub enum Error {
         name: String,
         /// The executors.
         known: String,
-    },
-    /// A job wants what the executor does not give.
-    #[error("step `{step}` wants {wants}, and {reason}")]
-    Nodes {
-        /// The step.
-        step: String,
-        /// Its wish.
-        wants: String,
-        /// The reason, with the remedy.
-        reason: &'static str,
-    },
-    /// Locks cannot be changed under a sweep.
-    #[error("a sweep is using this store exclusively; share the store among machines when it has ended")]
-    NotShared,
-    /// A flag that applies to batch systems only.
-    #[error("`{0}` is for jobs that run through a batch system: select one with `--executor`")]
-    NeedsBatchSystem(&'static str),
-    /// A flag that applies to batch systems whose queue outlives this process.
-    #[error("`{flag}` is not possible with {system}: {reason}; leave it out")]
-    NoQueue {
-        /// The flag.
-        flag: &'static str,
-        /// The system.
-        system: String,
-        /// The reason.
-        reason: &'static str,
     },
     /// A name cannot be that of a host.
     #[error(
@@ -324,7 +281,6 @@ impl Error {
             | Self::NotFound { .. }
             | Self::NoPlan { .. }
             | Self::StalePlan { .. }
-            | Self::Unset { .. }
             | Self::Unknown(_)
             | Self::Query(QueryError::UnknownColumn { .. } | QueryError::Condition(_))
             | Self::Design(_)
@@ -341,16 +297,13 @@ impl Error {
             | Self::NotConfirmed(_)
             | Self::BackendElsewhere
             | Self::Remote(RemoteError::Address(..) | RemoteError::Absent | RemoteError::Key(_))
-            | Self::NoBatchSystem { .. }
-            | Self::Nodes { .. }
             | Self::UnknownExecutor { .. }
-            | Self::NeedsBatchSystem(_)
-            | Self::NoQueue { .. }
             | Self::Host { .. }
             | Self::HostsElsewhere(_)
             | Self::Regions(RegionError::Mark { .. } | RegionError::None | RegionError::NoCommits(_))
             | Self::OtherPatch(_)
             | Self::Device(DeviceError::Rejected(_)) => Exit::Usage,
+            Self::Session(error) if error.is_usage() => Exit::Usage,
             Self::Propose(error) => Self::exit_of(error),
             Self::Recipe { .. } => Exit::Recipe,
             Self::NothingSelected(_) => Exit::NothingSelected,
@@ -358,13 +311,12 @@ impl Error {
             | Self::Regions(RegionError::File { .. } | RegionError::Git(_))
             | Self::Query(QueryError::Store(_))
             | Self::Store(_)
-            | Self::Search(_)
+            | Self::Session(_)
             | Self::Broken(_)
             | Self::Gc(_)
             | Self::Transfer(_)
             | Self::Bundle(_)
             | Self::Remote(RemoteError::Broken(..) | RemoteError::Local(_))
-            | Self::NotShared
             | Self::Sealed { .. }
             | Self::Copy(CopyError::Io { .. })
             | Self::Key(_)
@@ -446,20 +398,14 @@ impl Error {
         }
     }
 
-    /// A failure of jobs to run.
-    pub fn run(error: RunError) -> Self {
-        match error {
-            RunError::Device(error) => Self::Device(error),
-            RunError::Io { what, source } => Self::Io { what, source },
-        }
-    }
-
     /// A failure to plan recipes, or to continue a search.
     pub fn search(name: String) -> impl FnOnce(SearchError) -> Self {
         move |error| match error {
             SearchError::Plan(error) => Self::plan(name)(error),
             SearchError::Store(error) => Self::Store(error),
-            error @ (SearchError::Io(_) | SearchError::Ask { .. }) => Self::Search(error),
+            source @ (SearchError::Io(_) | SearchError::Ask { .. }) => {
+                Self::Session(SessionError::Search { name, source })
+            }
         }
     }
 
@@ -468,6 +414,20 @@ impl Error {
         move |error| match error {
             PlanError::Invalid(problems) => Self::Recipe { name, problems },
             PlanError::Key(source) => Self::Key(source),
+        }
+    }
+}
+
+impl From<SessionError> for Error {
+    fn from(error: SessionError) -> Self {
+        match error {
+            SessionError::Search { name, source } => Self::search(name)(source),
+            SessionError::Store(error) => Self::Store(error),
+            SessionError::NothingSelected(error) => Self::NothingSelected(error),
+            SessionError::Device(error) => Self::Device(error),
+            SessionError::Remote(error) => Self::Remote(error),
+            SessionError::Io { what, source } => Self::Io { what, source },
+            error => Self::Session(error),
         }
     }
 }

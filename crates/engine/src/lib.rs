@@ -28,6 +28,7 @@ pub mod record;
 pub mod remote;
 pub mod render;
 pub mod run;
+pub mod session;
 pub mod shipped;
 pub mod stats;
 pub mod store;

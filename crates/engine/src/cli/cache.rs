@@ -36,6 +36,7 @@ use crate::{
     record::{Key, Prefixes},
     remote::keygen,
     run::{Disposition, RunFolder},
+    session::SessionError,
     store::{Garbage, Origin, State, Store, StoreError},
 };
 
@@ -204,7 +205,7 @@ pub(super) fn cache(results: &Path, args: &CacheArgs) -> Result<Exit, Error> {
         }
         CacheCommand::Share => {
             if !store.share().map_err(Error::io("cannot write to the store"))? {
-                return Err(Error::NotShared);
+                return Err(Error::from(SessionError::NotShared));
             }
             say(format_args!("the store can be used by several machines"));
             if format.is_json() {

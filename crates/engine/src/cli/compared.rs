@@ -13,8 +13,8 @@ use crate::{
     export::bundle::{Compared, Differing},
     format::{clean, count, say},
     plan::{JobId, Plan},
-    propose::run_jobs,
     run::Disposition,
+    session::run_jobs,
     store::Store,
 };
 
@@ -93,7 +93,7 @@ impl Reruns {
         say(format_args!("running {jobs}{more} again (`--seed {seed}` draws the same)"));
         let now = Store::open(stores.again)?;
         let wanted = vec![Disposition::Yes; plan.len()];
-        let ended = run_jobs(plan, &now, backend, &wanted, None, false).map_err(Error::run)?;
+        let ended = run_jobs(plan, &now, backend, &wanted, None, false)?;
         self.interrupted = ended.interrupted;
         if self.interrupted.is_none() {
             let one = |id: &JobId| RerunJob::new(plan, *id, stores.then, &now, tolerance);

@@ -44,7 +44,7 @@ mod usage;
 
 use std::{
     ffi::OsStr,
-    io::{self, IsTerminal, Write as _},
+    io::{self, Write as _},
     mem::ManuallyDrop,
     path::{Path, PathBuf},
     process::ExitCode,
@@ -52,17 +52,17 @@ use std::{
 
 use clap::{ArgAction, Args, CommandFactory as _, Parser, Subcommand, ValueEnum, builder::PossibleValuesParser};
 use serde::{Deserialize, Serialize};
-use sweep_job::{Backend, BackendChoice, Device, Lab, Probe};
+use sweep_job::{Backend, BackendChoice, Lab};
 use tracing::{debug_span, field, info_span};
 
 use crate::{
     batches::{self, Batches},
     error::{Error, Exit},
-    format::{clean, count, say},
+    format::{clean, count, say, use_color},
     host,
-    plan::Plan,
-    recipe::{Draft, Executor, Request, Warning},
-    run::{Standing, bound_starts},
+    recipe::{Draft, Executor, Request},
+    run::bound_starts,
+    session::{Prepared, warn, warn_of_damage},
     store::Store,
     worker,
 };
@@ -255,18 +255,6 @@ enum BackendArg {
     Cpu,
 }
 
-/// A planned recipe and its device.
-struct Prepared {
-    /// Leaked on exit: freeing a large plan takes longer than printing it.
-    plan: ManuallyDrop<Plan>,
-    /// `None` where no job needs a device, or where the device does not matter because nothing will run.
-    device: Option<(Probe, Device)>,
-    /// The recipes, to plan them again after each decision of a search.
-    batches: Batches,
-    /// The names of the files, for messages.
-    name: String,
-}
-
 /// Runs the program, which can compute the tasks of `lab`.
 pub fn main(lab: Option<&'static dyn Lab>) -> ExitCode {
     if let Some(lab) = lab {
@@ -374,17 +362,6 @@ fn show(error: &Error) {
     }
 }
 
-/// Prints warnings about parts of the recipes that are valid but may not be intended.
-fn warn(plan: &Plan) {
-    const MAX_WARNINGS: usize = 20;
-    for Warning { at, message, help } in plan.warnings.iter().take(MAX_WARNINGS) {
-        say(format_args!("warning: {at}: {message}\n  {help}"));
-    }
-    if plan.warnings.len() > MAX_WARNINGS {
-        say(format_args!("… and {}", count(plan.warnings.len() - MAX_WARNINGS, "more warning")));
-    }
-}
-
 /// The destination of an export, and its records: the older forms of these commands have the file first.
 fn destination<'a, T: AsRef<OsStr>>(output: Option<&'a Path>, which: &'a [T]) -> (&'a Path, &'a [T]) {
     match (output, which) {
@@ -399,11 +376,6 @@ fn print(text: &str) -> Result<(), Error> {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Error::io("cannot write the result")(error)),
         _ => Ok(()),
     }
-}
-
-/// True for a terminal, unless the user has disabled color (`NO_COLOR`).
-fn use_color(stream: &impl IsTerminal) -> bool {
-    stream.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
 impl RecipeArgs {
@@ -488,12 +460,5 @@ impl ChangeArgs {
         }
         let refused = |(name, reason)| Error::Host { name, reason };
         executor.select_hosts(&self.hosts).map_err(refused)
-    }
-}
-
-/// Says which records cannot be relied on, so that their jobs run again.
-fn warn_of_damage(standing: &Standing) {
-    for warning in &standing.warnings {
-        say(format_args!("warning: {}", clean(warning)));
     }
 }

@@ -12,9 +12,9 @@ use super::{
 };
 use crate::{
     error::{Error, Exit},
-    format::{clean, count, say},
+    format::{count, say},
     record::Key,
-    remote::{Options, Puller, Pushed, Remote, RemoteError, Trusting, refused},
+    remote::{Options, Remote, RemoteError, Trusting, refused},
     run::Arriving,
     store::Store,
 };
@@ -65,43 +65,6 @@ impl RemoteArgs {
     pub(super) fn required(&self) -> Result<Arc<Remote>, Error> {
         let missing = || Error::Unknown("say which remote: `--remote URL`, or the variable SWEEP_REMOTE".into());
         self.open()?.ok_or_else(missing)
-    }
-}
-
-/// Downloads records before a run, with messages. Returns the pull if it continues in parallel to the run, because
-/// nothing has arrived for a while; with `all`, waits for it however slow it is.
-pub(super) fn pull(remote: &Arc<Remote>, store: &Store, keys: Vec<Key>, all: bool) -> Result<Option<Puller>, Error> {
-    if keys.is_empty() {
-        return Ok(None);
-    }
-    let puller = Puller::new(Arc::clone(remote), store.clone(), keys).map_err(Error::io("cannot start a thread"))?;
-    if all {
-        puller.wait_for_all();
-    }
-    if puller.wait() {
-        for notice in puller.finish()? {
-            say(format_args!("{notice}"));
-        }
-        return Ok(None);
-    }
-    let open = count(puller.arriving().open(), "record");
-    say(format_args!("note: {open} may still arrive from {}; jobs that need none of them start", clean(remote.name())));
-    Ok(Some(puller))
-}
-
-/// Prints the results of a pull in parallel to a run, and of the uploads.
-pub(super) fn report(remote: Option<&Remote>, puller: Option<Puller>, pushed: Option<&Pushed>) {
-    match puller.map(Puller::finish) {
-        Some(Ok(notices)) => notices.iter().for_each(|notice| say(format_args!("{notice}"))),
-        // An error of the store also stops the run, which reports it in more detail.
-        Some(Err(error)) => say(format_args!("warning: {}", clean(&error.to_string()))),
-        None => {}
-    }
-    // The warning about a remote that was given up has been printed already.
-    let pushed = pushed.filter(|_| remote.is_none_or(|remote| !remote.is_given_up()));
-    if let Some(Pushed { left, broken: Some(error), .. }) = pushed {
-        let (left, error) = (count(*left, "record"), clean(&error.to_string()).into_owned());
-        say(format_args!("warning: {left} did not get to the remote; `sweep cache push` tries again: {error}"));
     }
 }
 

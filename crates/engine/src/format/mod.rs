@@ -15,7 +15,7 @@ pub(crate) use self::{
     delimited::{fields, separator},
     quantity::{decimals, number},
     shell::{quoted, quoted_path},
-    text::{clean_in_place, readable, say, shortened},
+    text::{clean_in_place, readable, say, shortened, use_color},
 };
 pub use self::{
     progress::{latest, row_of_blocks, steps},

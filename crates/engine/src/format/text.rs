@@ -3,7 +3,7 @@
 use std::{
     borrow::Cow,
     fmt::Arguments,
-    io::{self, Write as _},
+    io::{self, IsTerminal, Write as _},
 };
 
 /// `1 job`, `2 jobs`.
@@ -85,6 +85,11 @@ pub(crate) fn readable(name: &str) -> String {
 /// Writes a line to standard error. A closed stream is not an error.
 pub(crate) fn say(line: Arguments<'_>) {
     let _ = writeln!(io::stderr(), "{line}");
+}
+
+/// True for a terminal, unless the user has disabled color (`NO_COLOR`).
+pub(crate) fn use_color(stream: &impl IsTerminal) -> bool {
+    stream.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
 #[cfg(test)]

@@ -11,6 +11,8 @@ mod repeats;
 mod screen;
 mod state;
 
+use std::io::{self, IsTerminal as _};
+
 use sweep_job::{Failure, Outcome, TaskInfo, Unit, Value};
 
 pub use self::{
@@ -20,10 +22,27 @@ pub use self::{
     state::{counts, describe, span},
 };
 use crate::{
-    format::{clean, count, duration, measured},
+    format::{clean, count, duration, measured, use_color},
     plan::Job,
-    run::Summary,
+    run::{Observer, Summary, estimate::Pace},
 };
+
+/// Returns the observer for progress on standard error: bars on a terminal, otherwise lines. With `shows_all`
+/// each job has lines, however many there are.
+pub fn on_stderr(pace: Pace, shows_all: bool) -> Box<dyn Observer> {
+    if shows_bars() {
+        Box::new(Bars::new(use_color(&io::stderr()), pace))
+    } else {
+        Box::new(Lines::new(io::stderr(), pace, shows_all))
+    }
+}
+
+/// True if standard error is an interactive terminal on which rows can be redrawn. CI terminals may look like one, but
+/// their output is read later.
+fn shows_bars() -> bool {
+    let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty() && value != "false");
+    io::stderr().is_terminal() && !set("CI") && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
+}
 
 /// A job's name in a line of its own: `train prune=bitter7 seed=0`.
 pub fn name(job: &Job) -> String {

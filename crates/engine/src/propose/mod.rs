@@ -14,7 +14,6 @@ mod ledger;
 mod question;
 mod referee;
 pub mod rule;
-mod runner;
 mod seal;
 mod sealed;
 mod study;
@@ -31,12 +30,10 @@ pub use self::{
     judge::{Effect, Verdict},
     ledger::{Archive, Conclusion, Entry, Event, Evidence, Grant, Ledger, LedgerError, Noise},
     question::{Direction, Proposal, Question},
-    runner::{RunError, run_jobs},
     verify::{Checked, verify},
 };
 use self::{
     referee::{NOISE, Referee},
-    runner::Interrupts,
     seal::Secret,
     study::Subject,
 };
@@ -48,6 +45,7 @@ use crate::{
     plan::NothingSelected,
     recipe::RecipeError,
     record::Key,
+    session::{Interrupts, SessionError},
     store::{Held, Store, StoreError},
 };
 
@@ -74,7 +72,7 @@ pub enum ProposeError {
     Bundle(#[from] BundleError),
     /// The jobs cannot run.
     #[error(transparent)]
-    Run(#[from] RunError),
+    Run(#[from] SessionError),
     /// There is no device.
     #[error(transparent)]
     Device(#[from] DeviceError),

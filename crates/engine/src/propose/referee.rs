@@ -11,7 +11,6 @@ use super::{
     ledger::{self, Archive, Conclusion, Event, Grant, Ledger, LedgerError, Noise},
     question::Question,
     rule::{self, Next, Stages},
-    runner::Interrupts,
     seal::{Secret, nonce, reveal, seal, seeds},
     sealed::leaks,
     study::Subject,
@@ -25,6 +24,7 @@ use crate::{
     recipe::Request,
     record::Key,
     render::{Page, Report},
+    session::Interrupts,
     stats::{Sample, online},
 };
 

@@ -15,7 +15,6 @@ use super::{
     judge::Effect,
     ledger::Grant,
     question::{Proposal, Question},
-    runner::run_jobs,
 };
 use crate::{
     batches::Batches,
@@ -25,6 +24,7 @@ use crate::{
     recipe::{Draft, Executor, Recipe, Request, Step},
     record::{Key, input_paths, without_keys},
     run::{Disposition, History, Observer, Standing, Summary},
+    session::run_jobs,
     store::Store,
 };
 

@@ -2,11 +2,9 @@
 
 use std::{collections::HashSet, mem::ManuallyDrop, sync::Arc};
 
-use super::{RunArgs, states::states};
+use super::{Prepared, Request, SessionError, states::states};
 use crate::{
     batches::{Mode, lost, twins},
-    cli::Prepared,
-    error::Error,
     format::say,
     plan::{JobId, ListId, Plan},
     record::Key,
@@ -47,14 +45,17 @@ pub(super) struct Round {
 }
 
 /// Makes the decisions that need no results, so that there are jobs to select and to run.
-pub(super) fn begin(prepared: &mut Prepared, store: &Store) -> Result<(), Error> {
+///
+/// # Errors
+/// The search cannot go on, or a batch cannot be planned.
+pub fn begin(prepared: &mut Prepared, store: &Store) -> Result<(), SessionError> {
     advance(prepared, store, &HashSet::new()).map(|_| ())
 }
 
 /// Plans all batches that can be decided; `false` if there is no further one.
-fn advance(prepared: &mut Prepared, store: &Store, lost: &HashSet<Key>) -> Result<bool, Error> {
+fn advance(prepared: &mut Prepared, store: &Store, lost: &HashSet<Key>) -> Result<bool, SessionError> {
     let next = prepared.batches.advance(&prepared.plan, store, Mode::Decide(lost));
-    let Some((mut plan, news)) = next.map_err(Error::search(prepared.name.clone()))? else { return Ok(false) };
+    let Some((mut plan, news)) = next.map_err(SessionError::search(&prepared.name))? else { return Ok(false) };
     for news in news {
         say(format_args!("{news}"));
     }
@@ -84,11 +85,11 @@ impl Past {
         selected: &HashSet<JobId>,
         standing: &Standing,
         here: bool,
-    ) -> Result<(Vec<Disposition>, bool), Error> {
+    ) -> Result<(Vec<Disposition>, bool), SessionError> {
         let mut states = states(plan, selected, &standing.cached);
         Self::leave_out(plan, &mut states, |id| self.lost.contains(&plan.job(id).key));
         let runs = plan.jobs().map(|(id, _)| id).filter(|id| here && states[id.index()] == Disposition::Yes);
-        let twins = twins(plan, store, runs).map_err(Error::io("cannot read the store"))?;
+        let twins = twins(plan, store, runs).map_err(SessionError::io("cannot read the store"))?;
         Self::leave_out(plan, &mut states, |id| twins.contains(&id));
         Ok((states, !twins.is_empty()))
     }
@@ -110,22 +111,21 @@ impl Past {
     /// The jobs of the next plan, if a batch is decided after a round; `None` if there is nothing more to run.
     pub(super) fn next(
         &mut self,
-        args: &RunArgs,
+        request: &Request,
         prepared: &mut Prepared,
         store: &Store,
         round: &Round,
-    ) -> Result<Option<HashSet<JobId>>, Error> {
+    ) -> Result<Option<HashSet<JobId>>, SessionError> {
         let Round { summary, ran, has_twins, .. } = round;
         let stopped = summary.interrupted.is_some() || summary.broken.is_some() || summary.detached;
-        if stopped || summary.stopped > 0 || (args.fail_fast && summary.failed > 0) {
+        if stopped || summary.stopped > 0 || (request.fail_fast && summary.failed > 0) {
             return Ok(None);
         }
         let ran: HashSet<JobId> = ran.iter().copied().collect();
         let lost = lost(&prepared.plan, store, |id| ran.contains(&id), &self.lost);
-        let failed = Error::search(prepared.name.clone());
-        let lost = lost.map_err(Error::search(prepared.name.clone()))?;
+        let lost = lost.map_err(SessionError::search(&prepared.name))?;
         if *has_twins {
-            prepared.batches.measure(&prepared.plan, store).map_err(failed)?;
+            prepared.batches.measure(&prepared.plan, store).map_err(SessionError::search(&prepared.name))?;
             prepared.batches.measured().say();
         }
         // The others run if the first has failed.

@@ -11,7 +11,7 @@ const MAX_NAMES: usize = 3;
 
 /// Reports the jobs with a record whose code has been edited during the run. True if some of them have read other versions than the rest,
 /// so that the records of the edited code count no more.
-pub(super) fn has_mixed_versions(plan: &Plan, store: &Store) -> bool {
+pub fn has_mixed_versions(plan: &Plan, store: &Store) -> bool {
     let with_code = plan.jobs().filter(|(_, job)| job.code.is_some() && store.contains(job.key));
     let with_code: Vec<JobId> = with_code.map(|(id, _)| id).collect();
     if with_code.is_empty() {

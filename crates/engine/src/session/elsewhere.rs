@@ -1,11 +1,8 @@
 //! The store and the batch system of a run whose jobs run on other machines.
 
-use std::path::Path;
-
+use super::{Request, SessionError};
 use crate::{
-    error::Error,
     recipe::BatchSystem,
-    remote::Remote,
     run::{
         InBatchSystem, Through,
         cluster::{self, Opening},
@@ -14,34 +11,28 @@ use crate::{
 };
 
 /// Shares the store among machines, and returns the name of its jobs in the batch system.
-pub(super) fn shared(
-    results: &Path,
-    store: &Store,
-    system: &BatchSystem,
-    pilots: Option<u16>,
-    remote: Option<&Remote>,
-) -> Result<Through, Error> {
-    let opening = opening(results, store, remote)?;
+pub(super) fn shared(request: &Request, store: &Store, system: &BatchSystem) -> Result<Through, SessionError> {
+    let opening = opening(request, store)?;
     let name = opening.jobs_name.clone();
     let cluster = cluster::open(system, opening);
     if let Some(reason) = cluster.unavailable() {
-        return Err(Error::NoBatchSystem { system: cluster.system().to_owned(), reason: reason.to_owned() });
+        return Err(SessionError::NoBatchSystem { system: cluster.system().to_owned(), reason: reason.to_owned() });
     }
-    if cluster.needs_exchange() && remote.is_none() {
+    if cluster.needs_exchange() && request.remote.is_none() {
         let reason = "its machines share no folder with this one; name a store that they and this machine reach, with `--remote`";
-        return Err(Error::NoBatchSystem { system: cluster.system().to_owned(), reason: reason.to_owned() });
+        return Err(SessionError::NoBatchSystem { system: cluster.system().to_owned(), reason: reason.to_owned() });
     }
     // Otherwise other machines take locks in it.
-    if cluster.has_shared_folder() && !store.share().map_err(Error::io("cannot write to the store"))? {
-        return Err(Error::NotShared);
+    if cluster.has_shared_folder() && !store.share().map_err(SessionError::io("cannot write to the store"))? {
+        return Err(SessionError::NotShared);
     }
-    let jobs = InBatchSystem { name, pilots: pilots.map(usize::from) };
+    let jobs = InBatchSystem { name, pilots: request.pilots };
     Ok(Through::Batch([(system.word().to_owned(), jobs)].into()))
 }
 
 /// The jobs of a store in a batch system.
-pub(super) fn opening(results: &Path, store: &Store, remote: Option<&Remote>) -> Result<Opening, Error> {
-    let id = store.id().map_err(Error::io("cannot write to the store"))?;
-    let remote = remote.map(|remote| remote.name().to_owned());
-    Ok(Opening { jobs_name: format!("sweep-{id}"), results: results.to_owned(), remote })
+pub(super) fn opening(request: &Request, store: &Store) -> Result<Opening, SessionError> {
+    let id = store.id().map_err(SessionError::io("cannot write to the store"))?;
+    let remote = request.remote.as_ref().map(|remote| remote.name().to_owned());
+    Ok(Opening { jobs_name: format!("sweep-{id}"), results: request.results.clone(), remote })
 }

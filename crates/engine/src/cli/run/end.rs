@@ -17,7 +17,8 @@ use crate::{
     record::Key,
     render::{Page, ReportData},
     run::{RunFolder, Summary, watch::Snapshot},
-    store::{Stamp, Store},
+    session::{Finished, Prepared},
+    store::Store,
 };
 
 /// The end of a run.
@@ -53,14 +54,9 @@ struct FailedJob {
 }
 
 /// Reports a run, and determines the exit status.
-pub(super) fn conclude(
-    results: &Path,
-    args: &RunArgs,
-    plan: &Plan,
-    store: &Store,
-    (summary, runs): (Summary, Vec<String>),
-    (page, stamps): (Page, Option<Vec<Option<Stamp>>>),
-) -> Result<Ended, Error> {
+pub(super) fn conclude(results: &Path, args: &RunArgs, store: &Store, finished: Finished) -> Result<Ended, Error> {
+    let Finished { prepared: Prepared { plan, .. }, summary, runs, page, stamps } = finished;
+    let plan: &Plan = &plan;
     if let Some(reason) = &summary.broken {
         return Err(Error::Broken(reason.clone()));
     }

@@ -1,21 +1,19 @@
 //! The plan that `sweep run` runs.
 
-use std::{
-    collections::HashSet,
-    path::{Path, PathBuf},
-};
+use std::{collections::HashSet, path::PathBuf};
 
-use super::{RunArgs, batches};
+use super::RunArgs;
 use crate::{
-    cli::{Prepared, measure, saved::SavedPlan},
+    cli::{measure, saved::SavedPlan},
     error::Error,
     plan::JobId,
+    session::{self, Prepared, Request},
     store::Store,
 };
 
 /// The plan that is to run, where, and which of its jobs.
-pub(super) fn prepared(results: &Path, args: &RunArgs) -> Result<(Prepared, Store, HashSet<JobId>), Error> {
-    let (prepared, store, saved) = planned(results, args)?;
+pub(super) fn prepared(asked: &Request, args: &RunArgs) -> Result<(Prepared, Store, HashSet<JobId>), Error> {
+    let (prepared, store, saved) = planned(asked, args)?;
     let mut selected = prepared.plan.selection()?;
     if args.measures {
         let ready = measure::ready(&prepared.plan, &store, &selected);
@@ -31,7 +29,8 @@ pub(super) fn prepared(results: &Path, args: &RunArgs) -> Result<(Prepared, Stor
 pub(super) type Saved<'a> = (&'a PathBuf, SavedPlan);
 
 /// The plan for `args`, and the saved plan that `--plan` names.
-pub(super) fn planned<'a>(results: &Path, args: &'a RunArgs) -> Result<(Prepared, Store, Option<Saved<'a>>), Error> {
+pub(super) fn planned<'a>(asked: &Request, args: &'a RunArgs) -> Result<(Prepared, Store, Option<Saved<'a>>), Error> {
+    let results = &asked.results;
     let saved = match &args.plan {
         Some(path) => Some((path, SavedPlan::read(path)?)),
         None => None,
@@ -43,7 +42,7 @@ pub(super) fn planned<'a>(results: &Path, args: &'a RunArgs) -> Result<(Prepared
         None => args.changes.prepare(results, &args.paths, &args.only.only, true)?,
     };
     let store = Store::open(results)?;
-    prepared.batches.share(args.remote.open()?);
-    batches::begin(&mut prepared, &store)?;
+    prepared.batches.share(asked.remote.clone());
+    session::begin(&mut prepared, &store)?;
     Ok((prepared, store, saved))
 }
