@@ -38,8 +38,9 @@ pub use self::{
     lower::{
         Adaptive, Aggregate, Bound, Citation, Claim, Compare, ComparedValues, Comparison, Confirm, Effects,
         Expectation, Extent, Family, Figure, GpuMemory, Interactions, Items, KeptStates, Least, MetricRule,
-        MetricTraits, Metrics, Missing, Need, OfStep, Order, PaperRow, Policy, Racing, Replication, ResourceCount,
-        Resources, Rules, Rungs, Search, Side, StatePolicy, Statement, Statistic, Suggest, Table, TableKind, UnitOf,
+        MetricTraits, Metrics, Missing, Need, Notify, Occasion, OfStep, Order, PaperRow, Policy, Racing, Replication,
+        ResourceCount, Resources, Rules, Rungs, Search, Side, StatePolicy, Statement, Statistic, Suggest, Table,
+        TableKind, UnitOf,
         executor::{self, BatchSystem, Executor},
     },
     matrix::{
@@ -93,6 +94,8 @@ pub struct Recipe {
     pub family: Family,
     /// Declared properties of metrics.
     pub rules: Vec<MetricRule>,
+    /// Messages about its runs.
+    pub notify: Option<Notify>,
     /// The source texts that places refer to.
     pub sources: Sources,
 }

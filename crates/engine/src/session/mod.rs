@@ -4,13 +4,15 @@
 //! `checks.rs` refuses plans that the executor cannot run, `standing.rs` finds the jobs that are done, here and in the remote,
 //! `states.rs` decides which jobs run, `work.rs` opens the run's folder and journal and runs the jobs, and `batches.rs` lets
 //! the plan grow by the batches of a search. `single.rs` runs jobs for another command. `elsewhere.rs` prepares the store for a batch system, and `code.rs` reports files
-//! that were edited meanwhile.
+//! that were edited meanwhile. `notify.rs` sends messages, those to HTTP servers by `post.rs`.
 
 mod batches;
 mod checks;
 mod code;
 mod elsewhere;
 mod error;
+mod notify;
+mod post;
 mod single;
 mod standing;
 mod states;
@@ -30,6 +32,7 @@ pub use self::{
     batches::begin,
     code::has_mixed_versions,
     error::SessionError,
+    notify::Notifier,
     single::{Interrupts, run_jobs},
 };
 use self::{
@@ -124,6 +127,8 @@ pub struct Finished {
     pub page: Page,
     /// The stamps of the jobs' records, if nothing had to run.
     pub stamps: Option<Vec<Option<Stamp>>>,
+    /// The messages about the run, which are to be concluded.
+    pub notifier: Notifier,
 }
 
 /// Runs the selected jobs of a plan, and those of the batches that follow. `plan_again` makes the plan and its selection anew,
@@ -131,15 +136,16 @@ pub struct Finished {
 ///
 /// # Errors
 /// A [`SessionError`], or the errors of `plan_again`.
-pub fn run<E: From<SessionError>>(
+pub(crate) fn run<E: From<SessionError>>(
     request: &Request,
     store: &Store,
     (mut prepared, mut selected): (Prepared, HashSet<JobId>),
     mut plan_again: impl FnMut() -> Result<(Prepared, HashSet<JobId>), E>,
 ) -> Result<Finished, E> {
     let mut past = Past::default();
+    let mut notifier = Notifier::new(&prepared.plan);
     loop {
-        let Some(round) = round(request, &prepared, store, &selected, &past)? else {
+        let Some(round) = round(request, &prepared, store, &selected, &past, &mut notifier)? else {
             (prepared, selected) = plan_again()?;
             continue;
         };
@@ -148,12 +154,13 @@ pub fn run<E: From<SessionError>>(
             && let Some(next) = past.next(request, &mut prepared, store, &round)?
         {
             selected = next;
+            notifier.follow(&prepared.plan);
             continue;
         }
         let Round { summary, page, stamps, .. } = round;
         let summary = past.summary(summary);
         let (page, stamps) = if past.rounds > 0 { (Page::Anew, None) } else { (page, stamps) };
-        return Ok(Finished { prepared, summary, runs: past.runs, page, stamps });
+        return Ok(Finished { prepared, summary, runs: past.runs, page, stamps, notifier });
     }
 }
 
@@ -164,6 +171,7 @@ fn round(
     store: &Store,
     selected: &HashSet<JobId>,
     past: &Past,
+    notifier: &mut Notifier,
 ) -> Result<Option<Round>, SessionError> {
     let Prepared { plan, device, .. } = prepared;
     let batch = if let Executor::Batch(system) = &plan.executor { Some(system.clone()) } else { None };
@@ -194,7 +202,7 @@ fn round(
     let run = opened.as_ref().map(work::Opened::name);
     let was_run = run.is_some();
     let summary = match opened {
-        Some(opened) => work.run(opened, looked.puller, &mut searches)?,
+        Some(opened) => work.run(opened, looked.puller, &mut searches, notifier)?,
         None => work.conclude(looked.puller, &mut searches)?,
     };
     if was_run && !summary.detached {

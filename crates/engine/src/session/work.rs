@@ -5,7 +5,7 @@ use std::sync::Arc;
 use sweep_job::{Device, Probe};
 
 use super::{
-    Request, SessionError,
+    Notifier, Request, SessionError,
     elsewhere::{opening, shared},
     standing::report,
     states::{look_again, say_at_once, warn_of_scarcity},
@@ -129,6 +129,7 @@ impl<'a> Work<'a> {
         opened: Opened,
         puller: Option<Puller>,
         searches: &mut Searches<'_>,
+        notifier: &mut Notifier,
     ) -> Result<Summary, SessionError> {
         let signals = Signals::catch().map_err(SessionError::io("cannot catch signals"))?;
         let Opened { folder, mut journal, mut pusher, history, pace, _in_use } = opened;
@@ -136,7 +137,7 @@ impl<'a> Work<'a> {
         let control = Control { signals: Some(signals), rounds: Some(searches) };
         let summary = beside(self.plan, self.store, &self.request.results, |live| {
             let pusher = pusher.as_mut().map(|pusher| pusher as &mut dyn Observer);
-            let others: [&mut dyn Observer; 3] = [&mut journal, &mut *progress, live];
+            let others: [&mut dyn Observer; 4] = [&mut journal, &mut *progress, live, notifier];
             let mut observers: Vec<&mut dyn Observer> = pusher.into_iter().chain(others).collect();
             self.drive(Some(folder), &history, puller.as_ref(), control, &mut observers)
         })?;

@@ -56,6 +56,7 @@ mod mistakes;
 mod moments;
 mod no_effect;
 mod nodes;
+mod notify;
 mod observation;
 mod page;
 mod policies;

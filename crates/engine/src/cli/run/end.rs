@@ -1,6 +1,9 @@
 //! The end of `sweep run`: reports, exit status and JSON output.
 
-use std::path::{Path, PathBuf};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
 
 use serde::Serialize;
 use sweep_job::Failure;
@@ -55,9 +58,10 @@ struct FailedJob {
 
 /// Reports a run, and determines the exit status.
 pub(super) fn conclude(results: &Path, args: &RunArgs, store: &Store, finished: Finished) -> Result<Ended, Error> {
-    let Finished { prepared: Prepared { plan, .. }, summary, runs, page, stamps } = finished;
+    let Finished { prepared: Prepared { plan, .. }, summary, runs, page, stamps, notifier } = finished;
     let plan: &Plan = &plan;
     if let Some(reason) = &summary.broken {
+        notifier.conclude(&summary, &BTreeMap::new());
         return Err(Error::Broken(reason.clone()));
     }
     let mut ended = Ended { exit: Exit::Done, summary, runs, reports: Vec::new(), typed: plan.typed() };
@@ -72,14 +76,17 @@ pub(super) fn conclude(results: &Path, args: &RunArgs, store: &Store, finished: 
         index(store, plan);
     }
     let end = End { page, ended: summary.interrupted.is_none(), is_json: args.format.is_json() };
-    let (refuted, reports) = reports::report(results, plan, store, &end, stamps)?;
+    let reports::Reported { refuted, data, verdicts } = reports::report(results, plan, store, &end, stamps)?;
+    if !ended.runs.is_empty() {
+        notifier.conclude(summary, &verdicts);
+    }
     ended.exit = match (summary.interrupted, reports::lost(summary)) {
         (Some(signal), _) => Exit::Interrupted(signal),
         (None, 0) if args.strict && refuted => Exit::Refuted,
         (None, 0) => Exit::Done,
         (None, _) => Exit::JobFailed,
     };
-    ended.reports = reports;
+    ended.reports = data;
     Ok(ended)
 }
 

@@ -1,9 +1,9 @@
 //! The reports at the end of a run.
 
-use std::{io, path::Path};
+use std::{collections::BTreeMap, io, path::Path};
 
 use crate::{
-    analysis::{Results, State},
+    analysis::{Results, State, Verdict},
     cli::print,
     error::Error,
     format::{count, say},
@@ -23,7 +23,18 @@ pub(super) struct End {
     pub(super) is_json: bool,
 }
 
-/// Writes the reports, and prints or returns them if the run is complete; returns whether a claim is refuted then.
+/// The reports of a run.
+#[derive(Default)]
+pub(super) struct Reported {
+    /// True if the run is complete and a claim is refuted.
+    pub(super) refuted: bool,
+    /// The reports for the JSON output.
+    pub(super) data: Vec<ReportData>,
+    /// For each study, the verdicts on its claims as sentences.
+    pub(super) verdicts: BTreeMap<String, Vec<String>>,
+}
+
+/// Writes the reports, and prints or returns them if the run is complete.
 /// `stamps` are the stamps of the jobs' records, if they are known because no job had to run.
 pub(super) fn report(
     results: &Path,
@@ -31,9 +42,9 @@ pub(super) fn report(
     store: &Store,
     end: &End,
     stamps: Option<Vec<Option<Stamp>>>,
-) -> Result<(bool, Vec<ReportData>), Error> {
+) -> Result<Reported, Error> {
     let End { page, ended, is_json } = *end;
-    let (mut refuted, mut data) = (false, Vec::new());
+    let mut reported = Reported::default();
     let done = match stamps {
         Some(stamps) => Results::read_of(plan, store, stamps)?,
         None => Results::read(plan, store)?,
@@ -45,7 +56,7 @@ pub(super) fn report(
             && matches!(error.kind(), io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied)
     };
     let mut refused = None;
-    for report in &reports {
+    for (report, study) in reports.iter().zip(&plan.studies) {
         let folder = match report.write(results, page) {
             Err(error) if is_refused(&error) => {
                 refused.get_or_insert(error);
@@ -55,9 +66,13 @@ pub(super) fn report(
         };
         // The report of an interrupted run is not printed; the page shows its progress.
         if ended && !report.is_empty() {
-            refuted |= report.verdicts.iter().any(|verdict| verdict.state == State::Refuted);
+            reported.refuted |= report.verdicts.iter().any(|verdict| verdict.state == State::Refuted);
+            let sentence =
+                |verdict: &Verdict| format!("`{}` is {}: {}", verdict.claim, verdict.state.word(), verdict.because);
+            let verdicts = report.verdicts.iter().map(sentence).collect();
+            reported.verdicts.insert(study.recipe.name.clone(), verdicts);
             if is_json {
-                data.push(ReportData::new(report, folder.clone()));
+                reported.data.push(ReportData::new(report, folder.clone()));
             } else {
                 print(&format!("\n{}", report.render(Format::Term)))?;
             }
@@ -78,7 +93,7 @@ pub(super) fn report(
     if let Some(error) = refused {
         say(format_args!("note: nothing had to run, and no report is written here: {error}"));
     }
-    Ok((refuted, data))
+    Ok(reported)
 }
 
 /// Returns the number of jobs whose missing result is a failure of the run, and prints a note if the recipe tolerates the

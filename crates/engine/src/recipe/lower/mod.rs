@@ -18,6 +18,7 @@ mod looks;
 mod matrix;
 mod metrics;
 mod misread;
+mod notify;
 mod paper;
 mod recipe;
 mod replicates;
@@ -50,6 +51,7 @@ pub use self::{
     items::Items,
     least::Least,
     metrics::{MetricRule, MetricTraits, Missing, Rules, UnitOf},
+    notify::{Notify, Occasion},
     paper::{Extent, PaperRow},
     recipe::Citation,
     replicates::Replication,
@@ -86,6 +88,7 @@ pub(super) fn declarations() -> Vec<Declaration> {
     let before = [
         RecipeKeys::declaration(),
         recipe::CiteKeys::declaration(),
+        notify::NotifyKeys::declaration(),
         StepKeys::declaration(),
         steps::NeedKeys::declaration(),
         items::ItemKeys::declaration(),

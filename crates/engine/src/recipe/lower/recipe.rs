@@ -6,7 +6,8 @@ use serde_json::{Value as Json, json};
 use sweep_job::Value;
 
 use super::{
-    Lower, claims::Context, family::claims_schema, metrics::metrics_schema, scales::scales_schema, search::select_last,
+    Lower, claims::Context, family::claims_schema, metrics::metrics_schema, notify::NotifyKeys, scales::scales_schema,
+    search::select_last,
 };
 use crate::recipe::{
     Names, Recipe, TableKind, is_name,
@@ -83,6 +84,10 @@ mapping! {
         ///
         /// `family: holm` corrects the verdicts for the number of claims. See [`claims`](#claims).
         claims: Custom = Custom { schema: || claims_schema(&reference("claim")), accepts: "name to claim" },
+        /// Messages about a run, for example at its end or when a job fails.
+        ///
+        /// See [`notify`](#notify).
+        notify: Within<NotifyKeys<'static>>,
     }
 }
 
@@ -141,6 +146,7 @@ impl Lower<'_> {
             None => {}
         }
         let cite = keys.cite.node().and_then(|node| self.cite(node));
+        let notify = keys.notify.node().and_then(|node| self.notify(node));
         let params = self.params(keys.params.node());
         let scales = keys.scales.node().map_or_else(Vec::new, |node| self.scales(node));
         let scales = scales.into_iter().map(|scale| (scale.name.value, scale.about)).collect();
@@ -197,6 +203,7 @@ impl Lower<'_> {
                 claims,
                 family,
                 rules,
+                notify,
                 sources,
             },
             span,

@@ -65,6 +65,7 @@ fn folder_name(system: &str) -> String {
 }
 
 /// The state that both ways through a batch system share.
+#[expect(clippy::struct_excessive_bools, reason = "independent states of a run")]
 pub(super) struct ClusterSession<'a, 'o> {
     pub(super) state: RunState<'a, 'o>,
     pub(super) options: &'a Options,
