@@ -1,13 +1,14 @@
 //! `sweep new`.
 
 use std::{
-    io::Write as _,
+    io::{self, Write as _},
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     time::Duration,
 };
 
 use clap::{Args, ValueEnum};
+use tempfile::NamedTempFile;
 
 use super::{
     BackendArg, ChangeArgs, Prepared, print,
@@ -19,6 +20,9 @@ use crate::{
     init::{self, Found, InitError, Language, Script, Source, Start, Wish},
 };
 
+/// The skill's place, where agents of several vendors look.
+const SKILL_FILE: &str = ".agents/skills/sweep/SKILL.md";
+
 #[derive(Debug, Args)]
 pub(super) struct NewArgs {
     /// A script: Python, a notebook, R, Julia, a shell, or an executable of another kind; a module (`pkg.train`), or a program that
@@ -28,10 +32,15 @@ pub(super) struct NewArgs {
     /// Kind of example to make.
     #[arg(long, value_enum, default_value = "program", conflicts_with_all = ["script", "arguments", "python", "timeout"])]
     template: Template,
+    /// Write instructions for coding agents instead of a recipe: an agent skill, which says when to use which command.
+    /// `--output .claude/skills/sweep/SKILL.md` and similar paths put it where an agent looks for it.
+    #[arg(long, conflicts_with_all = ["script", "template", "arguments", "python", "timeout"])]
+    agent: bool,
     /// Arguments that every job gets, for example a command of the script.
     #[arg(value_name = "ARGUMENT", last = true)]
     arguments: Vec<String>,
-    /// The recipe to write. Default: `NAME.yaml`, with the name of the script, or `recipe.yaml`.
+    /// The file to write. Default: `NAME.yaml`, with the name of the script, or `recipe.yaml`; with `--agent`
+    /// `.agents/skills/sweep/SKILL.md`.
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
     /// The Python that has the script's packages. Default: `python` on the PATH, else `python3`.
@@ -72,8 +81,11 @@ impl Template {
     }
 }
 
-/// Writes a recipe: an example, or one for a script.
+/// Writes a recipe: an example, or one for a script; or the skill for agents.
 pub(super) fn new(results: &Path, args: &NewArgs) -> Result<Exit, Error> {
+    if args.agent {
+        return skill(args.output.as_deref().unwrap_or(Path::new(SKILL_FILE)));
+    }
     let (name, default) = match &args.script {
         Some(script) => (init::name(script)?, None),
         None => (String::new(), Some("recipe.yaml")),
@@ -221,10 +233,28 @@ fn write(results: &Path, folder: &Path, output: &Path, text: &str) -> Result<usi
     let mut beside = tempfile::Builder::new().prefix(".new").suffix(".yaml").tempfile_in(folder).map_err(writing())?;
     beside.write_all(text.as_bytes()).map_err(writing())?;
     let Prepared { plan, .. } = unchanged().prepare(results, &[beside.path().to_owned()], &[], false)?;
-    beside.as_file().set_permissions(PermissionsExt::from_mode(0o644)).map_err(writing())?;
-    beside.persist_noclobber(output).map_err(|error| match error.error.kind() {
-        std::io::ErrorKind::AlreadyExists => InitError::Exists(output.to_owned()).into(),
-        _ => writing()(error.error),
-    })?;
+    persist(beside, output)?;
     Ok(plan.len())
+}
+
+/// Gives a temporary file its name. An existing file is never replaced.
+fn persist(file: NamedTempFile, output: &Path) -> Result<(), Error> {
+    let writing = || Error::io("cannot write the file");
+    file.as_file().set_permissions(PermissionsExt::from_mode(0o644)).map_err(writing())?;
+    file.persist_noclobber(output).map(drop).map_err(|error| match error.error.kind() {
+        io::ErrorKind::AlreadyExists => InitError::Exists(output.to_owned()).into(),
+        _ => writing()(error.error),
+    })
+}
+
+/// Writes the skill for agents.
+fn skill(output: &Path) -> Result<Exit, Error> {
+    let writing = || Error::io("cannot write the file");
+    let folder = output.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
+    fs_err::create_dir_all(folder).map_err(writing())?;
+    let mut file = tempfile::Builder::new().prefix(".new").tempfile_in(folder).map_err(writing())?;
+    file.write_all(init::SKILL.as_bytes()).map_err(writing())?;
+    persist(file, output)?;
+    print(&format!("{}\n", output.display()))?;
+    Ok(Exit::Done)
 }

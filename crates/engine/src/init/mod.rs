@@ -245,7 +245,7 @@ pub enum InitError {
         name: String,
     },
     /// A recipe exists at this path.
-    #[error("{} exists and is not overwritten; write the recipe to another file with `--output FILE`", .0.display())]
+    #[error("{} exists and is not overwritten; write to another file with `--output FILE`", .0.display())]
     Exists(PathBuf),
     /// The file name of the script cannot name a recipe.
     #[error("{} has no file name that can name a recipe", .0.display())]
@@ -256,6 +256,8 @@ pub enum InitError {
 pub const PROGRAM: &str = include_str!("templates/program.yaml");
 /// A commented recipe for the built-in network, with the same places.
 pub const LAB: &str = include_str!("templates/lab.yaml");
+/// Instructions for coding agents, in the format of agent skills.
+pub const SKILL: &str = include_str!("templates/skill.md");
 
 /// The text of a template, with the recipe's name and its file.
 pub fn filled(template: &str, name: &str, file: &Path) -> String {

@@ -94,6 +94,7 @@ mod sentences;
 mod serve;
 mod servers;
 mod signals;
+mod skill;
 mod slurm;
 mod spellings;
 mod ssh;
