@@ -51,17 +51,17 @@ impl Present {
 /// The path at which this machine finds the program of a job, unless it is in the project or relative.
 pub(crate) fn command(values: &Values, project: &Path) -> Option<String> {
     // A relative path leads from the job's folder, which is another one each time.
-    let found = started::program(values, Path::new(""))?;
-    let is_outside = found.is_absolute() && !found.starts_with(project);
-    is_outside.then(|| path_text(&found))
+    let program = started::program(values, Path::new(""))?;
+    let is_outside = program.is_absolute() && !program.starts_with(project);
+    is_outside.then(|| path_text(&program))
 }
 
 impl Digests {
     /// The identity of a program or library, and the state in which it has it. The file is read once for each of its states.
     pub(crate) fn part(&mut self, path: &Path) -> io::Result<(FileStamp, Part)> {
         let stamp = FileStamp::of(&fs::metadata(path)?);
-        if let Some(known) = self.parts.0.get(path).filter(|(then, _)| *then == stamp) {
-            return Ok(known.clone());
+        if let Some(entry) = self.parts.0.get(path).filter(|(old_stamp, _)| *old_stamp == stamp) {
+            return Ok(entry.clone());
         }
         let mut part = match elf::build_id(path)? {
             Some(id) => Part::of_build(&id),
@@ -96,15 +96,15 @@ pub(super) fn states_now(
     if environment.is_elsewhere {
         return states(Some(environment));
     }
-    let mut now = BTreeMap::new();
+    let mut states = BTreeMap::new();
     for (name, path, _) in environment.parts() {
         let part = digests.part(&crate::record::text_path(path));
-        now.insert(name, part.map_or_else(|_| ABSENT.to_owned(), |(_, part)| part.id));
+        states.insert(name, part.map_or_else(|_| ABSENT.to_owned(), |(_, part)| part.id));
     }
     let or_none = |value: Option<String>| value.unwrap_or_else(|| ABSENT.to_owned());
-    now.insert(COMMAND.to_owned(), or_none(present.command.clone()));
-    now.insert(CONTAINER.to_owned(), or_none(system::container()));
-    now
+    states.insert(COMMAND.to_owned(), or_none(present.command.clone()));
+    states.insert(CONTAINER.to_owned(), or_none(system::container()));
+    states
 }
 
 #[cfg(test)]

@@ -85,7 +85,7 @@ impl Made {
     /// True if a job left the file at `path` with this digest.
     pub(crate) fn is_made(&self, path: &Path, digest: &str) -> bool {
         let real = fs::canonicalize(path);
-        let found = self.files.get(real.as_deref().unwrap_or(path));
-        found.is_some_and(|digests| digests.contains(digest))
+        let digests = self.files.get(real.as_deref().unwrap_or(path));
+        digests.is_some_and(|digests| digests.contains(digest))
     }
 }

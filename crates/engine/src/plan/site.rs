@@ -54,8 +54,8 @@ pub(crate) struct Site {
 /// The files that a job with these values finds in place of those of its project. If they cannot be read, its worker reports it.
 pub(super) fn layer_of(values: &Values, project: &Path) -> Layer {
     let folder = values.get(CODE).and_then(Value::as_text);
-    let open = |folder| Layer::open(project, folder).unwrap_or_else(|_| Layer::elsewhere(project, folder));
-    folder.map(Path::new).map(open).unwrap_or_default()
+    let layer = |folder| Layer::open(project, folder).unwrap_or_else(|_| Layer::elsewhere(project, folder));
+    folder.map(Path::new).map(layer).unwrap_or_default()
 }
 
 impl Site {

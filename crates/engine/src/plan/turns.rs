@@ -59,9 +59,9 @@ pub(super) fn assign(studies: &[Study], jobs: &mut [Job]) {
             }
             let rounds = rounds(&study.recipe, index, points);
             let mut of_step: BTreeMap<usize, Vec<JobId>> = BTreeMap::new();
-            let mut seen = HashSet::new();
+            let mut distinct_ids = HashSet::new();
             for ((_, id), round) in points.iter().zip(rounds) {
-                if jobs[id.index()].turn.is_none() && seen.insert(*id) {
+                if jobs[id.index()].turn.is_none() && distinct_ids.insert(*id) {
                     of_step.entry(round).or_default().push(*id);
                 }
             }
@@ -98,10 +98,10 @@ fn rounds(recipe: &Recipe, step: usize, points: &[(Point, JobId)]) -> Vec<usize>
     let mut repetitions: Vec<Vec<&Value>> = Vec::new();
     let mut of_point = Vec::with_capacity(points.len());
     for (point, _) in points {
-        let others = point.values.iter().filter(|(name, _)| name != axis && !zipped.contains(&name.as_str()));
-        let others: Vec<String> = others.map(|(name, value)| format!("{name}={:?}", value.value)).collect();
+        let other_values = point.values.iter().filter(|(name, _)| name != axis && !zipped.contains(&name.as_str()));
+        let other_values: Vec<String> = other_values.map(|(name, value)| format!("{name}={:?}", value.value)).collect();
         let next = numbers.len();
-        let number = *numbers.entry(others.join("\u{0}")).or_insert(next);
+        let number = *numbers.entry(other_values.join("\u{0}")).or_insert(next);
         if number == next {
             repetitions.push(Vec::new());
         }
@@ -117,14 +117,14 @@ fn rounds(recipe: &Recipe, step: usize, points: &[(Point, JobId)]) -> Vec<usize>
 
 /// The rank of each value: by size if all are numbers, else in the order of the text.
 fn ranks(values: Vec<&Value>) -> HashMap<String, usize> {
-    let mut seen = HashSet::new();
-    let mut distinct: Vec<(String, Option<f64>)> =
+    let mut texts = HashSet::new();
+    let mut values: Vec<(String, Option<f64>)> =
         values.into_iter().map(|value| (format!("{value:?}"), value.as_f64())).collect();
-    distinct.retain(|(text, _)| seen.insert(text.clone()));
-    if distinct.iter().all(|(_, number)| number.is_some()) {
-        distinct.sort_by(|(_, a), (_, b)| a.unwrap_or(0.0).total_cmp(&b.unwrap_or(0.0)));
+    values.retain(|(text, _)| texts.insert(text.clone()));
+    if values.iter().all(|(_, number)| number.is_some()) {
+        values.sort_by(|(_, a), (_, b)| a.unwrap_or(0.0).total_cmp(&b.unwrap_or(0.0)));
     }
-    distinct.into_iter().enumerate().map(|(rank, (text, _))| (text, rank)).collect()
+    values.into_iter().enumerate().map(|(rank, (text, _))| (text, rank)).collect()
 }
 
 impl Plan {
