@@ -21,11 +21,11 @@ impl Fraction {
     /// Reads `1/3` or `0.25`; `None` if it is not above 0 and below 1.
     pub fn parse(text: &str) -> Option<Self> {
         let (numerator, denominator) = match text.split_once('/') {
-            Some((over, under)) => (whole(over)?, whole(under)?),
+            Some((numerator, denominator)) => (whole(numerator)?, whole(denominator)?),
             None => {
-                let (before, after) = text.trim().split_once('.')?;
-                let digits = u32::try_from(after.len()).ok().filter(|digits| (1..=18).contains(digits))?;
-                (whole(before).filter(|before| *before == 0).and(whole(after))?, 10_u64.pow(digits))
+                let (integer, decimals) = text.trim().split_once('.')?;
+                let digits = u32::try_from(decimals.len()).ok().filter(|digits| (1..=18).contains(digits))?;
+                (whole(integer).filter(|integer| *integer == 0).and(whole(decimals))?, 10_u64.pow(digits))
             }
         };
         (0 < numerator && numerator < denominator).then_some(Self { numerator, denominator })
@@ -89,8 +89,9 @@ mod tests {
         // In floating-point numbers, 0.1 × 30 is 3.0000000000000004, and 0.7 × 10 is 7.000000000000001.
         assert_eq!((of("0.1", 30), of("0.7", 10), of("2/3", 3), of("0.29", 100)), (3, 7, 2, 29));
         assert_eq!(of("1/2", usize::MAX), usize::MAX / 2);
-        let none = ["", "0", "1", "1/1", "3/2", "0/3", "1/0", "-1/3", "0.", ".5", "1.5", "0.0", "a/b", "1/3/9", "+1/3"];
-        for text in none.into_iter().chain(["99999999999999999999/999999999999999999999"]) {
+        let invalid_texts =
+            ["", "0", "1", "1/1", "3/2", "0/3", "1/0", "-1/3", "0.", ".5", "1.5", "0.0", "a/b", "1/3/9", "+1/3"];
+        for text in invalid_texts.into_iter().chain(["99999999999999999999/999999999999999999999"]) {
             assert_eq!(Fraction::parse(text), None, "{text}");
         }
     }

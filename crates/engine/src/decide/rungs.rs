@@ -27,8 +27,8 @@ pub fn cut(n: usize, keep: Fraction) -> usize {
 pub fn places(values: &[Option<f64>], keep: Fraction, better: Better) -> Vec<Place> {
     let cut = cut(values.len(), keep);
     let place = |(index, configuration): (usize, usize)| {
-        let measured = values[configuration].is_some_and(f64::is_finite);
-        Place { configuration, rank: index + 1, goes_on: index < cut && measured }
+        let is_finite = values[configuration].is_some_and(f64::is_finite);
+        Place { configuration, rank: index + 1, goes_on: index < cut && is_finite }
     };
     ranking(values, better).into_iter().enumerate().map(place).collect()
 }

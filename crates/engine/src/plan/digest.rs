@@ -298,7 +298,7 @@ impl Digests {
         Ok((digest, walk.found))
     }
 
-    /// The digest of something at a path, which is `inner` from the input.
+    /// The digest of something at a path, which is `inner_path` from the input.
     fn entry(&mut self, walk: &mut Walk, path: &Path, inner_path: &Path, metadata: &Metadata) -> io::Result<String> {
         if metadata.is_dir() {
             return self.folder(walk, path, inner_path, metadata);

@@ -182,11 +182,11 @@ impl Store {
         host::failpoints::point("store: before its folder")?;
         fs::create_dir_all(&self.root)?;
         host::failpoints::point("store: before its format")?;
-        let beside = self.root.join(format!("format.{}", std::process::id()));
-        fs::write(&beside, format!("{STORE_FORMAT}\n"))?;
-        fs::File::open(&beside)?.sync_all()?;
+        let temporary = self.root.join(format!("format.{}", std::process::id()));
+        fs::write(&temporary, format!("{STORE_FORMAT}\n"))?;
+        fs::File::open(&temporary)?.sync_all()?;
         host::failpoints::point("store: format written")?;
-        fs::rename(&beside, &format)?;
+        fs::rename(&temporary, &format)?;
         fs::File::open(&self.root)?.sync_all()?;
         if let Some(results) = self.root.parent() {
             fs::File::open(results)?.sync_all()?;
@@ -264,12 +264,12 @@ impl Store {
     /// Announces a reader of the store, so that nothing is removed meanwhile. Waits, with a message, during a removal.
     pub fn hold(&self) -> io::Result<InUse> {
         const POLL_INTERVAL: Duration = Duration::from_millis(50);
-        let mut said = false;
+        let mut has_warned = false;
         loop {
-            if let Some(held) = InUse::shared(&self.root, self.is_shared())? {
-                return Ok(held);
+            if let Some(in_use) = InUse::shared(&self.root, self.is_shared())? {
+                return Ok(in_use);
             }
-            if !std::mem::replace(&mut said, true) {
+            if !std::mem::replace(&mut has_warned, true) {
                 say(format_args!("waiting for `sweep cache gc`, which removes records from this store"));
             }
             thread::sleep(POLL_INTERVAL);
@@ -299,7 +299,7 @@ impl Store {
         if self.is_shared() {
             return Ok(true);
         }
-        let Some(_alone) = InUse::alone(&self.root, false)? else { return Ok(false) };
+        let Some(_in_use) = InUse::alone(&self.root, false)? else { return Ok(false) };
         self.clear_locks()?;
         let file = fs::File::create(self.root.join(SHARED))?;
         file.sync_all()?;
