@@ -33,12 +33,12 @@ impl<T: Copy> Lately<T> {
 
     /// The value, which is read again if the kernel's clock has ticked since.
     pub(super) fn get(&self, read: impl FnOnce() -> T) -> T {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match *known {
+        let mut cache = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match *cache {
             Some((at, value)) if at.elapsed() < TICK => value,
             _ => {
                 let (at, value) = (Instant::now(), read());
-                *known = Some((at, value));
+                *cache = Some((at, value));
                 value
             }
         }

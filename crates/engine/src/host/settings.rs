@@ -28,19 +28,19 @@ pub(crate) struct Settings(BTreeMap<&'static str, Option<String>>);
 impl Settings {
     /// The present ones. The kernel need not have all of them.
     pub(crate) fn now() -> Self {
-        let mut all: BTreeMap<_, _> = FILES.into_iter().map(|(name, path)| (name, text(path))).collect();
+        let mut values: BTreeMap<_, _> = FILES.into_iter().map(|(name, path)| (name, text(path))).collect();
         let status = text("/proc/thread-self/status").unwrap_or_default();
-        all.extend(LINES.map(|(name, word)| {
-            let line = status.lines().find_map(|line| line.strip_prefix(word));
+        values.extend(LINES.map(|(name, prefix)| {
+            let line = status.lines().find_map(|line| line.strip_prefix(prefix));
             (name, line.map(|value| value.trim().to_owned()))
         }));
         let stat = text("/proc/thread-self/stat").unwrap_or_default();
         // The program's name is in parentheses and may contain anything; the state follows.
         let fields: Vec<&str> =
             stat.rsplit_once(')').map_or("", |(_, fields)| fields).split_whitespace().skip(1).collect();
-        all.extend(FIELDS.map(|(name, place)| (name, fields.get(place).map(|field| (*field).to_owned()))));
-        all.insert("the class of input and output", io_priority().map(|class| class.to_string()));
-        Self(all)
+        values.extend(FIELDS.map(|(name, place)| (name, fields.get(place).map(|field| (*field).to_owned()))));
+        values.insert("the class of input and output", io_priority().map(|class| class.to_string()));
+        Self(values)
     }
 
     /// The names of those that differ.

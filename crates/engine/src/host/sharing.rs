@@ -80,34 +80,34 @@ impl Sharing {
     /// blocks. For a job that is to be alone, nothing may be held.
     pub(crate) fn enter(&mut self, alone: bool) -> Result<bool, SharingError> {
         let Some(folder) = self.folder.clone() else { return Err(SharingError::Off) };
-        let entered = self.try_enter(alone, &folder.join(MACHINE), &folder.join(GATE));
-        if entered.is_err() {
+        let result = self.try_enter(alone, &folder.join(MACHINE), &folder.join(GATE));
+        if result.is_err() {
             // An engine that cannot use one of the files must not block others at the other file.
             release(self.gate.as_ref());
             self.next = false;
         }
-        entered
+        result
     }
 
-    fn try_enter(&mut self, alone: bool, machine: &Path, gate: &Path) -> Result<bool, SharingError> {
-        if self.held == Held::Shared && !alone {
+    fn try_enter(&mut self, is_alone: bool, machine: &Path, gate: &Path) -> Result<bool, SharingError> {
+        if self.held == Held::Shared && !is_alone {
             // Others run already, but one that waits to be alone goes first.
-            let free = take(&mut self.gate, gate, false)?;
-            release(self.gate.as_ref().filter(|_| free));
-            return Ok(free);
+            let is_free = take(&mut self.gate, gate, false)?;
+            release(self.gate.as_ref().filter(|_| is_free));
+            return Ok(is_free);
         }
         debug_assert_eq!(self.held, Held::Nothing);
-        if !self.next && !take(&mut self.gate, gate, alone)? {
+        if !self.next && !take(&mut self.gate, gate, is_alone)? {
             return Ok(false);
         }
-        if take(&mut self.machine, machine, alone)? {
-            self.held = if alone { Held::Alone } else { Held::Shared };
+        if take(&mut self.machine, machine, is_alone)? {
+            self.held = if is_alone { Held::Alone } else { Held::Shared };
             self.next = true;
             self.withdraw();
             return Ok(true);
         }
         // Two engines may have passed the gate at the same time; one of them becomes the next.
-        self.next = alone || self.next || take(&mut self.gate, gate, true)?;
+        self.next = is_alone || self.next || take(&mut self.gate, gate, true)?;
         if !self.next {
             release(self.gate.as_ref());
         }
@@ -137,27 +137,28 @@ impl Sharing {
 }
 
 /// Locks a file, which stays open for the next time. `false` if others hold it.
-fn take(slot: &mut Option<File>, path: &Path, alone: bool) -> Result<bool, SharingError> {
+fn take(slot: &mut Option<File>, path: &Path, is_alone: bool) -> Result<bool, SharingError> {
     let unusable = |reason: String| SharingError::Unusable { path: path.to_owned(), reason };
     for _ in 0..OPENINGS {
         let file = match slot.take() {
             Some(file) => file,
             None => open(path).map_err(|error| unusable(error.to_string()))?,
         };
-        let own = file.metadata().map_err(|error| unusable(error.to_string()))?;
-        if !own.is_file() {
+        let metadata = file.metadata().map_err(|error| unusable(error.to_string()))?;
+        if !metadata.is_file() {
             return Err(unusable("it is not a regular file".to_owned()));
         }
-        let locked = if alone { file.try_lock() } else { file.try_lock_shared() };
+        let lock_result = if is_alone { file.try_lock() } else { file.try_lock_shared() };
         // A clean-up of old files may have removed the file: then other engines lock another file.
-        let there = std::fs::symlink_metadata(path);
-        let same = there.is_ok_and(|there| (there.dev(), there.ino()) == (own.dev(), own.ino()));
-        match locked {
-            Ok(()) if same => {
+        let path_metadata = std::fs::symlink_metadata(path);
+        let is_same = path_metadata
+            .is_ok_and(|path_metadata| (path_metadata.dev(), path_metadata.ino()) == (metadata.dev(), metadata.ino()));
+        match lock_result {
+            Ok(()) if is_same => {
                 *slot = Some(file);
                 return Ok(true);
             }
-            Err(TryLockError::WouldBlock) if same => {
+            Err(TryLockError::WouldBlock) if is_same => {
                 *slot = Some(file);
                 return Ok(false);
             }
@@ -279,8 +280,8 @@ mod tests {
         std::fs::remove_dir(&path).unwrap();
         std::fs::create_dir(folder.path().join(MACHINE)).unwrap();
         let [mut a, mut b, _] = engines(folder.path());
-        for alone in [true, false] {
-            assert!(a.enter(alone).is_err() && b.enter(true).is_err());
+        for is_alone in [true, false] {
+            assert!(a.enter(is_alone).is_err() && b.enter(true).is_err());
         }
         std::fs::remove_dir(folder.path().join(MACHINE)).unwrap();
         assert!(b.enter(true).unwrap());
