@@ -82,8 +82,8 @@ impl Answer {
     }
 }
 
-/// Runs a program that reads nothing, and returns its output, of which at most `max_bytes` bytes are kept. `None` if it cannot be
-/// started, fails, or has not ended at `until`; then it is killed, with its children.
+/// Runs a program that reads nothing, and returns its output, of which at most `max_bytes` bytes are kept. `None` if the
+/// program cannot be started, fails, or has not ended at `until`; then it is killed, with its children.
 pub(crate) fn ask(command: &mut Command, max_bytes: usize, until: Instant) -> Option<Answer> {
     let limits = Limits { most: max_bytes, until, children: Children::Awaited };
     converse(command, None, limits).ok().filter(Answer::succeeded)

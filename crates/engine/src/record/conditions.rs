@@ -126,8 +126,8 @@ impl GpuUse {
         match self.exhausted {
             None => text,
             Some(0) => format!("{text}, after an attempt that ran out of memory on a shared GPU"),
-            Some(given) => {
-                format!("{text}, after an attempt for which {} of a shared GPU were not enough", bytes(given))
+            Some(memory) => {
+                format!("{text}, after an attempt for which {} of a shared GPU were not enough", bytes(memory))
             }
         }
     }
@@ -224,7 +224,7 @@ impl Conditions {
             Some(false) => git.commit.clone(),
             None => format!("{}, changes unknown", git.commit),
         });
-        let alone = match (exclusive.asked, exclusive.held) {
+        let exclusive_use = match (exclusive.asked, exclusive.held) {
             (_, true) => "held",
             (true, false) => "asked for, but not held",
             (false, false) => "no",
@@ -233,7 +233,7 @@ impl Conditions {
         let facts = [
             ("processor", machine.cpu.clone()),
             ("system", (!system.is_empty()).then(|| system.join(" "))),
-            ("exclusive use", Some(alone.to_owned())),
+            ("exclusive use", Some(exclusive_use.to_owned())),
             ("cores that the job used", cores(self.own)),
             ("cores that others used", cores(self.foreign)),
             ("attempts", Some(self.attempts.to_string())),
