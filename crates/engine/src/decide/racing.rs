@@ -86,8 +86,8 @@ impl Race {
 
     /// Follows the race. `known` answers for a configuration and a seed, from 0.
     pub fn run(&self, known: impl Fn(usize, usize) -> Known) -> Course {
-        let first = self.least.max(2).min(self.most);
-        let mut course = Course { looks: Vec::new(), seeds: vec![first; self.configurations] };
+        let min_seeds = self.least.max(2).min(self.most);
+        let mut course = Course { looks: Vec::new(), seeds: vec![min_seeds; self.configurations] };
         let mut among: Vec<usize> = (0..self.configurations).collect();
         let level = self.level();
         for seeds in self.sizes() {

@@ -53,16 +53,16 @@ mod tests {
 
     #[test]
     fn a_value_is_read_once_in_a_tick() {
-        let (lately, reads) = (Lately::new(), Cell::new(0));
+        let (cache, reads) = (Lately::new(), Cell::new(0));
         let read = || {
             reads.set(reads.get() + 1);
             reads.get()
         };
-        let first = lately.get(read);
+        let first = cache.get(read);
         std::thread::sleep(2 * TICK);
-        assert_eq!((first, lately.get(read)), (1, 2));
-        *lately.0.lock().unwrap() = Some((Instant::now() + TICK, 7));
-        assert_eq!(lately.get(read), 7, "it is not older than a tick");
+        assert_eq!((first, cache.get(read)), (1, 2));
+        *cache.0.lock().unwrap() = Some((Instant::now() + TICK, 7));
+        assert_eq!(cache.get(read), 7, "it is not older than a tick");
     }
 
     #[test]

@@ -80,7 +80,7 @@ fn mebibytes(text: &str) -> Option<u64> {
 /// index gets the memory of the smallest GPU.
 fn memories_of(names: &[String], gpus: &[Gpu], by_bus: bool) -> Vec<u64> {
     let min_bytes = gpus.iter().map(|gpu| gpu.bytes).min().unwrap_or(0);
-    let of = |name: &String| {
+    let memory_of = |name: &String| {
         if name.bytes().all(|byte| byte.is_ascii_digit()) {
             let gpu = gpus.iter().find(|gpu| gpu.index == *name);
             return gpu.map_or(0, |gpu| if by_bus { gpu.bytes } else { min_bytes });
@@ -89,7 +89,7 @@ fn memories_of(names: &[String], gpus: &[Gpu], by_bus: bool) -> Vec<u64> {
         let mut matches = gpus.iter().filter(|gpu| gpu.id.starts_with(name.as_str()));
         matches.next().filter(|_| matches.next().is_none()).map_or(0, |gpu| gpu.bytes)
     };
-    names.iter().map(of).collect()
+    names.iter().map(memory_of).collect()
 }
 
 #[cfg(test)]

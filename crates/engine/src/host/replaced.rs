@@ -79,7 +79,7 @@ mod tests {
         assert!(result.is_err());
         assert_eq!(fs::read(&path).unwrap(), b"two");
         assert_eq!(fs::read_dir(folder.path().join("inner")).unwrap().count(), 1, "nothing is left beside it");
-        let blocked = folder.path().join("inner/file/below");
-        assert!(replace(&blocked, b"", Readers::All, Outlives::Process).is_err());
+        let blocked_path = folder.path().join("inner/file/below");
+        assert!(replace(&blocked_path, b"", Readers::All, Outlives::Process).is_err());
     }
 }

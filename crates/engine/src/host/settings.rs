@@ -68,24 +68,24 @@ mod tests {
     #[test]
     fn a_change_of_each_kind_is_found() {
         // Settings of threads are those of this one.
-        let changed = std::thread::spawn(|| {
-            let before = Settings::now();
-            assert_eq!(Settings::now().differences(&before), Vec::<&str>::new());
+        let thread = std::thread::spawn(|| {
+            let old_settings = Settings::now();
+            assert_eq!(Settings::now().differences(&old_settings), Vec::<&str>::new());
             nice(1).unwrap();
-            let after = Settings::now();
-            assert_eq!(after.differences(&before), ["the nice value"]);
+            let new_settings = Settings::now();
+            assert_eq!(new_settings.differences(&old_settings), ["the nice value"]);
             let priority = getpriority_process(None).unwrap();
-            assert_eq!(after.0["the nice value"], Some(priority.to_string()));
+            assert_eq!(new_settings.0["the nice value"], Some(priority.to_string()));
             let limit = getrlimit(Resource::Core);
             setrlimit(Resource::Core, rustix::process::Rlimit { current: Some(0), ..limit }).unwrap();
-            let score: i32 = before.0["`oom_score_adj`"].as_deref().unwrap().trim().parse().unwrap();
+            let score: i32 = old_settings.0["`oom_score_adj`"].as_deref().unwrap().trim().parse().unwrap();
             std::fs::write("/proc/self/oom_score_adj", (score + 1).min(1000).to_string()).unwrap();
-            let names = Settings::now().differences(&before);
+            let names = Settings::now().differences(&old_settings);
             std::fs::write("/proc/self/oom_score_adj", score.to_string()).unwrap();
             let _ = setrlimit(Resource::Core, limit);
             (limit.current == Some(0), names)
         });
-        let (limited_before, names) = changed.join().unwrap();
+        let (limited_before, names) = thread.join().unwrap();
         assert!(names.contains(&"`oom_score_adj`"), "{names:?}");
         assert!(limited_before || names.contains(&"the resource limits"), "{names:?}");
     }

@@ -78,9 +78,9 @@ impl Sharing {
 
     /// Takes the machine for a job, together with others or `alone`. `false` if the job must wait and try again; this never
     /// blocks. For a job that is to be alone, nothing may be held.
-    pub(crate) fn enter(&mut self, alone: bool) -> Result<bool, SharingError> {
+    pub(crate) fn enter(&mut self, is_alone: bool) -> Result<bool, SharingError> {
         let Some(folder) = self.folder.clone() else { return Err(SharingError::Off) };
-        let result = self.try_enter(alone, &folder.join(MACHINE), &folder.join(GATE));
+        let result = self.try_enter(is_alone, &folder.join(MACHINE), &folder.join(GATE));
         if result.is_err() {
             // An engine that cannot use one of the files must not block others at the other file.
             release(self.gate.as_ref());
@@ -181,15 +181,15 @@ fn open(path: &Path) -> io::Result<File> {
         // In a sticky folder, a file of another user must not be opened with `O_CREAT` (fs.protected_regular).
         match rustix::fs::open(path, flags, Mode::empty()) {
             Err(Errno::NOENT) => {}
-            opened => return Ok(File::from(opened?)),
+            file => return Ok(File::from(file?)),
         }
         match rustix::fs::open(path, flags | OFlags::CREATE | OFlags::EXCL, EVERYBODY) {
             Err(Errno::EXIST) => {}
-            created => {
-                let created = created?;
+            file => {
+                let file = file?;
                 // Whatever the mask of this process allows.
-                rustix::fs::fchmod(&created, EVERYBODY)?;
-                return Ok(File::from(created));
+                rustix::fs::fchmod(&file, EVERYBODY)?;
+                return Ok(File::from(file));
             }
         }
     }

@@ -120,14 +120,14 @@ mod tests {
 
     #[test]
     fn threads_are_kept_for_further_work_whatever_became_of_the_first() {
-        let current = || thread::current().id();
-        let first = start(current).unwrap().join().unwrap();
+        let current_id = || thread::current().id();
+        let first = start(current_id).unwrap().join().unwrap();
         assert!(idle_count() >= 1);
         assert!(start(|| -> u32 { panic!("on purpose") }).unwrap().join().is_err());
-        let results: Vec<_> = (0..4).map(|number| start(move || (number, current())).unwrap()).collect();
+        let results: Vec<_> = (0..4).map(|number| start(move || (number, current_id())).unwrap()).collect();
         let results: Vec<_> = results.into_iter().map(|task| task.join().unwrap()).collect();
         assert!(results.iter().map(|(number, _)| *number).eq(0..4));
-        assert!(results.iter().any(|(_, id)| *id == first) && first != current());
+        assert!(results.iter().any(|(_, id)| *id == first) && first != current_id());
         let tasks: Vec<_> = (0..4 * MAX_IDLE_THREADS).map(|_| start(|| ()).unwrap()).collect();
         for task in tasks {
             task.join().unwrap();

@@ -233,9 +233,10 @@ impl Builder<'_> {
     fn group(&mut self, need: &Need, join: &Join, point: &Point) -> Group {
         let candidates = join.by_shared.get(&join.key(point)).map(Vec::as_slice).unwrap_or_default();
         let needed_points = &self.steps[need.step];
-        let matching = candidates.iter().map(|index| &needed_points[*index]).filter(|(other, _)| point.agrees(other));
+        let matching_points =
+            candidates.iter().map(|index| &needed_points[*index]).filter(|(other, _)| point.agrees(other));
         let mut distinct_ids = HashSet::new();
-        let jobs: Vec<JobId> = matching.map(|(_, id)| *id).filter(|id| distinct_ids.insert(*id)).collect();
+        let jobs: Vec<JobId> = matching_points.map(|(_, id)| *id).filter(|id| distinct_ids.insert(*id)).collect();
         let rounds = jobs.iter().map(|id| self.jobs.rounds[id.index()]);
         let rounds = (rounds.clone().min().unwrap_or(0), rounds.max().unwrap_or(0));
         let list = (!jobs.is_empty()).then(|| self.jobs.needs.list(jobs.clone()));

@@ -217,14 +217,14 @@ impl Digests {
     }
 
     /// The same without the files of a folder that these patterns ignore.
-    pub(crate) fn of_input(&mut self, path: &Path, ignored: &[String]) -> io::Result<String> {
-        self.at(path, ignored, SystemTime::now())
+    pub(crate) fn of_input(&mut self, path: &Path, ignore_patterns: &[String]) -> io::Result<String> {
+        self.at(path, ignore_patterns, SystemTime::now())
     }
 
     /// The digest that an input has now.
-    pub(crate) fn now(&mut self, path: &Path, ignored: &[String]) -> io::Result<String> {
+    pub(crate) fn now(&mut self, path: &Path, ignore_patterns: &[String]) -> io::Result<String> {
         self.forget();
-        self.of_input(path, ignored)
+        self.of_input(path, ignore_patterns)
     }
 
     /// Looks at every path again from now on.
@@ -234,14 +234,14 @@ impl Digests {
     }
 
     /// The state of an input, which has this digest: to be compared with a later one.
-    pub(crate) fn tree(&mut self, path: &Path, ignored: &[String]) -> io::Result<Tree> {
+    pub(crate) fn tree(&mut self, path: &Path, ignore_patterns: &[String]) -> io::Result<Tree> {
         self.forget();
-        self.walked(path, ignored, SystemTime::now()).map(|(_, tree)| tree)
+        self.walked(path, ignore_patterns, SystemTime::now()).map(|(_, tree)| tree)
     }
 
     /// The state of an input when it had this digest, if it has had it since this was opened.
-    pub(crate) fn tree_before(&self, path: &Path, ignored: &[String], digest: &str) -> Option<Arc<Tree>> {
-        let (known_digest, tree) = self.before.get(&(path.to_owned(), ignored.to_vec()))?;
+    pub(crate) fn tree_before(&self, path: &Path, ignore_patterns: &[String], digest: &str) -> Option<Arc<Tree>> {
+        let (known_digest, tree) = self.before.get(&(path.to_owned(), ignore_patterns.to_vec()))?;
         (known_digest == digest).then(|| Arc::clone(tree))
     }
 
@@ -266,15 +266,15 @@ impl Digests {
         Ok(digest.strip_prefix(BIN).map(str::to_owned).unwrap_or(digest))
     }
 
-    fn at(&mut self, path: &Path, ignored: &[String], now: SystemTime) -> io::Result<String> {
+    fn at(&mut self, path: &Path, ignore_patterns: &[String], now: SystemTime) -> io::Result<String> {
         if let Some(locked) = &self.locked {
             return locked.of(path).ok_or_else(|| io::Error::other("its digest is unknown here"));
         }
-        let place = (path.to_owned(), ignored.to_vec());
+        let place = (path.to_owned(), ignore_patterns.to_vec());
         if let Some(digest) = self.inputs.get(&place) {
             return Ok(digest.clone());
         }
-        let (digest, tree) = self.walked(path, ignored, now)?;
+        let (digest, tree) = self.walked(path, ignore_patterns, now)?;
         // The first state is the one that jobs are planned with; no job accepts a later state with other content.
         if self.before.get(&place).is_none_or(|(known_digest, _)| *known_digest == digest) {
             self.before.insert(place.clone(), (digest.clone(), Arc::new(tree)));
@@ -284,12 +284,12 @@ impl Digests {
     }
 
     /// The digest of a file or of a folder, and all that is in it.
-    fn walked(&mut self, path: &Path, ignored: &[String], now: SystemTime) -> io::Result<(String, Tree)> {
-        let ignore = match self.ignores.get(ignored) {
+    fn walked(&mut self, path: &Path, ignore_patterns: &[String], now: SystemTime) -> io::Result<(String, Tree)> {
+        let ignore = match self.ignores.get(ignore_patterns) {
             Some(ignore) => Arc::clone(ignore),
-            None => Arc::new(Ignore::new(ignored).map_err(io::Error::other)?),
+            None => Arc::new(Ignore::new(ignore_patterns).map_err(io::Error::other)?),
         };
-        self.ignores.insert(ignored.to_vec(), Arc::clone(&ignore));
+        self.ignores.insert(ignore_patterns.to_vec(), Arc::clone(&ignore));
         let results = self.results().and_then(|results| std::fs::metadata(results).ok());
         let results = results.map(|metadata| (metadata.dev(), metadata.ino()));
         let mut walk = Walk { ignore, results, folders: HashMap::new(), found: Tree::new(), now };

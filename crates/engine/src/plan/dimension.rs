@@ -300,8 +300,8 @@ fn ablate(ablation: &Ablation, context: &mut Context<'_>) -> Option<Vec<Values>>
     let mut points = vec![point(&|_| 0)];
     match ablation.design {
         Design::AddOne => {
-            for (changed, (_, levels)) in factors.iter().enumerate() {
-                points.extend((1..levels.len()).map(|to| point(&|index| if index == changed { to } else { 0 })));
+            for (factor, (_, levels)) in factors.iter().enumerate() {
+                points.extend((1..levels.len()).map(|to| point(&|index| if index == factor { to } else { 0 })));
             }
         }
         Design::LeaveOneOut => {

@@ -299,11 +299,11 @@ fn text(value: &impl serde::Serialize) -> String {
 fn repeats(step: &Step) -> Vec<String> {
     let of_dimension = |dimension: &Dimension| {
         let axes: Vec<String> = dimension.axes().into_iter().map(|axis| axis.value.clone()).collect();
-        let zipped = matches!(dimension, Dimension::Zip(_)) && axes.iter().any(|axis| axis == "seed");
-        if zipped { axes } else { Vec::new() }
+        let is_zipped = matches!(dimension, Dimension::Zip(_)) && axes.iter().any(|axis| axis == "seed");
+        if is_zipped { axes } else { Vec::new() }
     };
-    let zipped = step.matrix.dimensions.iter().flat_map(of_dimension).filter(|axis| axis != "seed");
-    std::iter::once("seed".to_owned()).chain(zipped).collect()
+    let zipped_axes = step.matrix.dimensions.iter().flat_map(of_dimension).filter(|axis| axis != "seed");
+    std::iter::once("seed".to_owned()).chain(zipped_axes).collect()
 }
 
 /// The factors: those that the author names, or all axes that vary, each with the place to report it at.
@@ -353,8 +353,8 @@ fn groups(step: &Step, names: &[(String, Span)]) -> Vec<Group> {
             groups.push(Group { factors, leaves_one_out });
         }
     }
-    let grouped: HashSet<usize> = groups.iter().flat_map(|group| group.factors.iter().copied()).collect();
-    let remaining_factors = (0..names.len()).filter(|index| !grouped.contains(index));
+    let grouped_factors: HashSet<usize> = groups.iter().flat_map(|group| group.factors.iter().copied()).collect();
+    let remaining_factors = (0..names.len()).filter(|index| !grouped_factors.contains(index));
     groups.extend(remaining_factors.map(|index| Group { factors: vec![index], leaves_one_out: false }));
     groups
 }

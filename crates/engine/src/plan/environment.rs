@@ -125,12 +125,12 @@ mod tests {
             fs::File::options().write(true).open(&file).unwrap().set_modified(time).unwrap();
         };
         write("one", 0);
-        let one = part();
-        assert!(one.id.starts_with("content:"), "{one:?}");
+        let original = part();
+        assert!(original.id.starts_with("content:"), "{original:?}");
         write("two", 0);
-        assert_eq!(part(), one, "size, time and inode are the same");
+        assert_eq!(part(), original, "size, time and inode are the same");
         write("two", 1);
-        assert_ne!(part(), one);
+        assert_ne!(part(), original);
         fs::remove_file(&file).unwrap();
         assert!(digests.part(&file).is_err());
     }

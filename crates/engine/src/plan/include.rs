@@ -48,7 +48,7 @@ impl<'s> Inclusion<'s> {
         let mut known: Vec<(&str, Value)> = Vec::new();
         for axis in &step.matrix.narrowed {
             for value in product.iter().filter_map(|point| point.get(axis)) {
-                if !known.iter().any(|(name, known)| name == axis && known == value) {
+                if !known.iter().any(|(name, other)| name == axis && other == value) {
                     known.push((axis, value.clone()));
                 }
             }
@@ -131,7 +131,7 @@ impl<'s> Inclusion<'s> {
             // The values that an axis has got from outside are all that it has.
             let is_narrowed = |axis: &str| self.step.matrix.narrowed.iter().any(|name| name == axis);
             let is_known =
-                |axis: &str, value: &Value| self.known.iter().any(|(name, known)| *name == axis && known == value);
+                |axis: &str, value: &Value| self.known.iter().any(|(name, other)| *name == axis && other == value);
             let is_outside = values.own.iter().any(|(axis, value)| is_narrowed(axis) && !is_known(axis, value));
             if is_outside || !missing_axes.is_empty() {
                 return true;
@@ -149,8 +149,8 @@ impl<'s> Inclusion<'s> {
             }
         }
         let count = self.points.len();
-        for crossed in crossed_points {
-            self.add_point(self.point(entry, values, &crossed));
+        for crossed_point in crossed_points {
+            self.add_point(self.point(entry, values, &crossed_point));
         }
         if self.points.len() > MAX_POINTS {
             too_many(self.step, context);
@@ -165,11 +165,11 @@ impl<'s> Inclusion<'s> {
 
     /// Returns an entry's point; the values that the entry lacks come from a point of seeds and ablations. The values
     /// of axes come in the axes' order; where the matrix has none of its own, the entry's come first.
-    fn point(&self, entry: &Assignment, values: &Values<'s>, crossed: &Point) -> Point {
+    fn point(&self, entry: &Assignment, values: &Values<'s>, crossed_point: &Point) -> Point {
         let assignment = |(axis, value): &(&str, Value)| ((*axis).to_owned(), spanned(entry, axis, value));
         let on_axis = |axis: &&str| match values.own.iter().find(|(name, _)| name == axis) {
             Some(value) => Some(assignment(value)),
-            None => crossed.values.iter().find(|(name, _)| name == axis).cloned(),
+            None => crossed_point.values.iter().find(|(name, _)| name == axis).cloned(),
         };
         let further_values: Vec<_> = values.further.iter().map(assignment).collect();
         let on_axes: Vec<_> = self.axes.iter().filter_map(on_axis).collect();

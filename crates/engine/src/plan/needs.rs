@@ -72,8 +72,10 @@ impl Needs {
             return *remainder;
         }
         let (jobs, other_jobs) = (&self.lists[list], &self.lists[other]);
-        let (short, long) = if jobs.len() < other_jobs.len() { (jobs, other_jobs) } else { (other_jobs, jobs) };
-        let (is_short, meet) = (short.len() <= SHORT, short.iter().any(|job| long.binary_search(job).is_ok()));
+        let (short_list, long_list) =
+            if jobs.len() < other_jobs.len() { (jobs, other_jobs) } else { (other_jobs, jobs) };
+        let (is_short, meet) =
+            (short_list.len() <= SHORT, short_list.iter().any(|job| long_list.binary_search(job).is_ok()));
         let remainder = if meet {
             let remainder: Vec<JobId> =
                 jobs.iter().copied().filter(|job| other_jobs.binary_search(job).is_err()).collect();

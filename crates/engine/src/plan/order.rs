@@ -79,9 +79,9 @@ pub(super) fn expand_all<'s>(
 /// The number of configurations of a step of which none is decided.
 pub(crate) fn open(recipe: &Recipe, step: usize) -> usize {
     let search = |step: usize| recipe.steps[step].search.as_ref();
-    let confirmed = recipe.steps[step].confirms.and_then(search).and_then(|search| search.confirm.as_ref());
-    let suggested = search(step).and_then(|search| search.suggest.as_ref());
-    match (suggested, confirmed) {
+    let confirm = recipe.steps[step].confirms.and_then(search).and_then(|search| search.confirm.as_ref());
+    let suggest = search(step).and_then(|search| search.suggest.as_ref());
+    match (suggest, confirm) {
         (Some(suggest), _) => suggest.batch.saturating_mul(suggest.batches),
         (None, Some(confirm)) => confirm.top,
         (None, None) => 0,
@@ -130,19 +130,19 @@ fn report_cycle(
     // From a step to one that it needs, inside the component, until a step comes back.
     let mut path = vec![component[0]];
     let closing_node = loop {
-        let last = path[path.len() - 1];
+        let last_node = path[path.len() - 1];
         let mut needed_nodes =
-            graph.neighbors_directed(last, Direction::Incoming).filter(|node| component.contains(node));
-        let Some(next) = needed_nodes.next() else { return };
-        if let Some(start) = path.iter().position(|node| *node == next) {
+            graph.neighbors_directed(last_node, Direction::Incoming).filter(|node| component.contains(node));
+        let Some(next_node) = needed_nodes.next() else { return };
+        if let Some(start) = path.iter().position(|node| *node == next_node) {
             path.drain(..start);
-            break next;
+            break next_node;
         }
-        path.push(next);
+        path.push(next_node);
     };
     let chain: Vec<_> = path.iter().chain([&closing_node]).map(|node| format!("`{}`", name(*node))).collect();
-    let last = path[path.len() - 1];
-    let span = graph.find_edge(closing_node, last).map_or_else(Span::default, |edge| graph[edge]);
+    let last_node = path[path.len() - 1];
+    let span = graph.find_edge(closing_node, last_node).map_or_else(Span::default, |edge| graph[edge]);
     let message = format!("the steps need each other: {}", chain.join(" needs "));
     let problem =
         Problem::new(&recipe.sources, span, message, "this closes the cycle").help("remove one of these `needs`");

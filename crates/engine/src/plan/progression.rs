@@ -171,8 +171,8 @@ mod tests {
     fn integers_are_exact_beyond_those_of_floats() {
         let (from, to) = (Value::Int(9_007_199_254_740_993), Value::Int(9_007_199_254_740_996));
         let decimals = Decimals::of([&from, &to, &Value::Int(1)]).unwrap();
-        let all: Vec<Value> = (0..3).map(|index| decimals.value(index, true)).collect();
-        assert_eq!((decimals.count(), &all[0], all[2].to_string()), (3, &from, "9007199254740995".to_owned()));
+        let numbers: Vec<Value> = (0..3).map(|index| decimals.value(index, true)).collect();
+        assert_eq!((decimals.count(), &numbers[0], numbers[2].to_string()), (3, &from, "9007199254740995".to_owned()));
     }
 
     #[test]

@@ -39,14 +39,15 @@ impl Plan {
         let recipe = &self.studies[study].recipe;
         let names = |selection: &Spanned<String>| {
             let (step_name, _) = selection.value.split_once('/').unwrap_or((&selection.value, ""));
-            let (of, name) = step_name.split_once(':').map_or((None, step_name), |(of, name)| (Some(of), name));
-            of.is_none_or(|of| of == recipe.name) && name == recipe.steps[step].name.value
+            let (recipe_name, name) =
+                step_name.split_once(':').map_or((None, step_name), |(recipe_name, name)| (Some(recipe_name), name));
+            recipe_name.is_none_or(|recipe_name| recipe_name == recipe.name) && name == recipe.steps[step].name.value
         };
         self.only.is_empty() || self.only.iter().any(names)
     }
 
     fn selected(&self, selection: &Spanned<String>) -> Result<Vec<JobId>, NothingSelected> {
-        let nothing = |reason: String| {
+        let no_selection = |reason: String| {
             // A selection from the command line needs no place.
             let place = Some(self.sources.location(selection.span)).filter(|place| !place.starts_with("--"));
             let place = place.map(|place| format!("{place}: ")).unwrap_or_default();
@@ -58,7 +59,7 @@ impl Plan {
             self.studies.iter().filter(|candidate| study.is_none_or(|name| candidate.recipe.name == name)).collect();
         if studies.is_empty() {
             let recipes = self.studies.iter().map(|study| study.recipe.name.as_str());
-            return Err(nothing(suggest(study.unwrap_or_default(), "recipes", recipes).unwrap_or_default()));
+            return Err(no_selection(suggest(study.unwrap_or_default(), "recipes", recipes).unwrap_or_default()));
         }
         let steps: Vec<(&Step, &[(Point, JobId)])> = studies
             .iter()
@@ -66,7 +67,7 @@ impl Plan {
             .collect();
         if steps.is_empty() {
             let steps = studies.iter().flat_map(|study| &study.recipe.steps).map(|step| step.name.value.as_str());
-            return Err(nothing(suggest(name, "steps", steps).unwrap_or_else(|| "there are no steps".into())));
+            return Err(no_selection(suggest(name, "steps", steps).unwrap_or_else(|| "there are no steps".into())));
         }
         let points = || steps.iter().flat_map(|(_, points)| *points);
         // A job's name for output, whatever characters it contains.
@@ -80,18 +81,18 @@ impl Plan {
         let mut conditions = Vec::new();
         for part in parts(values) {
             let Some((axis, value)) = part.split_once('=') else {
-                return Err(nothing(format!("write `{name}/axis=value`, not `{}`", clean(part))));
+                return Err(no_selection(format!("write `{name}/axis=value`, not `{}`", clean(part))));
             };
             if !steps.iter().any(|(step, _)| step.axes().contains(&axis)) {
                 let axes = suggest(axis, "axes", steps.iter().flat_map(|(step, _)| step.axes()));
-                return Err(nothing(axes.unwrap_or_else(|| format!("step `{name}` has no axes"))));
+                return Err(no_selection(axes.unwrap_or_else(|| format!("step `{name}` has no axes"))));
             }
             conditions.push((axis, value));
         }
         let matches = |point: &Point| conditions.iter().all(|(axis, value)| point.is_at(axis, value));
         let jobs: Vec<JobId> = points().filter(|(point, _)| matches(point)).map(|(_, id)| *id).collect();
         if jobs.is_empty() {
-            return Err(nothing(format!(
+            return Err(no_selection(format!(
                 "no point of `{name}` has these values; `sweep plan --list` lists the points"
             )));
         }
@@ -124,7 +125,7 @@ pub(crate) fn means(label: &str, typed: &str) -> bool {
 /// `train/a=1,b=2` for `train a=1 b=2`.
 fn spaced(text: &str) -> String {
     let mut words = text.split(' ');
-    let first = words.next().unwrap_or_default().to_owned();
+    let first_word = words.next().unwrap_or_default().to_owned();
     let mut values = words.fold(String::new(), |values, word| {
         let is_assignment = word.split_once('=').is_some_and(|(axis, _)| is_name(axis));
         let separator = if values.is_empty() {
@@ -139,7 +140,7 @@ fn spaced(text: &str) -> String {
     if !values.is_empty() {
         values.insert(0, '/');
     }
-    first + &values
+    first_word + &values
 }
 
 /// The values of a selection: `axis=value`, separated by commas. A value may have commas, too; what begins no other axis

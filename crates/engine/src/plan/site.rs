@@ -104,10 +104,10 @@ impl Code {
         Self { project, site, ..Self::default() }
     }
 
-    /// True if a job whose key has the code `planned` has this one, if `now` is its digest: of a program that has not run at its
-    /// place, the key may have the place.
-    pub(super) fn is_planned(&self, now: Option<&String>, planned: Option<&String>) -> bool {
-        now == planned || (now.is_none() && planned == Some(&of_site(&self.project, &self.site)))
+    /// True if a job whose key has the code `planned_state` has this code, whose digest is `state`. The key of a program that
+    /// has not run at its place may have the place as its code.
+    pub(super) fn is_planned(&self, state: Option<&String>, planned_state: Option<&String>) -> bool {
+        state == planned_state || (state.is_none() && planned_state == Some(&of_site(&self.project, &self.site)))
     }
 
     /// The same, where the program finds the files of another layer, with those of its variant.

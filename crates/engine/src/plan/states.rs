@@ -202,8 +202,8 @@ fn identity(job: &Job, values: &Values) -> Identity {
 fn label(points: &[(Point, JobId)], of: &[JobId], at: u64) -> String {
     let of: HashSet<JobId> = of.iter().copied().collect();
     let mut points = points.iter().filter(|(_, id)| of.contains(id)).map(|(point, _)| point);
-    let Some(first) = points.next() else { return format!("until={at}") };
-    let mut common = first.values.clone();
+    let Some(first_point) = points.next() else { return format!("until={at}") };
+    let mut common = first_point.values.clone();
     for point in points {
         common.retain(|(axis, value)| point.get(axis) == Some(&value.value));
     }

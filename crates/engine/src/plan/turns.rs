@@ -31,9 +31,9 @@ pub struct Turn {
 impl Recipe {
     /// True if a step measures: it is exclusive, or a table, a figure or a claim shows a time or a rate of it.
     pub fn measures(&self, step: usize) -> bool {
-        let of = &self.steps[step];
-        let is_timing = |metric: &&str| self.traits(of, metric).is_timing();
-        of.resources.exclusive
+        let measured_step = &self.steps[step];
+        let is_timing = |metric: &&str| self.traits(measured_step, metric).is_timing();
+        measured_step.resources.exclusive
             || self.shown().any(|shown| shown.steps.contains(&step) && shown.metrics.iter().any(is_timing))
     }
 
@@ -86,7 +86,7 @@ fn draw(recipe: &str, step: &str, round: usize, key: Key) -> [u8; 32] {
 /// is zipped with that of the repetitions belongs to the repetition.
 fn rounds(recipe: &Recipe, step: usize, points: &[(Point, JobId)]) -> Vec<usize> {
     let Some(axis) = recipe.repeats(step) else { return vec![0; points.len()] };
-    let zipped: Vec<&str> = recipe.steps[step]
+    let zipped_axes: Vec<&str> = recipe.steps[step]
         .matrix
         .dimensions
         .iter()
@@ -98,7 +98,8 @@ fn rounds(recipe: &Recipe, step: usize, points: &[(Point, JobId)]) -> Vec<usize>
     let mut repetitions: Vec<Vec<&Value>> = Vec::new();
     let mut of_point = Vec::with_capacity(points.len());
     for (point, _) in points {
-        let other_values = point.values.iter().filter(|(name, _)| name != axis && !zipped.contains(&name.as_str()));
+        let other_values =
+            point.values.iter().filter(|(name, _)| name != axis && !zipped_axes.contains(&name.as_str()));
         let other_values: Vec<String> = other_values.map(|(name, value)| format!("{name}={:?}", value.value)).collect();
         let next = numbers.len();
         let number = *numbers.entry(other_values.join("\u{0}")).or_insert(next);

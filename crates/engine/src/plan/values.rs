@@ -207,12 +207,12 @@ impl Builder<'_> {
     }
 
     /// Says that a job is left out because the step whose result it takes has no points.
-    fn left_out(&mut self, step: &Step, point: &Point, needed: &str, span: Span) {
+    fn left_out(&mut self, step: &Step, point: &Point, needed_step: &str, span: Span) {
         let message = format!(
-            "`{}` is left out: it takes a result of `{needed}`, which has no job for it",
+            "`{}` is left out: it takes a result of `{needed_step}`, which has no job for it",
             self.label(step, point)
         );
-        let help = format!("give `{}` the `if` of `{needed}`, or a value that needs no job", step.name.value);
+        let help = format!("give `{}` the `if` of `{needed_step}`, or a value that needs no job", step.name.value);
         self.problems.warn(&self.recipe.sources, span, message, help);
     }
 
@@ -243,16 +243,17 @@ impl Builder<'_> {
         const EACH: u64 = 512;
         let sources = &self.recipe.sources;
         let mut values = 0;
-        let mut fits = true;
+        let mut is_short = true;
         for (_, template) in &step.with {
             let size = template.size(&self.recipe.params, matrix);
             if size > MAX_VALUE_BYTES {
                 too_long(template, size, sources, self.problems);
-                fits = false;
+                is_short = false;
             }
             values += size as u64;
         }
-        fits && self.room.take(EACH + 2 * weight_of(&point.values) + 2 * values, step.name.span, sources, self.problems)
+        is_short
+            && self.room.take(EACH + 2 * weight_of(&point.values) + 2 * values, step.name.span, sources, self.problems)
     }
 
     /// The values of a step's expressions that name results of needed jobs: a text for each that

@@ -195,10 +195,10 @@ pub(crate) fn now(fact: &str, path: &Path, layer: &Layer, is_made: &mut dyn FnMu
 }
 
 /// True if a property of a path is another one now, and not only another kind of property.
-pub(crate) fn is_other(then: &str, now: &str) -> bool {
+pub(crate) fn is_other(old: &str, new: &str) -> bool {
     let is_of_names = |fact: &str| (fact.starts_with(NAMES), fact.starts_with(ENTRIES));
     let is_of_modules = |fact: &str| fact.starts_with(WITHOUT) || fact.starts_with(WITH);
-    then != now && is_of_names(then) == is_of_names(now) && is_of_modules(then) == is_of_modules(now)
+    old != new && is_of_names(old) == is_of_names(new) && is_of_modules(old) == is_of_modules(new)
 }
 
 /// Returns the property of a path, without following a link.

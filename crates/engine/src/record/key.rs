@@ -246,7 +246,7 @@ mod tests {
     fn every_field_changes_the_key() {
         let base = identity(&[], vec![]);
         let key = base.key().unwrap();
-        let changed = [
+        let identities = [
             Identity { revision: base.revision + 1, ..base.clone() },
             Identity { backend: Some(Backend::Cuda), ..base.clone() },
             Identity { inputs: BTreeMap::from([("data".into(), "00".into())]), ..base.clone() },
@@ -254,7 +254,7 @@ mod tests {
             identity(&[("seed", Value::Int(1))], vec![]),
             identity(&[], vec![key]),
         ];
-        for other in changed {
+        for other in identities {
             assert_ne!(other.key().unwrap(), key, "{other:?}");
         }
     }

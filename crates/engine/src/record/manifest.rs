@@ -307,10 +307,10 @@ mod tests {
         assert_eq!(Line::parse(line), Line::Sealed(manifest.clone()));
         for at in 0..line.len() {
             for bit in 0..8 {
-                let mut changed = line.to_vec();
-                changed[at] ^= 1 << bit;
+                let mut changed_line = line.to_vec();
+                changed_line[at] ^= 1 << bit;
                 // If the change hits the name of the digest, the rest of the line is unchanged.
-                let result = Line::parse(&changed);
+                let result = Line::parse(&changed_line);
                 assert!(result == Line::Damaged || result == Line::Unsealed(manifest.clone()), "{at}: {result:?}");
             }
             assert_eq!(Line::parse(&line[..at]), Line::Damaged);

@@ -226,16 +226,18 @@ impl Record {
     /// that were recorded in base units the unit in their name.
     fn with_current_names(mut self) -> Self {
         let Some(task) = Task::info(&self.identity.task) else { return self };
-        let current = |name: &str| {
+        let current_metric = |name: &str| {
             let new_name = current_name(name);
             (new_name != name && task.metric(name).is_some_and(|metric| metric.name == new_name))
                 .then(|| new_name.to_owned())
         };
         let Outcome { metrics, facts, .. } = &mut self.outcome;
-        *metrics =
-            mem::take(metrics).into_iter().map(|(name, metric)| (current(&name).unwrap_or(name), metric)).collect();
+        *metrics = mem::take(metrics)
+            .into_iter()
+            .map(|(name, metric)| (current_metric(&name).unwrap_or(name), metric))
+            .collect();
         let fact = |name: String| {
-            let new_metric = name.strip_prefix("absent.").and_then(current);
+            let new_metric = name.strip_prefix("absent.").and_then(current_metric);
             new_metric.map_or(name, |metric| format!("absent.{metric}"))
         };
         *facts = mem::take(facts).into_iter().map(|(name, text)| (fact(name), text)).collect();
@@ -306,14 +308,14 @@ pub(crate) mod tests {
         let parse = |text: &[u8]| Record::parse(text, Path::new("x"), record.key);
         assert_eq!(parse(&record_text).unwrap(), record);
         for at in 0..record_text.len() {
-            let mut changed = record_text.clone();
-            changed[at] ^= 1;
+            let mut changed_text = record_text.clone();
+            changed_text[at] ^= 1;
             // But for the name of the digest: what it would be the digest of is whole then.
-            let result = parse(&changed);
+            let result = parse(&changed_text);
             assert!(result.is_err() || result.is_ok_and(|result| result == record && at < SEAL.len()), "byte {at}");
         }
-        let pretty = serde_json::from_slice::<serde_json::Value>(&record_text).unwrap().to_string();
-        assert!(parse(pretty.as_bytes()).is_err(), "a digest that cannot be checked");
+        let pretty_text = serde_json::from_slice::<serde_json::Value>(&record_text).unwrap().to_string();
+        assert!(parse(pretty_text.as_bytes()).is_err(), "a digest that cannot be checked");
     }
 
     #[test]

@@ -70,8 +70,8 @@ impl Store {
         let mut archive = Builder::new(to);
         let mut manifests = self.manifests();
         for key in keys {
-            let gone = || io::Error::new(io::ErrorKind::NotFound, format!("the record {} is gone", key.short()));
-            let text = self.text(*key)?.ok_or_else(gone)?;
+            let no_record = || io::Error::new(io::ErrorKind::NotFound, format!("the record {} is gone", key.short()));
+            let text = self.text(*key)?.ok_or_else(no_record)?;
             let record = Record::parse(&text, &self.record_file(*key), *key).map_err(StoreError::from)?;
             let top = format!("{TOP}/{key}");
             append(&mut archive, &format!("{top}/record.json"), &text)?;
@@ -144,7 +144,7 @@ impl Store {
 
     fn bring(&self, from: impl Read, only_key: Option<Key>, origin: &Origin) -> Result<Imported, TransferError> {
         self.create()?;
-        let _held = self.hold()?;
+        let _in_use = self.hold()?;
         self.unpacked(from, only_key, |staging, keys| self.take(staging, keys, origin))
     }
 

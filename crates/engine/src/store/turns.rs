@@ -44,12 +44,12 @@ pub(crate) fn overlapping<'m>(all: &[(&Measured, &'m Under)]) -> BTreeSet<Turn<'
 /// True for each of these rounds of a step, given its measurements, if not all of them were made in one round of a run, or if
 /// the round overlapped with another one.
 pub(crate) fn out_of_turn(rounds: &[Vec<&Measured>]) -> Vec<bool> {
-    let all: Vec<(&Measured, &Under)> = rounds.iter().flat_map(|round| known(round)).collect();
-    let overlapping = overlapping(&all);
+    let measurements: Vec<(&Measured, &Under)> = rounds.iter().flat_map(|round| known(round)).collect();
+    let overlapping_turns = overlapping(&measurements);
     let is_out = |round: &Vec<&Measured>| {
         let turns = turns(&known(round));
         let is_apart = turns.len() > 1 || turns.iter().any(|(_, round)| round.is_none());
-        round.len() > 1 && (is_apart || turns.iter().any(|turn| overlapping.contains(turn)))
+        round.len() > 1 && (is_apart || turns.iter().any(|turn| overlapping_turns.contains(turn)))
     };
     rounds.iter().map(is_out).collect()
 }

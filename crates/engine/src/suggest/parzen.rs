@@ -164,7 +164,7 @@ fn reaches(mu: &[f64], line: Line) -> Vec<f64> {
         let gap_below = at.checked_sub(1).map(|previous| mu[*kernel] - mu[order[previous]]);
         let gap_above = order.get(at + 1).map(|next| mu[*next] - mu[*kernel]);
         reaches[*kernel] = match (gap_below, gap_above) {
-            (Some(before), Some(after)) => f64::max(before, after),
+            (Some(gap_below), Some(gap_above)) => f64::max(gap_below, gap_above),
             (Some(gap), None) | (None, Some(gap)) => gap,
             (None, None) => f64::max(mu[*kernel] - line.low, line.high - mu[*kernel]),
         };

@@ -115,8 +115,8 @@ impl Domain {
                 Some(Line { low: libm::log(low as f64 - 0.5), high: libm::log(high as f64 + 0.5), bin: None })
             }
             Self::Int { low, high, step, .. } => {
-                let half = step as f64 / 2.0;
-                Some(Line { low: low as f64 - half, high: high as f64 + half, bin: Some(step as f64) })
+                let half_step = step as f64 / 2.0;
+                Some(Line { low: low as f64 - half_step, high: high as f64 + half_step, bin: Some(step as f64) })
             }
             Self::Choice { .. } => None,
         }

@@ -349,15 +349,15 @@ impl VariantError {
 
 /// The place of a path in a project, if it is one inside.
 fn place(project: &Path, path: &Path) -> Option<PathBuf> {
-    let mut normal = PathBuf::new();
+    let mut normal_path = PathBuf::new();
     for component in path.components() {
         match component {
-            Component::ParentDir => drop(normal.pop()),
+            Component::ParentDir => drop(normal_path.pop()),
             Component::CurDir => {}
-            other => normal.push(other),
+            other => normal_path.push(other),
         }
     }
-    let place = normal.strip_prefix(project).ok()?;
+    let place = normal_path.strip_prefix(project).ok()?;
     is_direct(project, place).then(|| place.to_owned())
 }
 

@@ -103,9 +103,9 @@ impl Moments {
     /// Returns the layer with the earlier state of a project's files under `layer`, the layer of a variant; `None` if no file
     /// differs. Files that jobs write keep their present state: `is_written` returns true for their paths in the project.
     pub(crate) fn layer(&self, project: &Path, layer: &Layer, is_written: &dyn Fn(&Path) -> bool) -> Option<Layer> {
-        let edited = self.state().projects.get_mut(project)?.edited();
+        let edited_paths = self.state().projects.get_mut(project)?.edited();
         // The lock is not held here, since this call takes other locks.
-        let written_paths: Vec<PathBuf> = edited.into_iter().filter(|path| is_written(path)).collect();
+        let written_paths: Vec<PathBuf> = edited_paths.into_iter().filter(|path| is_written(path)).collect();
         self.state().projects.get_mut(project)?.layer(layer, &written_paths)
     }
 
@@ -223,9 +223,9 @@ impl Moment {
             let new_stamp = stamp(&self.project.join(path));
             (new_stamp.as_ref() != Some(old_stamp)).then(|| (path.clone(), new_stamp))
         };
-        let edited: BTreeMap<PathBuf, Option<FileStamp>> = self.files.iter().filter_map(change).collect();
-        if edited != self.edited {
-            self.edited = edited;
+        let edited_files: BTreeMap<PathBuf, Option<FileStamp>> = self.files.iter().filter_map(change).collect();
+        if edited_files != self.edited {
+            self.edited = edited_files;
             self.found.clear();
         }
         self.compared = Some((Instant::now(), start.elapsed() * INTERVAL_FACTOR));

@@ -138,8 +138,8 @@ impl Applied<'_> {
         let bytes = match part.patch() {
             PatchKind::Text(patch) => self.text(patch, source, &bytes)?,
             PatchKind::Binary(patch) => {
-                let changed = patch.apply(&bytes);
-                changed
+                let result = patch.apply(&bytes);
+                result
                     .map_err(|error| self.conflict(source, format!("{error} (`git diff --binary` has the content)")))?
             }
         };

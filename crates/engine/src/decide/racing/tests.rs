@@ -55,8 +55,8 @@ fn what_failed_leaves_and_a_failed_baseline_ends_nothing() {
     assert_eq!(course.seeds, [4, 2, 4], "equal differences have no spread that is known");
     let against_baseline = Race { baseline: Some(1), ..race.clone() }.run(known);
     assert_eq!(against_baseline.seeds, [4, 4, 4]);
-    let all_failed = race.run(|_, _| Known::Value(None));
-    assert_eq!(all_failed.seeds, [2, 2, 2]);
+    let failures_only = race.run(|_, _| Known::Value(None));
+    assert_eq!(failures_only.seeds, [2, 2, 2]);
 }
 
 #[test]

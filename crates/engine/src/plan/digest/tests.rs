@@ -73,24 +73,27 @@ fn a_file_with_another_ones_times_is_read() {
 fn links_that_double_are_followed_once() {
     const DEPTH: usize = 35;
     let folder = tempfile::tempdir().unwrap();
-    let at = |depth: usize| folder.path().join(depth.to_string());
+    let folder_at = |depth: usize| folder.path().join(depth.to_string());
     for depth in 0..DEPTH {
-        fs::create_dir(at(depth)).unwrap();
+        fs::create_dir(folder_at(depth)).unwrap();
         for name in ["a", "b"] {
-            fs::os::unix::fs::symlink(at(depth + 1), at(depth).join(name)).unwrap();
+            fs::os::unix::fs::symlink(folder_at(depth + 1), folder_at(depth).join(name)).unwrap();
         }
     }
-    fs::create_dir(at(DEPTH)).unwrap();
-    let first = Digests::default().of(&at(0)).unwrap();
-    fs::write(at(DEPTH).join("file"), "content").unwrap();
-    assert_ne!(Digests::default().of(&at(0)).unwrap(), first);
+    fs::create_dir(folder_at(DEPTH)).unwrap();
+    let first_digest = Digests::default().of(&folder_at(0)).unwrap();
+    fs::write(folder_at(DEPTH).join("file"), "content").unwrap();
+    assert_ne!(Digests::default().of(&folder_at(0)).unwrap(), first_digest);
     // With copies in the place of links it is the same.
-    let twice = |inner: &str| blake3::hash(format!("a\0{inner}b\0{inner}").as_bytes()).to_hex();
-    let last = Digests::default().of(&at(DEPTH)).unwrap();
-    assert_eq!(Digests::default().of(&at(DEPTH - 1)).unwrap(), format!("folder:{}", twice(&last)));
+    let digest_of_both = |inner: &str| blake3::hash(format!("a\0{inner}b\0{inner}").as_bytes()).to_hex();
+    let last_digest = Digests::default().of(&folder_at(DEPTH)).unwrap();
+    assert_eq!(
+        Digests::default().of(&folder_at(DEPTH - 1)).unwrap(),
+        format!("folder:{}", digest_of_both(&last_digest))
+    );
 
-    fs::os::unix::fs::symlink(at(0), at(DEPTH).join("back")).unwrap();
-    let error = Digests::default().of(&at(0)).unwrap_err();
+    fs::os::unix::fs::symlink(folder_at(0), folder_at(DEPTH).join("back")).unwrap();
+    let error = Digests::default().of(&folder_at(0)).unwrap_err();
     assert!(error.to_string().contains("is a link to a folder that contains it"), "{error}");
 }
 

@@ -92,10 +92,10 @@ fn what_was_changed_on_the_way_is_refused() {
         ),
     ] {
         let at = archive.windows(from.len()).position(|window| window == from.as_bytes()).unwrap();
-        let mut changed = archive.clone();
-        changed[at..at + to.len()].copy_from_slice(to.as_bytes());
+        let mut changed_archive = archive.clone();
+        changed_archive[at..at + to.len()].copy_from_slice(to.as_bytes());
         let target = Store::new(target_folder.path());
-        let report = target.import(changed.as_slice(), &origin()).unwrap();
+        let report = target.import(changed_archive.as_slice(), &origin()).unwrap();
         assert!(report.refused[0].1.contains(reason), "{report:?}");
         assert!(!target.contains(record.key));
     }
@@ -146,17 +146,17 @@ fn an_archive_cannot_write_elsewhere() {
         header.set_cksum();
         header.as_bytes().to_vec()
     };
-    let inside = format!("{TOP}/{key}");
+    let record_path = format!("{TOP}/{key}");
     for (path, kind, link) in [
         ("../evil".to_owned(), EntryType::Regular, ""),
         ("/tmp/evil".to_owned(), EntryType::Regular, ""),
-        (format!("{inside}/../evil"), EntryType::Regular, ""),
-        (format!("{inside}/other"), EntryType::Regular, ""),
+        (format!("{record_path}/../evil"), EntryType::Regular, ""),
+        (format!("{record_path}/other"), EntryType::Regular, ""),
         (format!("{TOP}/notakey/record.json"), EntryType::Regular, ""),
-        (format!("{inside}/files/l"), EntryType::Symlink, "/etc/passwd"),
-        (format!("{inside}/files/l"), EntryType::Symlink, "../record.json"),
-        (format!("{inside}/files/l"), EntryType::Link, "/etc/passwd"),
-        (format!("{inside}/files/l"), EntryType::Char, ""),
+        (format!("{record_path}/files/l"), EntryType::Symlink, "/etc/passwd"),
+        (format!("{record_path}/files/l"), EntryType::Symlink, "../record.json"),
+        (format!("{record_path}/files/l"), EntryType::Link, "/etc/passwd"),
+        (format!("{record_path}/files/l"), EntryType::Char, ""),
     ] {
         let results = tempfile::tempdir().unwrap();
         let mut archive = entry(&path, kind, link);
