@@ -1,10 +1,10 @@
-//! Asynchronous halving by a virtual clock: a configuration goes on as soon as it is among the best of those that have
-//! reached its rung, without waiting for the others.
+//! Asynchronous halving by a virtual clock: a configuration goes on as soon as it is among the best of the configurations
+//! that have reached its rung, without waiting for the others.
 //!
-//! Who has reached a rung by then must not depend on the speed of machines. So a number of virtual workers trains the
-//! configurations: a rung takes them its declared cost, and they take the configurations in the given order. Of the real
-//! jobs only the values count. The simulation stops where it needs a value that is not known yet, and whatever is known
-//! later leaves the starts up to there as they are.
+//! The configurations that have reached a rung by then must not depend on the speed of machines. So a number of virtual
+//! workers trains the configurations: a rung takes a worker its declared cost, and the workers take the configurations in
+//! the given order. Only the values of the real jobs count. The simulation stops where it needs a value that is not known
+//! yet, and values that become known later leave the starts up to there as they are.
 
 use std::{
     cmp::Reverse,
@@ -24,7 +24,7 @@ pub struct Course {
     pub configurations: usize,
     /// Virtual time that a configuration takes at each rung.
     pub costs: Vec<u64>,
-    /// The part of those that have reached a rung that goes on.
+    /// The part of the configurations at a rung that goes on.
     pub keep: Fraction,
     /// The better direction.
     pub better: Better,
@@ -50,7 +50,7 @@ pub struct Start {
     pub rung: usize,
     /// The virtual time.
     pub at: u64,
-    /// Its rank, from 1, among those that had reached the rung below; 0 at the first rung.
+    /// Its rank, from 1, among the configurations that had reached the rung below; 0 at the first rung.
     pub rank: usize,
     /// Number of configurations that had reached the rung below.
     pub of: usize,
@@ -74,9 +74,9 @@ struct Clock<'a> {
     begun: usize,
     /// The work of the busy workers: its end, the configuration, the rung.
     busy: BinaryHeap<Reverse<(u64, usize, usize)>>,
-    /// Those that have reached each rung, in the order of the configurations, with their values.
+    /// For each rung, the configurations that have reached it, in ascending order, with their values.
     reached: Vec<Vec<(usize, Option<f64>)>>,
-    /// Those of each rung that have gone on.
+    /// For each rung, the configurations that have gone on.
     promoted: Vec<BTreeSet<usize>>,
     starts: Vec<Start>,
 }
@@ -215,7 +215,7 @@ mod tests {
     }
 
     proptest! {
-        /// Results that arrive in any order start the same configurations, and what has started stays.
+        /// Results that arrive in any order start the same configurations, and a later result takes no start back.
         #[test]
         fn the_order_of_arrival_decides_nothing(
             values in prop::collection::vec(prop::option::weighted(0.9, 0.0..10.0_f64), 1..40),

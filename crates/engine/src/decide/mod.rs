@@ -1,6 +1,6 @@
-//! Decisions about what runs next, as pure functions of results.
+//! Decisions about the next jobs, as pure functions of results.
 //!
-//! No function here knows a clock, a machine, or the order in which results arrive: the same results give the same
+//! No function here uses a clock, a machine, or the order in which results arrive: the same results give the same
 //! decisions. `rungs.rs` has successive halving, `clock.rs` its asynchronous form by a virtual clock, and `racing.rs`
 //! races over seeds.
 
@@ -50,7 +50,7 @@ fn whole(text: &str) -> Option<u64> {
     text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten()
 }
 
-/// The mean of the values of a configuration's jobs; `None` if one of them has none, or none that is finite.
+/// The mean of the values of a configuration's jobs; `None` if one of them has no finite value.
 pub fn mean(values: &[Option<f64>]) -> Option<f64> {
     let values: Option<Vec<f64>> = values.iter().map(|value| value.filter(|value| value.is_finite())).collect();
     let values = values.filter(|values| !values.is_empty())?;

@@ -38,11 +38,11 @@ pub enum Known {
 /// Reason why a configuration leaves.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Exit {
-    /// One of its jobs failed or diverged.
+    /// A job of the configuration failed or diverged.
     Failed,
-    /// It is worse than another one.
+    /// The configuration is worse than another configuration.
     Worse {
-        /// The other one.
+        /// The other configuration.
         than: usize,
         /// The mean difference to it, positive if worse, with the interval at the level of the look.
         by: Estimate,
@@ -54,13 +54,13 @@ pub enum Exit {
 pub struct Look {
     /// Number of seeds of each configuration that was in the race.
     pub seeds: usize,
-    /// Those that were compared, in ascending order.
+    /// The compared configurations, in ascending order.
     pub among: Vec<usize>,
-    /// Those that leave, in ascending order, each with the reason.
+    /// The configurations that leave, in ascending order, each with the reason.
     pub left: Vec<(usize, Exit)>,
 }
 
-/// The course of a race, as far as the values are known.
+/// The course of a race up to the first unknown value.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Course {
     /// The looks at which all values were known.

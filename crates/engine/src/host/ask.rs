@@ -89,7 +89,7 @@ pub(crate) fn ask(command: &mut Command, max_bytes: usize, until: Instant) -> Op
     converse(command, None, limits).ok().filter(Answer::succeeded)
 }
 
-/// Runs a program with this input to its end, and returns what it wrote. A program that exceeds the time limit is killed,
+/// Runs a program with this input to its end, and returns its output. A program that exceeds the time limit is killed,
 /// with its children; its output up to then is returned.
 ///
 /// # Errors

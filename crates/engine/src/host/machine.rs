@@ -26,7 +26,7 @@ pub fn nvidia_gpus() -> Vec<String> {
     if let Ok(ids) = std::env::var("CUDA_VISIBLE_DEVICES") {
         return visible_gpus(&ids);
     }
-    // The driver lists every GPU of the machine; a container has the device files of those that it may use.
+    // The driver lists every GPU of the machine; a container has only the device files of the GPUs that it may use.
     let files = names("/dev").into_iter().filter(|name| is_gpu_file(name)).count();
     let count = if files > 0 { files } else { names("/proc/driver/nvidia/gpus").len() };
     (0..count).map(|index| index.to_string()).collect()
@@ -163,7 +163,7 @@ fn times(pid: u32) -> Option<[f64; 4]> {
     Some(<[u64; 4]>::try_from(ticks).ok()?.map(|ticks| ticks as f64 / rate))
 }
 
-/// Returns a process and its ancestors, as far as they are alive.
+/// Returns a process and its living ancestors.
 pub fn lineage(pid: u32) -> impl Iterator<Item = u32> {
     // A loop is not possible, but numbers may be reused meanwhile.
     std::iter::successors(Some(pid), |pid| parent(*pid)).take(100)
@@ -176,8 +176,8 @@ fn parent(pid: u32) -> Option<u32> {
     fields.split_whitespace().nth(1)?.parse().ok().filter(|parent| *parent > 0)
 }
 
-/// The main memory of all processes below a process, in bytes: the sum of what each has now, or what a single one has had
-/// if that is more.
+/// The main memory of all processes below a process, in bytes: the sum of their present sizes, or the peak of a single
+/// process if that is larger.
 pub fn tree_memory(pid: u32) -> u64 {
     fn walk(pid: u32, sum: &mut u64, peak: &mut u64) {
         for child in children_of_threads(pid) {

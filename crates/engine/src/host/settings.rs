@@ -1,4 +1,4 @@
-//! Settings of this process that another process of the user can change, and that what this process starts inherits: limits,
+//! Settings of this process that another process of the user can change, and that child processes inherit: limits,
 //! priorities, processor affinity and the like.
 
 use std::collections::BTreeMap;
@@ -43,7 +43,7 @@ impl Settings {
         Self(values)
     }
 
-    /// The names of those that differ.
+    /// The names of the settings that differ.
     pub(crate) fn differences(&self, other: &Self) -> Vec<&'static str> {
         self.0.iter().filter(|(name, value)| other.0.get(*name) != Some(*value)).map(|(name, _)| *name).collect()
     }

@@ -1,10 +1,9 @@
-//! One lock for the machine: a job that must be alone excludes the jobs of all other sweeps, whoever has started them and
-//! whatever their stores.
+//! One lock for the machine: a job that must be alone excludes the jobs of all other sweeps, of all users and all stores.
 //!
-//! There are two files. `sweep-machine.lock` is held shared by every engine that runs jobs, and alone by one that runs
-//! an exclusive job. `sweep-machine.gate` is held by an engine that waits for the other file, so that no later engine
-//! overtakes it: neither can a waiting exclusive job be starved by engines that keep starting others, nor the others by
-//! engines that run one exclusive job after another. Both locks end with their process.
+//! There are two files. Every engine that runs jobs holds `sweep-machine.lock` shared; an engine that runs an exclusive job
+//! holds it exclusively. An engine that waits for this file holds `sweep-machine.gate`, so that no later engine overtakes
+//! it: engines that keep starting ordinary jobs cannot starve a waiting exclusive job, and engines that run one exclusive
+//! job after another cannot starve ordinary jobs. Both locks end with their process.
 
 use std::{
     fs::{File, TryLockError},
@@ -21,7 +20,7 @@ use rustix::{
 /// The folder of the lock's files, instead of `/tmp`. If it is set and empty, there is no lock: a sweep inside of a job
 /// must not wait for the end of that job.
 pub(crate) const VARIABLE: &str = "SWEEP_LOCKS";
-/// One folder for all users. `TMPDIR` may differ between them.
+/// The folder of the locks, the same for all users; `TMPDIR` may differ between users.
 const FOLDER: &str = "/tmp";
 const MACHINE: &str = "sweep-machine.lock";
 const GATE: &str = "sweep-machine.gate";
@@ -91,7 +90,7 @@ impl Sharing {
 
     fn try_enter(&mut self, is_alone: bool, machine: &Path, gate: &Path) -> Result<bool, SharingError> {
         if self.held == Held::Shared && !is_alone {
-            // Others run already, but one that waits to be alone goes first.
+            // Other jobs of this engine run already, but an engine that waits to be alone goes first.
             let is_free = take(&mut self.gate, gate, false)?;
             release(self.gate.as_ref().filter(|_| is_free));
             return Ok(is_free);
@@ -217,7 +216,7 @@ mod tests {
         assert!(c.enter(true).unwrap() && c.is_alone());
         assert!(!a.enter(false).unwrap() && !b.enter(false).unwrap());
         c.leave();
-        // The first of those who waited is the next, before another one that is alone.
+        // The first engine that waited is next, before another exclusive job.
         assert!(!c.enter(true).unwrap());
         assert!(a.enter(false).unwrap() && !a.is_alone());
         assert!(!c.enter(true).unwrap() && !b.enter(false).unwrap());

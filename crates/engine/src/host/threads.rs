@@ -17,7 +17,7 @@ struct Work(Box<Call>);
 /// A function that gets the sender by which its thread can be reached, and returns whether that thread is kept.
 type Call = dyn FnOnce(&Sender<Work>) -> bool + Send;
 
-/// Maximum number of kept threads: those that follow and observe one program.
+/// Maximum number of kept threads, equal to the number of threads that follow and observe one program.
 const MAX_IDLE_THREADS: usize = 6;
 
 /// The kept threads that have nothing to do.
@@ -85,7 +85,7 @@ fn keep(first: Work) -> io::Result<()> {
     thread::Builder::new().name("kept".into()).spawn(run).map(drop)
 }
 
-/// Processes each part, in parallel as far as there are threads, and returns results in the order of the parts.
+/// Processes the parts, in parallel if threads can be started, and returns results in the order of the parts.
 pub(crate) fn each<P: Copy + Send, T: Send>(parts: &[P], work: impl Fn(P) -> T + Sync) -> Vec<T> {
     let (Some((last_part, other_parts)), work) = (parts.split_last(), &work) else { return Vec::new() };
     thread::scope(|scope| {

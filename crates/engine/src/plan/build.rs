@@ -30,7 +30,7 @@ pub(super) struct Jobs {
     /// The keys of lists of jobs.
     keys: HashMap<ListId, Arc<KeyList>>,
     pub(super) origins: Vec<Origin>,
-    /// For every job, in which further round it runs, if at all; 0 for those that run at once.
+    /// For every job, the number of the further round in which it may run; 0 for a job that runs at once.
     pub(super) rounds: Vec<usize>,
     /// For every job, true if it only runs if a decision of a search releases it.
     pub(super) held: Vec<bool>,
@@ -41,7 +41,7 @@ pub(super) struct Jobs {
 }
 
 impl Jobs {
-    /// None yet, with digests of input files from earlier runs.
+    /// Creates an empty collection of jobs, with digests of input files from earlier runs.
     pub(super) fn new(mut digests: Digests) -> Self {
         let manifests = std::mem::take(&mut digests.manifests);
         Self { digests, manifests, ..Self::default() }
@@ -155,8 +155,8 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// In which further round a job runs, if at all: as far as its seed is beyond those that every point has, and no earlier
-    /// than what it needs.
+    /// Returns the number of the further round in which a job may run: the distance of its seed from the seeds that every
+    /// point has, and at least the round of each job that it needs.
     fn round(&mut self, step: &Step, point: &Point, needs: &[Rc<Group>]) -> usize {
         let seed = step.adaptive.and_then(|adaptive| {
             let seed = point.get("seed")?.as_f64()?;

@@ -275,7 +275,7 @@ impl Digests {
             return Ok(digest.clone());
         }
         let (digest, tree) = self.walked(path, ignore_patterns, now)?;
-        // The first state is the one that jobs are planned with; no job accepts a later state with other content.
+        // Jobs are planned with the first state; no job accepts a later state with other content.
         if self.before.get(&place).is_none_or(|(known_digest, _)| *known_digest == digest) {
             self.before.insert(place.clone(), (digest.clone(), Arc::new(tree)));
         }

@@ -306,7 +306,7 @@ fn repeats(step: &Step) -> Vec<String> {
     std::iter::once("seed".to_owned()).chain(zipped_axes).collect()
 }
 
-/// The factors: those that the author names, or all axes that vary, each with the place to report it at.
+/// The factors that the author names, or else all axes that vary, each with the place to report it at.
 fn factors(step: &Step, effects: &Effects, points: &[&Point], repeats: &[String]) -> Vec<(String, Span)> {
     if !effects.factors.is_empty() {
         return effects.factors.iter().map(|factor| (factor.value.clone(), factor.span)).collect();

@@ -1,4 +1,4 @@
-//! The environment of a program as it is now, compared with the one that a record names.
+//! The present environment of a program, compared with the environment that a record names.
 //!
 //! The environment decides about the validity of a record only where a recipe has `environment: strict`.
 
@@ -32,7 +32,7 @@ const LIBC: &str = "libc.so.6";
 #[derive(Debug, Default)]
 pub(super) struct Parts(HashMap<PathBuf, (FileStamp, Part)>);
 
-/// The environment that a job would have now, as far as no observation is needed.
+/// The part of a job's present environment that is known without an observation.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Present {
     /// Path at which the program of the recipe is found; `None` if it is not found, or not outside of the project.

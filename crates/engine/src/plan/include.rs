@@ -19,7 +19,7 @@ use crate::recipe::{Assignment, Spanned, Step};
 pub(super) struct Inclusion<'s> {
     step: &'s Step,
     axes: Vec<&'s str>,
-    /// The axes that multiply what `include` adds.
+    /// The axes that multiply the points that `include` adds.
     crossing: Vec<&'s str>,
     /// The product of those.
     crossed: Vec<Point>,
@@ -53,7 +53,7 @@ impl<'s> Inclusion<'s> {
                 }
             }
         }
-        // A matrix without an axis of its own has the points of `include`, and no other, as far as they are about no seed.
+        // A matrix without an axis of its own has only the points of `include`, if an entry sets no crossing axis.
         let is_free =
             |entry: &Assignment| entry.values.iter().all(|(name, _)| !crossing.contains(&name.value.as_str()));
         let has_only_entries = crossing.len() == axes.len() && step.matrix.include.iter().any(is_free);
@@ -63,7 +63,7 @@ impl<'s> Inclusion<'s> {
         Self { step, axes, crossing, crossed, points, kept, known, given, by_text }
     }
 
-    /// The points with what all entries add.
+    /// Returns the points with the points and values that all entries add.
     pub(super) fn include(mut self, context: &mut Context<'_>) -> Vec<Point> {
         let mut entries = Vec::new();
         for (index, entry) in self.step.matrix.include.iter().enumerate() {

@@ -51,7 +51,7 @@ impl Made {
         Self { file: Some(file), ..made }
     }
 
-    /// Remembers files with their digests, those that are new also in the store.
+    /// Remembers files with their digests, and appends the new ones to the file in the store.
     pub(crate) fn remember(&mut self, files: impl IntoIterator<Item = (PathBuf, String)>) -> io::Result<()> {
         let mut text = Vec::new();
         for (path, digest) in files {

@@ -253,7 +253,7 @@ pub enum PlanError {
     Key(#[from] serde_json::Error),
 }
 
-/// The command that runs a job of the recipes that some arguments mean, with what it needs.
+/// The command that runs a job and the jobs that it needs. `typed` are the arguments that name its recipes.
 pub(crate) fn command(typed: &[String], label: &str) -> String {
     let arguments = typed.iter().map(String::as_str).chain(["--only", label]);
     let words: Vec<String> = arguments.map(quoted).collect();
@@ -419,7 +419,7 @@ impl Plan {
         self.typed.iter().cloned().chain(backend.into_iter().flatten()).collect()
     }
 
-    /// The command that runs a job, with what it needs.
+    /// The command that runs a job and the jobs that it needs.
     pub fn command(&self, id: JobId) -> String {
         let job = self.job(id);
         command(&self.typed_for(job.identity.backend), &job.label.to_string())

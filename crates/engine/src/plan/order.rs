@@ -88,8 +88,8 @@ pub(crate) fn open(recipe: &Recipe, step: usize) -> usize {
     }
 }
 
-/// The steps, each after those that it needs, otherwise in the order of the text; without those that are in a cycle or
-/// need one that is. Cycles are reported.
+/// The steps, each after the steps that it needs, otherwise in the order of the text. Steps of a cycle, and steps that need
+/// them, are left out. Cycles are reported.
 fn step_order(recipe: &Recipe, problems: &mut Collector) -> Vec<usize> {
     let mut graph = DiGraph::<usize, Span>::new();
     let nodes: Vec<_> = (0..recipe.steps.len()).map(|index| graph.add_node(index)).collect();
@@ -127,7 +127,7 @@ fn report_cycle(
     problems: &mut Collector,
 ) {
     let name = |node: petgraph::graph::NodeIndex| recipe.steps[graph[node]].name.value.as_str();
-    // From a step to one that it needs, inside the component, until a step comes back.
+    // The path goes from a step to a needed step inside the component, until it reaches a step again.
     let mut path = vec![component[0]];
     let closing_node = loop {
         let last_node = path[path.len() - 1];

@@ -1,7 +1,7 @@
 //! Progressions: `range`, `linspace` and `logspace`.
 //!
-//! The numbers of a range are computed as decimals, so that they are those that an author expects: `[0.1, 0.4, 0.1]` has
-//! 0.1, 0.2 and 0.3, although none of them is a binary fraction.
+//! The numbers of a range are computed as decimals, as an author expects them: `[0.1, 0.4, 0.1]` has 0.1, 0.2 and 0.3,
+//! although none of them is a binary fraction.
 
 use std::iter;
 
@@ -40,7 +40,7 @@ pub(super) fn values(
     }
     let (low, high) = (from.value.as_f64()?, to.value.as_f64()?);
     let inner_values = (1..count - 1).map(|index| spacing(low, high, index as f64 / (count - 1) as f64));
-    // The ends are those that the author has written.
+    // The ends have the values that the author has written.
     let all = || iter::once(low).chain(inner_values.clone()).chain(iter::once(high));
     let are_ints = [from, to].into_iter().all(is_int) && all().all(|value| matches!(number(value), Value::Int(_)));
     Some(all().map(if are_ints { number } else { float }).collect())
@@ -108,7 +108,7 @@ impl Decimals {
             digits.checked_mul(10_i128.checked_pow(shift)?)
         });
         let (from, to, step) = (from?, to?, step?);
-        // Twice as far as the end is still a number.
+        // Computations with twice the distance must not overflow.
         to.checked_sub(from)?.checked_add(step)?.checked_mul(2)?;
         Some(Self { from, to, step, exponent })
     }

@@ -1,4 +1,4 @@
-//! Points of steps that decisions choose, as far as they are decided.
+//! Points of steps that decisions have chosen so far.
 
 use std::collections::{BTreeMap, HashMap};
 

@@ -18,8 +18,8 @@ pub struct NothingSelected {
 }
 
 impl Plan {
-    /// The jobs that are wanted, and those that they need: what `--only` or a sweep file's `only` names; else every job but
-    /// those for shared states ([`Plan::worth_sharing`]).
+    /// The selected jobs and the jobs that they need. `--only` or a sweep file's `only` selects; without them, every job is
+    /// selected except the jobs for shared states ([`Plan::worth_sharing`]).
     ///
     /// A selection is a step, or a step and values on some of its axes: `train`, `train/prune=bitter7,seed=0`. The
     /// selection applies to every recipe that has the step; `bitter:train` applies to the recipe `bitter`.
@@ -101,8 +101,8 @@ impl Plan {
 }
 
 /// True if a text on the command line means a job with this label, with the axes in any order and the values in any
-/// spelling: `train/lr=1e-4,seed=0` for `train/seed=0,lr=0.0001`. Progress shows `train seed=0 lr=0.0001`, which means it,
-/// too.
+/// spelling: `train/lr=1e-4,seed=0` for `train/seed=0,lr=0.0001`. The form that progress shows, `train seed=0 lr=0.0001`,
+/// means the same job.
 pub(crate) fn means(label: &str, typed: &str) -> bool {
     let split = |text: &str| {
         let text = if text.contains('/') { text.to_owned() } else { spaced(text) };
@@ -143,8 +143,8 @@ fn spaced(text: &str) -> String {
     first_word + &values
 }
 
-/// The values of a selection: `axis=value`, separated by commas. A value may have commas, too; what begins no other axis
-/// belongs to the one before.
+/// The values of a selection: `axis=value`, separated by commas. A value may contain commas: text after a comma that
+/// begins no axis belongs to the value before it.
 fn parts(values: &str) -> Vec<&str> {
     let mut parts = Vec::new();
     let mut start = 0;

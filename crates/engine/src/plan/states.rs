@@ -71,7 +71,7 @@ impl Saving {
         self.0.len() - self.jobs().count()
     }
 
-    /// The steps that every job shares, and those that every job has, if these are the same numbers for all jobs.
+    /// The number of shared steps and the number of all steps, if both are the same for all jobs.
     pub fn uniform(&self) -> Option<(u64, u64)> {
         let first = self.jobs().next()?;
         let (from, end) = (first.from, first.end);
@@ -224,7 +224,7 @@ pub(super) fn left_by(jobs: &[Job]) -> Result<Left, serde_json::Error> {
     Ok(left_states)
 }
 
-/// For every job, the job from whose state it continues: the one that leaves the latest state that it has, too.
+/// For every job, the job from whose state it continues: of the states that it passes, the latest that another job leaves.
 pub(super) fn continues(jobs: &[Job], left_states: &Left) -> Result<Vec<Option<JobId>>, serde_json::Error> {
     let steps: BTreeSet<u64> = left_states.keys().map(|(step, _)| *step).collect();
     let mut predecessors = vec![None; jobs.len()];

@@ -37,7 +37,7 @@ impl Recipe {
             || self.shown().any(|shown| shown.steps.contains(&step) && shown.metrics.iter().any(is_timing))
     }
 
-    /// The axis along which a step repeats the same measurement: `seed`, else the one that a comparison names as noise.
+    /// The axis along which a step repeats the same measurement: `seed`, else the axis that a comparison names as noise.
     fn repeats(&self, step: usize) -> Option<&str> {
         if self.steps[step].axes().contains(&"seed") {
             return Some("seed");

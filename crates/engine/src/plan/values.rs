@@ -60,7 +60,7 @@ impl Builder<'_> {
                 None => matrix.get(param.name).cloned(),
             };
             let Some(value) = resolve(Spelling::Canonical) else {
-                // The point has no such value, or a mistake has been reported, and what follows from it is no other one.
+                // The point has no such value, or a mistake has been reported; its consequences are not reported again.
                 ok &= template.is_none_or(|template| template.is_left_out(matrix));
                 if let Some(reference) = template.and_then(|template| template.lacking(matrix)) {
                     self.no_axis(step, point, reference);
@@ -107,7 +107,7 @@ impl Builder<'_> {
         }
         let has_unknown = step.with.iter().any(|(name, _)| step.task.param(&name.value).is_none());
         for conflict in step.task.conflicts(&record::preview(&values)) {
-            // An unknown parameter has been reported, and may be the one that is missing here.
+            // An unknown parameter has been reported; it may be a misspelling of the missing parameter.
             let is_given = |param: &&str| step.with.iter().any(|(name, _)| name.value == **param);
             if has_unknown && !conflict.params.iter().any(is_given) {
                 continue;

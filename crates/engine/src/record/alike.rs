@@ -14,7 +14,7 @@ use super::{
     deferred::{self, Deferred},
 };
 
-/// All that decides the result of a program, without what only reads it.
+/// Everything that decides the result of a program, without the parameters that only read its result.
 #[derive(Serialize)]
 struct Computation<'a> {
     format: u32,
@@ -37,8 +37,8 @@ pub(crate) trait Needs {
 }
 
 impl Identity {
-    /// Digest of what the job computes: equal for jobs of which one need not run if the other has. With `reads_params`, its
-    /// program reads the file with its parameters, so that each of them counts. The code is not in it.
+    /// Digest of the job's computation: of two jobs with equal digests, only one has to run. With `reads_params`, the
+    /// program reads the file with its parameters, so that each of them counts. The digest does not cover the code.
     pub(crate) fn computation(&self, reads_params: bool, needs: &dyn Needs) -> Result<Key, serde_json::Error> {
         // In the form of a record, which keeps no spelling of numbers.
         let mut params: Values = serde_json::from_str(&serde_json::to_string(&self.params)?)?;

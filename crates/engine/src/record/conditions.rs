@@ -23,7 +23,7 @@ pub struct Conditions {
     /// Mean number of cores that the job kept busy, with all processes that it started.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub own: Option<f64>,
-    /// Mean number of cores of the machine that all other processes kept busy while the job ran, including those that a
+    /// Mean number of cores of the machine that all other processes kept busy while the job ran, including cores that a
     /// hypervisor took. Absent for a job that was too short for the kernel's clock.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub foreign: Option<f64>,
@@ -142,7 +142,7 @@ pub struct SeedPlan {
     pub most: usize,
 }
 
-/// Run that a job belonged to: its place in it, and what was run.
+/// Run that a job belonged to: the job's place in the run, and the program and arguments of the run.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RunConditions {
@@ -164,7 +164,7 @@ pub struct RunConditions {
     /// State of the Git repository that contains the recipe.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub git: Option<GitState>,
-    /// Arguments of the command line; those that look like secrets are masked.
+    /// Arguments of the command line; arguments that look like secrets are masked.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub arguments: Vec<String>,
 }

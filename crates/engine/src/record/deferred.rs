@@ -343,7 +343,7 @@ fn result(
     }
 }
 
-/// A curve as a value: the map of `at` and `values` that its record has, too.
+/// A curve as a value: a map of `at` and `values`, as in its record.
 fn steps_and_values(curve: &Curve) -> Value {
     let at = curve.at.iter().map(|step| i64::try_from(*step).map_or(Value::Float(*step as f64), Value::Int));
     let values = curve.values.iter().map(|value| Value::number(*value));

@@ -172,7 +172,7 @@ pub(crate) fn now(fact: &str, path: &Path, layer: &Layer, is_made: &mut dyn FnMu
         let Ok(entries) = layer.entries(path) else { return state(path) };
         let form = if fact.starts_with(ENTRIES) { ENTRIES } else { NAMES };
         let all = || entries.iter().map(|(name, is_folder)| (name.as_os_str(), *is_folder));
-        // A job may list what another one has made that has not ended yet.
+        // A job may list files of another job that has not ended yet.
         let full_listing = listing(all(), form);
         if full_listing == fact {
             return full_listing;

@@ -1,7 +1,7 @@
 //! Files and packages that a finished job was observed to read, and the manifests that tie them to records.
 //!
 //! A job's *base key* is the key of its identity without code. Under it the store keeps manifests: each names the
-//! record of one run and the set of what that run read. Sets are stored once by content, because thousands of jobs read
+//! record of one run and the set of files that the run read. Sets are stored once by content, because thousands of jobs read
 //! the same files.
 
 use std::{
@@ -63,7 +63,7 @@ pub struct ReadFile {
     pub by: Option<String>,
 }
 
-/// A line of the store's list of manifests: a record, and what its job read.
+/// A line of the store's list of manifests: a record, and the set of files that its job read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manifest {
     /// Base key of the job.
@@ -257,7 +257,7 @@ fn escape(bytes: &[u8], text: &mut String) {
     }
 }
 
-/// The path that a text of [`path_text`] stands for. Other text stands for itself as far as possible.
+/// The path that a text of [`path_text`] stands for. Other text stands for itself, but an invalid `\x` escape is dropped.
 pub(crate) fn text_path(text: &str) -> PathBuf {
     let mut bytes = Vec::with_capacity(text.len());
     let mut remainder = text.as_bytes();

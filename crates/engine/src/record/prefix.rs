@@ -1,4 +1,4 @@
-//! Keys of states: what several jobs have in common until a step.
+//! Keys of states, which several jobs have in common until a step.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -17,7 +17,7 @@ const UNTIL: &str = "until";
 pub struct Prefixes {
     /// The job's end.
     pub reach: Reach,
-    /// The first step on which the state depends on a parameter, for those that do not act from the first step on.
+    /// The first step whose state depends on a parameter, for parameters that do not act from the first step on.
     acts_from: BTreeMap<String, u64>,
     /// The name of the variant of a program's code, which follows from its content.
     variant: Option<String>,

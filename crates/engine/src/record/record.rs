@@ -70,7 +70,7 @@ pub struct Provenance {
     /// The state that another job has left and from which it continued; `None` if it began with its first step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub continued: Option<Started>,
-    /// Times at which it had done numbers of steps, as far as it has reported them.
+    /// Times at which the job reported numbers of finished steps.
     #[serde(default, skip_serializing_if = "Milestones::is_empty")]
     pub milestones: Milestones,
     /// The part of its log that the job wrote. Records of earlier versions have none.
@@ -310,7 +310,7 @@ pub(crate) mod tests {
         for at in 0..record_text.len() {
             let mut changed_text = record_text.clone();
             changed_text[at] ^= 1;
-            // But for the name of the digest: what it would be the digest of is whole then.
+            // A change in the name of the digest leaves the rest of the record unchanged.
             let result = parse(&changed_text);
             assert!(result.is_err() || result.is_ok_and(|result| result == record && at < SEAL.len()), "byte {at}");
         }
@@ -336,7 +336,7 @@ pub(crate) mod tests {
         let (metrics, facts) = read_names("train");
         assert_eq!(metrics, ["loss", "peak.compute", "steps.skipped", "utilization.cpu"]);
         assert_eq!(facts, ["absent.utilization.memory"]);
-        // A program's own metrics are called as it calls them, except for one that the task declares.
+        // A program's own metrics keep their names, except for a metric that the task declares.
         assert_eq!(read_names("command").0, ["compute.ceiling", "loss", "steps.left_out", "utilization.cpu"]);
     }
 

@@ -34,7 +34,7 @@ impl Store {
     }
 }
 
-/// Gives the files of a folder a name in another one, too. Both are in the store, where no file is changed.
+/// Links the files of folder `from` into folder `to`. Both are in the store, where no file is changed.
 fn link(from: &Path, to: &Path) -> io::Result<()> {
     for entry in fs::read_dir(from)? {
         let entry = entry?;

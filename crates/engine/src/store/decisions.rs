@@ -23,7 +23,7 @@ pub struct Decision {
     pub kind: String,
     /// The version of the kind's rule; raised when the same members would give another result.
     pub version: u32,
-    /// The rule, as far as the result depends on it.
+    /// The part of the rule that the result depends on.
     pub rule: Json,
     /// The jobs that the decision follows from, sorted by key.
     pub members: Vec<Member>,

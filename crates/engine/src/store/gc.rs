@@ -104,7 +104,7 @@ impl Store {
     }
 
     /// Files and folders that are written under temporary names: temporary files, the folders that archives are unpacked to,
-    /// and those that processes of earlier versions kept for their jobs.
+    /// and the folders that processes of earlier versions kept for their jobs.
     fn temporary(&self) -> io::Result<Vec<PathBuf>> {
         let mut paths = Vec::new();
         let places = [(self.root.clone(), TEMPORARY), (self.root.join("staging"), IMPORT), (self.root.join(SPARE), "")];

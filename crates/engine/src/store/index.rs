@@ -239,7 +239,7 @@ impl Store {
         Ok(self.all(&self.stamps()?))
     }
 
-    /// The same, and beside it what each of the records has measured.
+    /// An entry and the measurements of every record that can be read, both ordered by key.
     pub fn measured(&self) -> io::Result<(Vec<Entry>, Vec<Measured>)> {
         let stamps = self.stamps()?;
         Ok((self.all(&stamps), self.all(&stamps)))
@@ -358,7 +358,7 @@ impl Store {
         lines
     }
 
-    /// Lines about these records, those that are new among them added to the file.
+    /// Returns lines about these records, and appends the lines that the file lacks to it.
     fn find<L: Line>(&self, stamps: &[(Key, Stamp)], names: Option<&HashSet<&str>>) -> Found<L> {
         let mut result = Found { lines: Vec::with_capacity(stamps.len()), written: 0, unreadable: None };
         if stamps.is_empty() {

@@ -168,7 +168,7 @@ impl Lease {
         Ok(None)
     }
 
-    /// True if a process holds the lease of this name, as far as can be seen without requesting it.
+    /// True if a process seems to hold the lease of this name; only a request for the lease shows it with certainty.
     pub(super) fn is_held(folder: &Path, name: &str) -> bool {
         Presence::is_alive(&folder.join(name)).unwrap_or(false)
     }

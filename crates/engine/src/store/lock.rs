@@ -73,7 +73,7 @@ impl Lock {
                 Err(_) => break,
             }
         }
-        // The file system has no links, or no more to this file; or what was left cannot be removed.
+        // The file system has no hard links, or no more links to this file; or a leftover cannot be removed.
         Self::try_take(folder, name, false)
     }
 

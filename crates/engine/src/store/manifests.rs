@@ -62,7 +62,7 @@ impl Store {
         Manifests::open(&self.manifest_list(), self.sets())
     }
 
-    /// Manifests of records that name a set, as far as the list does not have them.
+    /// Manifests that the list lacks, of records that name a set.
     fn unlisted(&self, manifests: &mut Manifests) -> Vec<Manifest> {
         let mut sets = self.sets_of_records().unwrap_or_default();
         sets.retain(|(key, set)| !manifests.lists(*key, set));

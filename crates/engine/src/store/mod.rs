@@ -4,9 +4,9 @@
 //! [`Store::claim`] returns `Hit`, or `Miss` with the [`Pending`] that holds the job's lock and is the only thing that
 //! can write its record, or `Busy` while another process holds the lock.
 //!
-//! `index.rs` has one line for each record and one for its metrics, both derived and repaired; `manifests.rs` what jobs were
-//! observed to read and their environments; `states.rs` what jobs leave for longer ones; `decisions.rs` the decisions of
-//! searches; `adopt.rs` records that follow from others; `origin.rs` where records came from. `lock.rs` locks by the
+//! `index.rs` has one line for each record and one for its metrics, both derived and repaired; `manifests.rs` the files that
+//! jobs were observed to read and their environments; `states.rs` states that jobs leave for longer ones; `decisions.rs` the
+//! decisions of searches; `adopt.rs` records that follow from others; `origin.rs` where records came from. `lock.rs` locks by the
 //! operating system, `lease.rs` in a store that several machines use, and `own.rs` has the file that a process's locks are
 //! links to. Commits that overlap share their syncs (`syncs.rs`). `gc.rs`, `verify.rs` and `transfer.rs` implement `sweep
 //! cache`.
@@ -22,7 +22,7 @@
 //! results/store/decisions/            decisions of searches
 //! results/store/states/<step>/<key>/  state.json, files/
 //! results/store/staging/, locks/      records that are being written, and their writers
-//! results/store/partial/<key>/        what an attempt keeps for the next one
+//! results/store/partial/<key>/        checkpoints that an attempt keeps for the next attempt
 //! results/store/in-use                locked by every sweep that uses the store
 //! results/runs/<time>-<pid>/          plan.json, journal.jsonl, logs/<key>.log, provenance.json, diff.patch, packages-<digest>.txt
 //! results/reports/<recipe>/           index.html, jobs/, tables/, figures/, claims.json, setup.md
@@ -230,7 +230,7 @@ impl Store {
         self.record_file(key).symlink_metadata().is_ok_and(|record| record.is_file())
     }
 
-    /// The keys of all records, those that cannot be read included.
+    /// The keys of all records, including records that cannot be read.
     pub fn keys(&self) -> io::Result<Vec<Key>> {
         let mut keys = Vec::new();
         for shard in entries(&self.root)? {
@@ -354,7 +354,7 @@ impl Store {
         self.root.join("ledger")
     }
 
-    /// Files of this process in the store, unless other machines use it, too.
+    /// Files of this process in the store; `None` if other machines share the store.
     fn own(&self) -> Option<&Present> {
         if self.is_shared() { None } else { self.own.at(&self.root) }
     }
@@ -393,7 +393,7 @@ impl Store {
         self.folder(key).join("files")
     }
 
-    /// A job's record, if there is one that can be read; another one is replaced by the next commit.
+    /// A job's record, if it can be read; the next commit replaces a damaged record.
     fn readable(&self, key: Key) -> Result<Option<Record>, StoreError> {
         match self.get(key) {
             Err(StoreError::Record(RecordError::Damaged { .. })) => Ok(None),

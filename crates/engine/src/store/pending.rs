@@ -79,7 +79,7 @@ impl Pending {
         self.tracking().join(READS)
     }
 
-    /// Marks the record as one that was not made here.
+    /// Marks the record as made elsewhere.
     pub(super) fn came_from(&self, origin: &Origin) -> io::Result<()> {
         origin.write(&self.staging)
     }

@@ -148,8 +148,8 @@ impl Store {
         Ok(true)
     }
 
-    /// Puts the files of a state into a folder, as hard links if they may not be written to, else as copies. `false` if
-    /// they are not those that were kept; then the state is removed.
+    /// Puts the files of a state into a folder, as hard links if they may not be written to, else as copies. Returns
+    /// `false` if the files have changed since they were kept; then the state is removed.
     pub fn take_state(&self, state: &State, to: &Path, is_read_only: bool) -> io::Result<bool> {
         let from = self.state(state.step, state.key).join(FILES);
         remove_if_there(to)?;

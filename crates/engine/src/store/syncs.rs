@@ -32,7 +32,7 @@ struct State {
     begun: u64,
     /// True while a sync is in progress.
     running: bool,
-    /// The last one that has ended, and the last one that was successful.
+    /// Number of the last sync that has ended, and of the last successful sync.
     ended: u64,
     good: u64,
     /// No sync begins before that: the last one was slow.
@@ -93,7 +93,7 @@ impl Commit<'_> {
                 self.0.changed.notify_all();
                 continue;
             }
-            // While a sync is under way, its end is what to wait for.
+            // While a sync is in progress, the commit waits for its end.
             let wait = if state.running { Duration::MAX } else { remaining_time };
             state = self.0.changed.wait_timeout(state, wait).unwrap_or_else(PoisonError::into_inner).0;
         }

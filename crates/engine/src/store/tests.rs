@@ -93,7 +93,7 @@ fn what_vanishes_while_garbage_is_looked_for_is_no_garbage() {
     let record = sample();
     let leftover = results.path().join("store/staging").join(record.key.to_string()).join("files");
     std::thread::scope(|scope| {
-        // The thread acts as the worker of a killed engine, until it ends, too.
+        // The thread acts as a worker that outlives its killed engine for a while.
         let worker = scope.spawn(|| {
             for _ in 0..100 {
                 fs::create_dir_all(&leftover).unwrap();

@@ -22,7 +22,7 @@ use crate::{
 const TOP: &str = "sweep-records";
 /// Prefix of the folders below `staging` that archives are unpacked to.
 pub(super) const IMPORT: &str = "import-";
-/// The file in a record's folder of the archive that has what its job was observed to read.
+/// The file in a record's folder of the archive that lists the files that its job was observed to read.
 const OBSERVATION: &str = "observation.json";
 /// A record is never larger.
 const MAX_RECORD: u64 = 1 << 30;
@@ -329,8 +329,8 @@ fn place(path: &Path) -> Option<(Key, PathBuf)> {
     (is_normal && is_known).then_some((key, file_path))
 }
 
-/// Checks that a link at `path` (which begins with `files`) leads to something in `files`: up first, as far as folders
-/// go, and then down. No link is on its way up, and one on its way down stays inside itself.
+/// Checks that a link at `path` (which begins with `files`) leads to a path in `files`: up at most to `files`, and then
+/// only down. The way up passes no link, and a link on the way down is checked itself.
 fn stays_inside(path: &Path, to: &Path) -> bool {
     let mut up = path.components().count().saturating_sub(2);
     let mut has_descended = false;

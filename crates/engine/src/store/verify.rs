@@ -31,7 +31,7 @@ pub struct Verified {
     pub without_digests: usize,
     /// Records that bear no digest of their own.
     pub unsealed: usize,
-    /// Records of programs that name no list of read files, in a store with a list that does not show what is missing in it.
+    /// Records of programs that name no list of read files, in a store whose list does not show missing lines.
     pub unlisted: usize,
     /// Defects.
     pub defects: Vec<Defect>,

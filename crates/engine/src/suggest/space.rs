@@ -34,7 +34,7 @@ pub enum Domain {
         low: f64,
         /// The upper bound, which is `low` plus a multiple of `step`.
         high: f64,
-        /// True if the logarithm is what varies evenly.
+        /// True if the logarithm varies evenly.
         log: bool,
         /// The distance of neighbors; `None` for all numbers. Not with `log`.
         step: Option<f64>,
@@ -45,7 +45,7 @@ pub enum Domain {
         low: i64,
         /// The upper bound, which is `low` plus a multiple of `step`.
         high: i64,
-        /// True if the logarithm is what varies evenly. Then `step` is 1.
+        /// True if the logarithm varies evenly. Then `step` is 1.
         log: bool,
         /// The distance of neighbors.
         step: i64,

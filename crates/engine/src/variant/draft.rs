@@ -19,7 +19,7 @@ use super::VariantError;
 pub(super) const DIFFERENCES: &str = "changes.patch";
 /// Largest file whose differences are written out, in bytes.
 const MAX_COMPARED: usize = 1 << 20;
-/// Permissions of a file, and of one that can be executed.
+/// Permissions of an ordinary file, and of an executable file.
 const PERMISSIONS: [u32; 2] = [0o644, 0o755];
 
 /// The state of a path.

@@ -137,7 +137,7 @@ impl Folder {
     /// Creates a folder in `place`, and removes the folders of processes that have ended without removing them.
     fn new(place: &Path) -> io::Result<Self> {
         fs::create_dir_all(place)?;
-        // No process takes a folder that another one is making for one that was left.
+        // The lock keeps a process from removing the unfinished folder of another process as a leftover.
         let gate = File::create(place.join(GATE))?;
         gate.lock()?;
         for entry in fs::read_dir(place)?.flatten() {
@@ -176,7 +176,7 @@ impl Moment {
 
     /// Keeps a copy of a file that is no larger than [`MAX_BYTES`], unless it changes meanwhile.
     fn keep(&mut self, path: PathBuf) -> io::Result<()> {
-        // Nothing is written through a link, or outside of the copies: paths come from records, too.
+        // Paths may come from records, so no file is written through a link or outside of the copies.
         if !is_direct(&self.project, &path) || !is_direct(&self.copies, &path) {
             return Ok(());
         }

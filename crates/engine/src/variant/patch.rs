@@ -187,7 +187,7 @@ impl Applied<'_> {
         self.draft.content(place).map_err(VariantError::file(place))
     }
 
-    /// The first file that exists of those that these paths may mean.
+    /// The first existing file among the places that these paths may mean.
     fn existing(&self, paths: &[&[u8]]) -> Result<(PathBuf, Content), VariantError> {
         let mut places: Vec<PathBuf> = paths.iter().flat_map(|path| self.roots.places(path)).collect();
         places.retain(|place| is_direct(self.draft.project(), place));

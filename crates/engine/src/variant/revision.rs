@@ -191,7 +191,7 @@ pub(super) fn is_worktree(folder: &Path, project: &Path) -> bool {
     is_top && common(folder).is_some_and(|directory| common(project) == Some(directory))
 }
 
-/// Makes the files of a project those of another worktree: those that are tracked there, and those that are not ignored.
+/// Gives a project the files of another worktree: its tracked files, and its untracked files that are not ignored.
 pub(super) fn add_worktree(draft: &mut Draft, worktree: &Path) -> Result<(), VariantError> {
     let project = draft.project().to_owned();
     let name = worktree.display().to_string();
