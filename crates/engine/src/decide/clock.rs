@@ -81,7 +81,7 @@ struct Clock<'a> {
     starts: Vec<Start>,
 }
 
-/// Runs the virtual clock. `known` answers for a configuration and a rung.
+/// Runs the virtual clock. `known` returns the knowledge about a configuration and a rung.
 pub fn simulate(course: &Course, known: impl Fn(usize, usize) -> Known) -> Timeline {
     let rungs = course.costs.len();
     let mut clock = Clock {

@@ -67,7 +67,7 @@ fn cost(value: Option<f64>, better: Better) -> (bool, f64) {
     }
 }
 
-/// The indices of values from the best to the worst; those without a value are last, and ties keep their order.
+/// The indices of values from the best to the worst; missing values are last, and ties keep their order.
 fn ranking(values: &[Option<f64>], better: Better) -> Vec<usize> {
     let mut order: Vec<usize> = (0..values.len()).collect();
     order.sort_by(|one, other| {

@@ -65,7 +65,7 @@ pub struct Look {
 pub struct Course {
     /// The looks at which all values were known.
     pub looks: Vec<Look>,
-    /// For every configuration, the number of seeds that it is to have by now.
+    /// For every configuration, the number of seeds that the race requires so far.
     pub seeds: Vec<usize>,
 }
 
@@ -79,12 +79,12 @@ impl Race {
         extension_level(&[], &sizes, spend)
     }
 
-    /// The numbers of seeds at which there is a look. Nothing is saved by one at the last seed.
+    /// The numbers of seeds at which there is a look. A look at the last seed would save nothing.
     fn sizes(&self) -> std::ops::Range<usize> {
         self.least.max(2)..self.most
     }
 
-    /// Follows the race. `known` answers for a configuration and a seed, from 0.
+    /// Follows the race. `known` returns the knowledge about a configuration and a seed, from 0.
     pub fn run(&self, known: impl Fn(usize, usize) -> Known) -> Course {
         let min_seeds = self.least.max(2).min(self.most);
         let mut course = Course { looks: Vec::new(), seeds: vec![min_seeds; self.configurations] };
@@ -119,7 +119,7 @@ impl Race {
         course
     }
 
-    /// The configurations that leave at a look, from the values of those in the race.
+    /// The configurations that leave at a look, from the values of the configurations in the race.
     fn leaving(&self, among: &[usize], values: &[Vec<Option<f64>>], level: f64) -> Vec<(usize, Exit)> {
         let means: Vec<Option<f64>> = values.iter().map(|values| mean(values)).collect();
         let reference = match self.baseline {

@@ -17,7 +17,7 @@ pub(crate) const CLUSTER: &str = "cluster";
 
 /// All stages; each is the target of its spans and events.
 const STAGES: [&str; 6] = [PLAN, CLAIM, SPAWN, STORE, REMOTE, CLUSTER];
-/// The levels by name; finer ones are not compiled.
+/// The levels by name; finer levels are not compiled.
 const LEVELS: [(&str, LevelFilter); 5] = [
     ("off", LevelFilter::OFF),
     ("error", LevelFilter::ERROR),

@@ -50,7 +50,7 @@ fn visible_gpus(ids: &str) -> Vec<String> {
 }
 
 /// Numbers of processes that the kernel has killed for lack of memory: in this process's control group, and on the
-/// machine. The numbers mean something only compared with earlier ones.
+/// machine. The numbers are meaningful only in comparison with earlier numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct OutOfMemory {
     group: Option<u64>,

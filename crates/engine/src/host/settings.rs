@@ -17,7 +17,7 @@ const FILES: [(&str, &str); 6] = [
 ];
 /// Settings in lines of `/proc/thread-self/status`.
 const LINES: [(&str, &str); 2] = [("the processor affinity", "Cpus_allowed:"), ("the memory nodes", "Mems_allowed:")];
-/// Settings in fields of `/proc/thread-self/stat`, counted from the one behind the state.
+/// Settings in fields of `/proc/thread-self/stat`, counted from the field after the state.
 const FIELDS: [(&str, usize); 3] =
     [("the nice value", 15), ("the real-time priority", 36), ("the scheduling policy", 37)];
 
@@ -26,7 +26,7 @@ const FIELDS: [(&str, usize); 3] =
 pub(crate) struct Settings(BTreeMap<&'static str, Option<String>>);
 
 impl Settings {
-    /// The present ones. The kernel need not have all of them.
+    /// Returns the present settings. The kernel need not have all of them.
     pub(crate) fn now() -> Self {
         let mut values: BTreeMap<_, _> = FILES.into_iter().map(|(name, path)| (name, text(path))).collect();
         let status = text("/proc/thread-self/status").unwrap_or_default();

@@ -75,8 +75,8 @@ impl Sharing {
         Self { folder, machine: None, gate: None, held: Held::Nothing, next: false }
     }
 
-    /// Takes the machine for a job, together with others or `alone`. `false` if the job must wait and try again; this never
-    /// blocks. For a job that is to be alone, nothing may be held.
+    /// Takes the machine for a job, together with others or, with `is_alone`, exclusively. Returns `false` if the job must
+    /// wait and try again; this never blocks. Before an exclusive job, the engine must hold nothing.
     pub(crate) fn enter(&mut self, is_alone: bool) -> Result<bool, SharingError> {
         let Some(folder) = self.folder.clone() else { return Err(SharingError::Off) };
         let result = self.try_enter(is_alone, &folder.join(MACHINE), &folder.join(GATE));

@@ -103,7 +103,7 @@ impl Load {
         Self { at: Instant::now(), average, busy }
     }
 
-    /// The load a few milliseconds ago at most, which is as much as the kernel's clock can tell.
+    /// The load at most a few milliseconds ago, which is the resolution of the kernel's clock.
     pub(crate) fn lately() -> Self {
         static LATELY: Lately<Load> = Lately::new();
         LATELY.get(Self::now)

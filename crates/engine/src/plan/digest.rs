@@ -63,7 +63,7 @@ struct Walk {
     /// Device and inode of the results folder.
     results: Option<(u64, u64)>,
     /// Digests of folders by inode, and by the path from the input where patterns are about that: links may lead to one folder in
-    /// many ways. `None` for those on the current path.
+    /// many ways. `None` for the folders on the current path.
     folders: HashMap<(u64, u64, PathBuf), Option<String>>,
     found: Tree,
     now: SystemTime,
@@ -112,8 +112,8 @@ const BIN: &str = "bin:";
 /// Time without changes before a file's times are trusted: longer than the 35 s after which Linux has written every
 /// page that was changed through a mapping, and updates the time at the next such write.
 const REST: Duration = Duration::from_mins(1);
-/// The same for a file of the store, which no process has mapped: longer than the ticks of any file system's clock (FAT
-/// has two seconds).
+/// Time without changes before the times of a file of the store are trusted. No process has mapped such a file, so the time
+/// is only longer than the ticks of any file system's clock (FAT has two seconds).
 const TICK: Duration = Duration::from_secs(3);
 
 impl Digests {
@@ -135,7 +135,7 @@ impl Digests {
         }
     }
 
-    /// The same, with the digests of files by the [`hidden`] form of their paths there.
+    /// Adds the digests of files on the other machine by the [`hidden`] form of their paths.
     #[must_use]
     pub(crate) fn with_hidden(mut self, digests: BTreeMap<String, String>) -> Self {
         if let Some(locked) = &mut self.locked {
@@ -144,7 +144,7 @@ impl Digests {
         self
     }
 
-    /// The same, with files that were there beside those with digests.
+    /// Adds files that exist on the other machine and have no digests.
     #[must_use]
     pub(crate) fn with_present(mut self, files: BTreeSet<PathBuf>) -> Self {
         if let Some(locked) = &mut self.locked {
@@ -166,7 +166,7 @@ impl Digests {
         self.locked.is_some()
     }
 
-    /// The same, with the files that earlier runs of jobs read.
+    /// Replaces the manifests, which list the files that earlier runs of jobs read.
     #[must_use]
     pub fn with_manifests(self, manifests: Manifests) -> Self {
         Self { manifests, ..self }
@@ -210,13 +210,13 @@ impl Digests {
         self.of_file(path)
     }
 
-    /// The digest of a file's content, or of a folder's: the names and digests of its files, sorted. The same path has
-    /// the same digest for the lifetime of this value.
+    /// The digest of a file's content, or of the sorted names and digests of a folder's files. A path keeps its digest for
+    /// the lifetime of this value.
     pub fn of(&mut self, path: &Path) -> io::Result<String> {
         self.at(path, &[], SystemTime::now())
     }
 
-    /// The same without the files of a folder that these patterns ignore.
+    /// The digest of a file or folder like [`Digests::of`], without the files of a folder that `ignore_patterns` match.
     pub(crate) fn of_input(&mut self, path: &Path, ignore_patterns: &[String]) -> io::Result<String> {
         self.at(path, ignore_patterns, SystemTime::now())
     }

@@ -23,7 +23,7 @@ pub(crate) struct Layout {
     pub(crate) interactions: Vec<[usize; 2]>,
     /// The combinations, by the level of each factor.
     cells: HashMap<Vec<usize>, usize>,
-    /// The axes that repeat a measurement: `seed`, and those zipped with it.
+    /// The axes that repeat a measurement: `seed`, and the axes zipped with it.
     repeats: Vec<String>,
 }
 

@@ -28,7 +28,7 @@ const WHOLE: &str = "environment";
 /// The file of the GNU C library.
 const LIBC: &str = "libc.so.6";
 
-/// Programs and libraries that were looked at, by their paths.
+/// Programs and libraries that have been examined, by their paths.
 #[derive(Debug, Default)]
 pub(super) struct Parts(HashMap<PathBuf, (FileStamp, Part)>);
 

@@ -1,4 +1,4 @@
-//! `include`: additional points, and further values for existing ones.
+//! `include`: additional points, and further values for existing points.
 //!
 //! GitHub's rule applies to the axes of the matrix: an entry with further keys gives them to the points that it
 //! matches, else it is an additional point. Seeds and ablations multiply all points, including those of `include`.
@@ -21,10 +21,10 @@ pub(super) struct Inclusion<'s> {
     axes: Vec<&'s str>,
     /// The axes that multiply the points that `include` adds.
     crossing: Vec<&'s str>,
-    /// The product of those.
+    /// The product of these axes.
     crossed: Vec<Point>,
     points: Vec<Point>,
-    /// Number of points of the product; only those are given further values.
+    /// Number of points of the product; only these points get further values.
     kept: usize,
     /// The values that the product has on axes whose values come from outside.
     known: Vec<(&'s str, Value)>,

@@ -1,4 +1,4 @@
-//! Names of the points of a step: different points have different ones.
+//! Names of the points of a step: different points have different names.
 
 use std::collections::{HashMap, HashSet};
 

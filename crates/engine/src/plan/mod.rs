@@ -266,17 +266,17 @@ impl Plan {
         Self::with(draft, backend, Digests::default())
     }
 
-    /// The same with digests of input files from earlier runs.
+    /// Expands recipes like [`Plan::new`], with digests of input files from earlier runs.
     pub fn with(draft: Draft, backend: Backend, digests: Digests) -> Result<Self, PlanError> {
         Self::within(draft, backend, digests, Room::default())
     }
 
-    /// The same with no more memory than there is room.
+    /// Expands recipes like [`Plan::with`], within the memory of `room`.
     pub fn within(draft: Draft, backend: Backend, digests: Digests, room: Room) -> Result<Self, PlanError> {
         Self::searched(draft, backend, digests, room, &AllSearched::new())
     }
 
-    /// The same with the points that decisions have chosen.
+    /// Expands recipes like [`Plan::within`], with the points in `searched`, which decisions have chosen.
     pub fn searched(
         draft: Draft,
         backend: Backend,

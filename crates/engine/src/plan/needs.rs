@@ -60,7 +60,7 @@ impl Needs {
         self.of.push(own_lists);
     }
 
-    /// Adds the dependencies of the next job: those of another one.
+    /// Gives the next job the dependencies of job `other`.
     pub(super) fn push_like(&mut self, other: JobId) {
         let lists = self.of[other.index()].clone();
         self.push(lists);
@@ -141,7 +141,7 @@ impl Plan {
     pub fn dependents(&self, id: JobId) -> HashSet<JobId> {
         let mut dependents = HashSet::new();
         let mut lists: HashMap<ListId, bool> = HashMap::new();
-        // Needed jobs come before the jobs that need them, so only later jobs are looked at.
+        // Needed jobs come before the jobs that need them, so only later jobs can be dependents.
         for (job, _) in self.jobs().skip(id.index() + 1) {
             let mut needs = self.lists_of(job).iter();
             let meets = |list: &ListId| self.list(*list).iter().any(|need| *need == id || dependents.contains(need));

@@ -30,7 +30,7 @@ pub struct Stretch {
     pub job: JobId,
     /// The step of the state with which it begins; 0 without one.
     pub from: u64,
-    /// Number of its steps, those before `from` included.
+    /// Number of its steps, including the steps before `from`.
     pub end: u64,
     /// True if the job's only purpose is a state that several jobs share.
     pub is_shared: bool,

@@ -26,7 +26,7 @@ const OTHER: &str = "other";
 const LINK: &str = "link:";
 /// Prefix of the digest of the names in a folder, with the information which of them are folders.
 const ENTRIES: &str = "entries:";
-/// The same in records of earlier versions, without the kinds.
+/// Prefix of the digest of names without their kinds, in records of earlier versions.
 const NAMES: &str = "names:";
 /// Before the modules that Python looked for in a folder and did not find; see [`Found`].
 const WITHOUT: &str = "without:";
@@ -141,8 +141,8 @@ impl Found {
     }
 }
 
-/// The property of a folder in which Python looked for these modules: the missing entries that would take precedence over the
-/// existing ones.
+/// The property of a folder in which Python looked for these modules: the missing entries that would take precedence over
+/// existing entries.
 pub(crate) fn of_modules(folder: &Path, layer: &Layer, modules: BTreeSet<&str>) -> String {
     let entries = layer.entries(folder).unwrap_or_default();
     let names = modules.into_iter().filter_map(|module| match Found::of(folder, layer, &entries, module) {

@@ -180,13 +180,13 @@ impl ReadSet {
         Self { format: SET_FORMAT, files, facts: BTreeMap::new(), own: Own::default(), packages, environment: None }
     }
 
-    /// The same with properties of other paths, and with the paths that the job itself has changed.
+    /// Returns the set with properties of other paths, and with the paths that the job itself has changed.
     #[must_use]
     pub fn with_facts(self, facts: BTreeMap<String, String>, own: Own) -> Self {
         Self { facts, own, ..self }
     }
 
-    /// The same with the identifier of the environment.
+    /// Returns the set with the identifier of the environment.
     #[must_use]
     pub fn with_environment(self, environment: Option<String>) -> Self {
         Self { environment, ..self }

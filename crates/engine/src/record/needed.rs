@@ -44,7 +44,7 @@ impl KeyList {
     }
 }
 
-/// The keys of needed jobs, sorted, each once: those of several lists.
+/// The keys of needed jobs from several lists, sorted, each once.
 #[derive(Debug, Clone, Default)]
 pub struct Needed(Vec<Arc<KeyList>>);
 

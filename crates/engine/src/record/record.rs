@@ -104,7 +104,7 @@ pub struct MeasuredAgain {
     pub from: Key,
     /// Time.
     pub at: jiff::Timestamp,
-    /// The parameters that differ from those of that record.
+    /// The parameters that differ from the parameters of that record.
     pub changed: Vec<String>,
     /// Values that could not be taken from stored files, with the reasons.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

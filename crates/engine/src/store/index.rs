@@ -187,7 +187,7 @@ impl Line for Measured {
     }
 
     fn parse(line: &[u8], names: Option<&HashSet<&str>>) -> Option<Self> {
-        /// The same without a copy of every name, because most names are not needed.
+        /// A line that borrows the names of metrics, because most names are not needed.
         #[derive(Deserialize)]
         struct Borrowed<'l> {
             key: Key,

@@ -173,7 +173,7 @@ impl Store {
         self.root.parent().unwrap_or(Path::new("."))
     }
 
-    /// Makes the store's folder, if it is not there, so that it survives whatever happens to the machine.
+    /// Makes the store's folder, if it does not exist, so that it survives a crash of the machine.
     pub fn create(&self) -> io::Result<()> {
         let format = self.root.join("format");
         if format.is_file() {
@@ -255,7 +255,7 @@ impl Store {
         self.contains(key) || !self.is_locked(key)
     }
 
-    /// Returns the keys of claimed jobs, also those of killed processes, which [`Store::is_free`] distinguishes.
+    /// Returns the keys of claimed jobs, including claims of killed processes, which [`Store::is_free`] distinguishes.
     pub fn claimed(&self) -> HashSet<Key> {
         let locks = entries(&self.locks()).unwrap_or_default();
         locks.into_iter().filter_map(|path| path.file_name()?.to_str()?.parse().ok()).collect()

@@ -97,12 +97,12 @@ impl Pending {
         Ok(self.store.add_manifest(&manifest, set)?)
     }
 
-    /// Writes the record, with the digests of its files: afterwards the job is done, whatever happens to the machine.
+    /// Writes the record, with the digests of its files. Afterwards the job is done, even if the machine crashes.
     pub fn commit(self, record: Record) -> Result<Record, StoreError> {
         self.store(record, false)
     }
 
-    /// The same for a record whose files are those of another record, whose digests it has.
+    /// Writes a record like [`Pending::commit`], with the files of another record, whose digests it has.
     pub(super) fn commit_linked(self, record: Record) -> Result<Record, StoreError> {
         self.store(record, true)
     }

@@ -140,7 +140,7 @@ impl Store {
             Err(_) if self.find_state(state.step, state.key).is_some() => return Ok(false),
             renamed => renamed?,
         }
-        // The readers of the store's folders are like those of records.
+        // States have the same readers as records.
         fs::set_permissions(&place, std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
         failpoints::point("state: renamed")?;
         fs::File::open(parent)?.sync_all()?;

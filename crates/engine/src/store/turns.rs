@@ -1,4 +1,4 @@
-//! Turns of measurements, from their records: the rounds of runs, and the overlapping ones.
+//! Turns of measurements, from their records: the rounds of runs, and overlapping rounds.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ pub(crate) fn turns<'m>(side: &[(&Measured, &'m Under)]) -> BTreeSet<Turn<'m>> {
     side.iter().map(|(_, under)| (under.run.as_deref(), under.round)).collect()
 }
 
-/// The rounds of a run that began before the one before them had begun everywhere, and these.
+/// The rounds of a run that began before all measurements of the preceding round had begun, and these preceding rounds.
 pub(crate) fn overlapping<'m>(all: &[(&Measured, &'m Under)]) -> BTreeSet<Turn<'m>> {
     let mut spans: BTreeMap<Turn<'_>, (Timestamp, Timestamp)> = BTreeMap::new();
     for (measured, under) in all {
@@ -25,7 +25,7 @@ pub(crate) fn overlapping<'m>(all: &[(&Measured, &'m Under)]) -> BTreeSet<Turn<'
     let mut turns = BTreeSet::new();
     let mut spans_in_order: Vec<(&Turn<'_>, &(Timestamp, Timestamp))> = spans.iter().collect();
     spans_in_order.sort_by_key(|(turn, span)| (turn.0, **span));
-    // The round that began last among those before.
+    // The preceding round that began last.
     let mut latest_span: Option<(Turn<'_>, Timestamp)> = None;
     for (turn, (first, last)) in spans_in_order {
         if let Some((previous_turn, end)) =

@@ -29,7 +29,7 @@ pub struct Verified {
     pub files: usize,
     /// Records with files without digests.
     pub without_digests: usize,
-    /// Records that bear no digest of their own.
+    /// Records without a digest of their own.
     pub unsealed: usize,
     /// Records of programs that name no list of read files, in a store whose list does not show missing lines.
     pub unlisted: usize,

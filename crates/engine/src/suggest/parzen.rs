@@ -121,8 +121,8 @@ fn place(domain: &Domain, point: &Point, axis: usize) -> f64 {
     point.get(axis).map_or(0.0, |value| domain.place(value))
 }
 
-/// The probability of the standard normal distribution between two bounds. On the side of the tail, so that a small
-/// probability is not the difference of two large ones.
+/// The probability of the standard normal distribution between two bounds. Computed on the side of the tail, so that a small
+/// probability is not the difference of two large numbers.
 fn mass(from: f64, to: f64) -> f64 {
     let tail = |z: f64| 0.5 * libm::erfc(z * std::f64::consts::FRAC_1_SQRT_2);
     if from > 0.0 { tail(from) - tail(to) } else { tail(-to) - tail(-from) }
@@ -172,7 +172,7 @@ fn reaches(mu: &[f64], line: Line) -> Vec<f64> {
     reaches
 }
 
-/// The probabilities of choices in the kernels of observations, and those of the prior, which are equal.
+/// The probabilities of choices in the kernels of observations and in the prior, whose probabilities are equal.
 fn choices(places: &[f64], count: usize) -> Vec<Vec<f64>> {
     let prior_weight = PRIOR / (places.len() as f64 + 1.0);
     let total = 1.0 + prior_weight * count as f64;

@@ -89,7 +89,7 @@ fn nearest(value: f64) -> i64 {
 }
 
 impl Domain {
-    /// The number of values; `None` if there are more than anybody could try.
+    /// The number of values; `None` if it exceeds a `u64` or the domain is continuous.
     pub(super) fn count(&self) -> Option<u64> {
         match self {
             Self::Float { low, high, step: Some(step), .. } => {
@@ -195,7 +195,7 @@ impl Domain {
 }
 
 impl Space {
-    /// The number of configurations; `None` if there are more than anybody could try.
+    /// The number of configurations; `None` if it exceeds a `u64` or a domain is continuous.
     pub fn count(&self) -> Option<u64> {
         self.axes.iter().try_fold(1_u64, |count, axis| count.checked_mul(axis.domain.count()?))
     }

@@ -1,4 +1,4 @@
-//! A folder whose files stand in place of those of a project.
+//! A folder whose files replace files of a project.
 
 use std::path::{Path, PathBuf};
 

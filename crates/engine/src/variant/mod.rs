@@ -338,7 +338,7 @@ fn draft(variant: &Variant, project: &Path, folder: &Path) -> Result<Draft, Vari
 }
 
 impl VariantError {
-    /// The same, with the patches that were applied before.
+    /// Adds the patches that were applied before to a conflict.
     fn after(mut self, patches: &[String]) -> Self {
         if let Self::Conflict { after, .. } = &mut self {
             *after = patches.to_vec();

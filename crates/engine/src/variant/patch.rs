@@ -1,4 +1,4 @@
-//! Patches: unified differences, and those of Git with renames, modes and binary files.
+//! Patches: unified differences, also in the form of Git with renames, modes and binary files.
 
 use std::{
     ffi::OsStr,

@@ -144,7 +144,7 @@ pub fn of_commits(folder: &Path, range: &str, reverts: bool) -> Result<Vec<(Stri
     if patches.is_empty() { Err(RegionError::NoCommits(range.to_owned())) } else { Ok(patches) }
 }
 
-/// The files that may have marks: the path itself, or those in the folder, sorted.
+/// The files that may have marks: the path itself, or the files in the folder, sorted.
 fn files(path: &Path) -> io::Result<Vec<PathBuf>> {
     if !path.is_dir() {
         return Ok(vec![path.to_owned()]);

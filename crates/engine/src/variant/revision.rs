@@ -41,7 +41,7 @@ struct Difference {
     path: PathBuf,
 }
 
-/// Makes the tracked files of a project those of a revision; files that are not tracked stay.
+/// Gives a project the tracked files of a revision; untracked files stay.
 pub(super) fn add(draft: &mut Draft, name: &str) -> Result<(), VariantError> {
     let project = draft.project().to_owned();
     let revision = Revision { draft, name };
