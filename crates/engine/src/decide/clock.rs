@@ -1,10 +1,10 @@
-//! Asynchronous halving by a virtual clock: a configuration goes on as soon as it is among the best of those that have
-//! reached its rung, without waiting for the others.
+//! Asynchronous halving by a virtual clock: a configuration goes on as soon as it is among the best of the configurations
+//! that have reached its rung, without waiting for the others.
 //!
-//! Who has reached a rung by then must not depend on the speed of machines. So a number of virtual workers trains the
-//! configurations: a rung takes them its declared cost, and they take the configurations in the given order. Of the real
-//! jobs only the values count. The simulation stops where it needs a value that is not known yet, and whatever is known
-//! later leaves the starts up to there as they are.
+//! The configurations that have reached a rung by then must not depend on the speed of machines. So a number of virtual
+//! workers trains the configurations: a rung takes a worker its declared cost, and the workers take the configurations in
+//! the given order. Only the values of the real jobs count. The simulation stops where it needs a value that is not known
+//! yet, and values that become known later leave the starts up to there as they are.
 
 use std::{
     cmp::Reverse,
@@ -24,7 +24,7 @@ pub struct Course {
     pub configurations: usize,
     /// Virtual time that a configuration takes at each rung.
     pub costs: Vec<u64>,
-    /// The part of those that have reached a rung that goes on.
+    /// The part of the configurations at a rung that goes on.
     pub keep: Fraction,
     /// The better direction.
     pub better: Better,
@@ -50,7 +50,7 @@ pub struct Start {
     pub rung: usize,
     /// The virtual time.
     pub at: u64,
-    /// Its rank, from 1, among those that had reached the rung below; 0 at the first rung.
+    /// Its rank, from 1, among the configurations that had reached the rung below; 0 at the first rung.
     pub rank: usize,
     /// Number of configurations that had reached the rung below.
     pub of: usize,
@@ -74,14 +74,14 @@ struct Clock<'a> {
     begun: usize,
     /// The work of the busy workers: its end, the configuration, the rung.
     busy: BinaryHeap<Reverse<(u64, usize, usize)>>,
-    /// Those that have reached each rung, in the order of the configurations, with their values.
+    /// For each rung, the configurations that have reached it, in ascending order, with their values.
     reached: Vec<Vec<(usize, Option<f64>)>>,
-    /// Those of each rung that have gone on.
+    /// For each rung, the configurations that have gone on.
     promoted: Vec<BTreeSet<usize>>,
     starts: Vec<Start>,
 }
 
-/// Runs the virtual clock. `known` answers for a configuration and a rung.
+/// Runs the virtual clock. `known` returns the knowledge about a configuration and a rung.
 pub fn simulate(course: &Course, known: impl Fn(usize, usize) -> Known) -> Timeline {
     let rungs = course.costs.len();
     let mut clock = Clock {
@@ -110,9 +110,9 @@ pub fn simulate(course: &Course, known: impl Fn(usize, usize) -> Known) -> Timel
             debug_assert_eq!(at, end);
             clock.busy.pop();
             clock.idle += 1;
-            let reached = &mut clock.reached[rung];
-            let place = reached.partition_point(|(other, _)| *other < configuration);
-            reached.insert(place, (configuration, value));
+            let results = &mut clock.reached[rung];
+            let place = results.partition_point(|(other, _)| *other < configuration);
+            results.insert(place, (configuration, value));
         }
     }
 }
@@ -124,8 +124,8 @@ impl Clock<'_> {
             let Some(start) = self.promotion().or_else(|| self.fresh()).or_else(|| self.last_resort()) else {
                 return;
             };
-            if let Some(below) = start.rung.checked_sub(1) {
-                self.promoted[below].insert(start.configuration);
+            if let Some(lower_rung) = start.rung.checked_sub(1) {
+                self.promoted[lower_rung].insert(start.configuration);
             } else {
                 self.begun += 1;
             }
@@ -144,21 +144,27 @@ impl Clock<'_> {
 
     /// The best of the first `keep` of a rung that has not gone on.
     fn promotion_from(&self, rung: usize, keep: usize) -> Option<Start> {
-        let reached = &self.reached[rung];
-        let values: Vec<Option<f64>> = reached.iter().map(|(_, value)| *value).collect();
-        let best = ranking(&values, self.course.better).into_iter().take(keep).enumerate();
-        let goes_on = |(index, place): (usize, usize)| {
-            let (configuration, value) = reached[place];
-            let may = value.is_some_and(f64::is_finite) && !self.promoted[rung].contains(&configuration);
-            may.then_some(Start { configuration, rung: rung + 1, at: self.now, rank: index + 1, of: reached.len() })
+        let results = &self.reached[rung];
+        let values: Vec<Option<f64>> = results.iter().map(|(_, value)| *value).collect();
+        let best_results = ranking(&values, self.course.better).into_iter().take(keep).enumerate();
+        let promotion = |(index, place): (usize, usize)| {
+            let (configuration, value) = results[place];
+            let can_start = value.is_some_and(f64::is_finite) && !self.promoted[rung].contains(&configuration);
+            can_start.then_some(Start {
+                configuration,
+                rung: rung + 1,
+                at: self.now,
+                rank: index + 1,
+                of: results.len(),
+            })
         };
-        best.into_iter().find_map(goes_on)
+        best_results.into_iter().find_map(promotion)
     }
 
     /// The next configuration that has not started.
     fn fresh(&self) -> Option<Start> {
-        let next = (self.begun < self.course.configurations).then_some(self.begun);
-        next.map(|configuration| Start { configuration, rung: 0, at: self.now, rank: 0, of: 0 })
+        let next_configuration = (self.begun < self.course.configurations).then_some(self.begun);
+        next_configuration.map(|configuration| Start { configuration, rung: 0, at: self.now, rank: 0, of: 0 })
     }
 
     /// The best configuration of a rung that so few have reached that none would go on, once nothing else is left.
@@ -166,8 +172,8 @@ impl Clock<'_> {
         if !self.busy.is_empty() {
             return None;
         }
-        let lowest = (0..self.course.costs.len() - 1).find(|rung| self.promoted[*rung].is_empty())?;
-        self.promotion_from(lowest, 1)
+        let lowest_rung = (0..self.course.costs.len() - 1).find(|rung| self.promoted[*rung].is_empty())?;
+        self.promotion_from(lowest_rung, 1)
     }
 }
 
@@ -204,12 +210,12 @@ mod tests {
         let timeline = simulate(&course(5, 2), |_, _| Known::Value(None));
         assert!(timeline.ended);
         assert_eq!(timeline.starts.len(), 5);
-        let none = simulate(&course(0, 2), |_, _| Known::Open);
-        assert_eq!(none, Timeline { starts: Vec::new(), ended: true });
+        let no_jobs = simulate(&course(0, 2), |_, _| Known::Open);
+        assert_eq!(no_jobs, Timeline { starts: Vec::new(), ended: true });
     }
 
     proptest! {
-        /// Results that arrive in any order start the same configurations, and what has started stays.
+        /// Results that arrive in any order start the same configurations, and a later result takes no start back.
         #[test]
         fn the_order_of_arrival_decides_nothing(
             values in prop::collection::vec(prop::option::weighted(0.9, 0.0..10.0_f64), 1..40),
@@ -217,27 +223,34 @@ mod tests {
             order in any::<u64>(),
         ) {
             let course = course(values.len(), workers);
-            let whole = simulate(&course, |configuration, rung| Known::Value(value(&values, configuration, rung)));
-            prop_assert!(whole.ended);
-            let mut arrived = BTreeSet::new();
+            let full_timeline =
+                simulate(&course, |configuration, rung| Known::Value(value(&values, configuration, rung)));
+            prop_assert!(full_timeline.ended);
+            let mut finished_jobs = BTreeSet::new();
             let mut state = order;
-            let mut last = Vec::new();
+            let mut last_starts = Vec::new();
             loop {
-                let seen = |configuration, rung| if arrived.contains(&(configuration, rung)) { Known::Value(value(&values, configuration, rung)) } else { Known::Open };
-                let now = simulate(&course, seen);
-                prop_assert!(now.starts.starts_with(&last), "a start was taken back");
+                let outcome = |configuration, rung| {
+                    if finished_jobs.contains(&(configuration, rung)) {
+                        Known::Value(value(&values, configuration, rung))
+                    } else {
+                        Known::Open
+                    }
+                };
+                let timeline = simulate(&course, outcome);
+                prop_assert!(timeline.starts.starts_with(&last_starts), "a start was taken back");
                 // Every configuration starts at the first rung in any case.
-                let first = (0..values.len()).map(|configuration| (configuration, 0));
-                let started = now.starts.iter().map(|start| (start.configuration, start.rung));
-                let open: Vec<(usize, usize)> =
-                    first.chain(started).filter(|job| !arrived.contains(job)).collect();
-                if open.is_empty() {
-                    prop_assert_eq!(now, whole);
+                let first_jobs = (0..values.len()).map(|configuration| (configuration, 0));
+                let started_jobs = timeline.starts.iter().map(|start| (start.configuration, start.rung));
+                let open_jobs: Vec<(usize, usize)> =
+                    first_jobs.chain(started_jobs).filter(|job| !finished_jobs.contains(job)).collect();
+                if open_jobs.is_empty() {
+                    prop_assert_eq!(timeline, full_timeline);
                     break;
                 }
                 state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-                arrived.insert(open[(state >> 33) as usize % open.len()]);
-                last = now.starts;
+                finished_jobs.insert(open_jobs[(state >> 33) as usize % open_jobs.len()]);
+                last_starts = timeline.starts;
             }
         }
 
@@ -253,10 +266,10 @@ mod tests {
                 timeline.starts.iter().map(|start| (start.configuration, start.rung)).collect();
             prop_assert_eq!(starts.len(), timeline.starts.len());
             for start in &timeline.starts {
-                let busy = timeline.starts.iter().filter(|other| {
+                let overlapping_starts = timeline.starts.iter().filter(|other| {
                     other.at <= start.at && start.at < other.at + course.costs[other.rung]
                 });
-                prop_assert!(busy.count() <= workers);
+                prop_assert!(overlapping_starts.count() <= workers);
                 prop_assert!(start.rung == 0 || starts.contains(&(start.configuration, start.rung - 1)));
             }
         }

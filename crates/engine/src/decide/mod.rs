@@ -1,6 +1,6 @@
-//! Decisions about what runs next, as pure functions of results.
+//! Decisions about the next jobs, as pure functions of results.
 //!
-//! No function here knows a clock, a machine, or the order in which results arrive: the same results give the same
+//! No function here uses a clock, a machine, or the order in which results arrive: the same results give the same
 //! decisions. `rungs.rs` has successive halving, `clock.rs` its asynchronous form by a virtual clock, and `racing.rs`
 //! races over seeds.
 
@@ -21,11 +21,11 @@ impl Fraction {
     /// Reads `1/3` or `0.25`; `None` if it is not above 0 and below 1.
     pub fn parse(text: &str) -> Option<Self> {
         let (numerator, denominator) = match text.split_once('/') {
-            Some((over, under)) => (whole(over)?, whole(under)?),
+            Some((numerator, denominator)) => (whole(numerator)?, whole(denominator)?),
             None => {
-                let (before, after) = text.trim().split_once('.')?;
-                let digits = u32::try_from(after.len()).ok().filter(|digits| (1..=18).contains(digits))?;
-                (whole(before).filter(|before| *before == 0).and(whole(after))?, 10_u64.pow(digits))
+                let (integer, decimals) = text.trim().split_once('.')?;
+                let digits = u32::try_from(decimals.len()).ok().filter(|digits| (1..=18).contains(digits))?;
+                (whole(integer).filter(|integer| *integer == 0).and(whole(decimals))?, 10_u64.pow(digits))
             }
         };
         (0 < numerator && numerator < denominator).then_some(Self { numerator, denominator })
@@ -50,7 +50,7 @@ fn whole(text: &str) -> Option<u64> {
     text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten()
 }
 
-/// The mean of the values of a configuration's jobs; `None` if one of them has none, or none that is finite.
+/// The mean of the values of a configuration's jobs; `None` if one of them has no finite value.
 pub fn mean(values: &[Option<f64>]) -> Option<f64> {
     let values: Option<Vec<f64>> = values.iter().map(|value| value.filter(|value| value.is_finite())).collect();
     let values = values.filter(|values| !values.is_empty())?;
@@ -67,7 +67,7 @@ fn cost(value: Option<f64>, better: Better) -> (bool, f64) {
     }
 }
 
-/// The indices of values from the best to the worst; those without a value are last, and ties keep their order.
+/// The indices of values from the best to the worst; missing values are last, and ties keep their order.
 fn ranking(values: &[Option<f64>], better: Better) -> Vec<usize> {
     let mut order: Vec<usize> = (0..values.len()).collect();
     order.sort_by(|one, other| {
@@ -89,8 +89,9 @@ mod tests {
         // In floating-point numbers, 0.1 × 30 is 3.0000000000000004, and 0.7 × 10 is 7.000000000000001.
         assert_eq!((of("0.1", 30), of("0.7", 10), of("2/3", 3), of("0.29", 100)), (3, 7, 2, 29));
         assert_eq!(of("1/2", usize::MAX), usize::MAX / 2);
-        let none = ["", "0", "1", "1/1", "3/2", "0/3", "1/0", "-1/3", "0.", ".5", "1.5", "0.0", "a/b", "1/3/9", "+1/3"];
-        for text in none.into_iter().chain(["99999999999999999999/999999999999999999999"]) {
+        let invalid_texts =
+            ["", "0", "1", "1/1", "3/2", "0/3", "1/0", "-1/3", "0.", ".5", "1.5", "0.0", "a/b", "1/3/9", "+1/3"];
+        for text in invalid_texts.into_iter().chain(["99999999999999999999/999999999999999999999"]) {
             assert_eq!(Fraction::parse(text), None, "{text}");
         }
     }

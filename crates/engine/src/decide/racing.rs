@@ -38,11 +38,11 @@ pub enum Known {
 /// Reason why a configuration leaves.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Exit {
-    /// One of its jobs failed or diverged.
+    /// A job of the configuration failed or diverged.
     Failed,
-    /// It is worse than another one.
+    /// The configuration is worse than another configuration.
     Worse {
-        /// The other one.
+        /// The other configuration.
         than: usize,
         /// The mean difference to it, positive if worse, with the interval at the level of the look.
         by: Estimate,
@@ -54,40 +54,40 @@ pub enum Exit {
 pub struct Look {
     /// Number of seeds of each configuration that was in the race.
     pub seeds: usize,
-    /// Those that were compared, in ascending order.
+    /// The compared configurations, in ascending order.
     pub among: Vec<usize>,
-    /// Those that leave, in ascending order, each with the reason.
+    /// The configurations that leave, in ascending order, each with the reason.
     pub left: Vec<(usize, Exit)>,
 }
 
-/// The course of a race, as far as the values are known.
+/// The course of a race up to the first unknown value.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Course {
     /// The looks at which all values were known.
     pub looks: Vec<Look>,
-    /// For every configuration, the number of seeds that it is to have by now.
+    /// For every configuration, the number of seeds that the race requires so far.
     pub seeds: Vec<usize>,
 }
 
 impl Race {
     /// The confidence level of the interval at each look.
     pub fn level(&self) -> f64 {
-        let others = self.configurations.saturating_sub(1).max(1);
+        let rivals = self.configurations.saturating_sub(1).max(1);
         // An interval of a level errs on the harmful side half of the time.
-        let spend = 2.0 * (1.0 - LEVEL) / others as f64;
+        let spend = 2.0 * (1.0 - LEVEL) / rivals as f64;
         let sizes: Vec<usize> = self.sizes().collect();
         extension_level(&[], &sizes, spend)
     }
 
-    /// The numbers of seeds at which there is a look. Nothing is saved by one at the last seed.
+    /// The numbers of seeds at which there is a look. A look at the last seed would save nothing.
     fn sizes(&self) -> std::ops::Range<usize> {
         self.least.max(2)..self.most
     }
 
-    /// Follows the race. `known` answers for a configuration and a seed, from 0.
+    /// Follows the race. `known` returns the knowledge about a configuration and a seed, from 0.
     pub fn run(&self, known: impl Fn(usize, usize) -> Known) -> Course {
-        let first = self.least.max(2).min(self.most);
-        let mut course = Course { looks: Vec::new(), seeds: vec![first; self.configurations] };
+        let min_seeds = self.least.max(2).min(self.most);
+        let mut course = Course { looks: Vec::new(), seeds: vec![min_seeds; self.configurations] };
         let mut among: Vec<usize> = (0..self.configurations).collect();
         let level = self.level();
         for seeds in self.sizes() {
@@ -102,24 +102,24 @@ impl Race {
             let Some(values) = among.iter().map(|runner| values(*runner)).collect::<Option<Vec<_>>>() else {
                 return course;
             };
-            let left = self.leaving(&among, &values, level);
-            let stay = |runner: &usize| !left.iter().any(|(gone, _)| gone == runner);
-            let next: Vec<usize> = among.iter().copied().filter(stay).collect();
-            course.looks.push(Look { seeds, among, left });
-            among = next;
+            let exits = self.leaving(&among, &values, level);
+            let stays = |runner: &usize| !exits.iter().any(|(other, _)| other == runner);
+            let remaining: Vec<usize> = among.iter().copied().filter(stays).collect();
+            course.looks.push(Look { seeds, among, left: exits });
+            among = remaining;
             // Without a rival, nothing is left to decide.
-            let over = among.len() < 2;
+            let is_decided = among.len() < 2;
             for runner in &among {
-                course.seeds[*runner] = if over { self.most } else { seeds + 1 };
+                course.seeds[*runner] = if is_decided { self.most } else { seeds + 1 };
             }
-            if over {
+            if is_decided {
                 break;
             }
         }
         course
     }
 
-    /// The configurations that leave at a look, from the values of those in the race.
+    /// The configurations that leave at a look, from the values of the configurations in the race.
     fn leaving(&self, among: &[usize], values: &[Vec<Option<f64>>], level: f64) -> Vec<(usize, Exit)> {
         let means: Vec<Option<f64>> = values.iter().map(|values| mean(values)).collect();
         let reference = match self.baseline {
@@ -128,28 +128,28 @@ impl Race {
         };
         // Without a measured reference nothing is known to be worse, and a baseline that failed leaves no one behind.
         let reference = reference.filter(|place| means[*place].is_some());
-        let mut left = Vec::new();
+        let mut exits = Vec::new();
         for (place, runner) in among.iter().copied().enumerate() {
             if Some(runner) == self.baseline || Some(place) == reference {
                 continue;
             }
             if means[place].is_none() {
-                left.push((runner, Exit::Failed));
+                exits.push((runner, Exit::Failed));
             } else if let Some(reference) = reference
                 && let Some(by) = worse(&values[place], &values[reference], self.better, level)
             {
-                left.push((runner, Exit::Worse { than: among[reference], by }));
+                exits.push((runner, Exit::Worse { than: among[reference], by }));
             }
         }
-        left
+        exits
     }
 }
 
 /// The mean difference to the values of another configuration at the same seeds, if the interval excludes that it is
 /// as good. Differences that are all equal say nothing about their spread.
-fn worse(own: &[Option<f64>], other: &[Option<f64>], better: Better, level: f64) -> Option<Estimate> {
+fn worse(values: &[Option<f64>], other: &[Option<f64>], better: Better, level: f64) -> Option<Estimate> {
     let sign = if better == Better::Less { 1.0 } else { -1.0 };
-    let pairs = own.iter().zip(other).map(|(own, other)| Some(sign * ((*own)? - (*other)?)));
+    let pairs = values.iter().zip(other).map(|(value, other)| Some(sign * ((*value)? - (*other)?)));
     let sample = Sample::new(&pairs.collect::<Option<Vec<f64>>>()?)?;
     sample.sd.filter(|sd| *sd > 0.0 && sd.is_finite())?;
     let estimate = sample.estimate_at(level);

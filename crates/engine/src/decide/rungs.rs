@@ -22,13 +22,13 @@ pub fn cut(n: usize, keep: Fraction) -> usize {
     keep.of(n).max(1).min(n)
 }
 
-/// Ranks the configurations that have reached a rung, the best first. Those without a value, because they failed or diverged,
+/// Ranks the configurations that have reached a rung, the best first. Failed and diverged configurations have no value: they
 /// are last and never go on. Ties are decided by the order in which the configurations are given.
 pub fn places(values: &[Option<f64>], keep: Fraction, better: Better) -> Vec<Place> {
     let cut = cut(values.len(), keep);
     let place = |(index, configuration): (usize, usize)| {
-        let measured = values[configuration].is_some_and(f64::is_finite);
-        Place { configuration, rank: index + 1, goes_on: index < cut && measured }
+        let is_finite = values[configuration].is_some_and(f64::is_finite);
+        Place { configuration, rank: index + 1, goes_on: index < cut && is_finite }
     };
     ranking(values, better).into_iter().enumerate().map(place).collect()
 }

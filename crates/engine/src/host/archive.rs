@@ -94,12 +94,12 @@ mod tests {
     }
 
     fn paths(archive: &[u8]) -> Result<Vec<(PathBuf, Option<PathBuf>, u64)>, Unreadable> {
-        let mut found = Vec::new();
+        let mut items = Vec::new();
         each(archive, |item| {
-            found.push((item.path, item.link, item.entry.size()));
+            items.push((item.path, item.link, item.entry.size()));
             Ok::<(), Unreadable>(())
         })?;
-        Ok(found)
+        Ok(items)
     }
 
     #[test]
@@ -109,17 +109,17 @@ mod tests {
         archive.append_data(&mut header(EntryType::Regular, 3), "short", &b"abc"[..]).unwrap();
         archive.append_data(&mut header(EntryType::Regular, 3), &long, &b"abc"[..]).unwrap();
         archive.append_link(&mut header(EntryType::Symlink, 0), &long, &longer).unwrap();
-        let found = paths(&archive.into_inner().unwrap()).unwrap();
-        assert_eq!(found[0], ("short".into(), None, 3));
-        assert_eq!(found[1], (long.clone().into(), None, 3));
-        assert_eq!(found[2], (long.into(), Some(longer.into()), 0));
+        let items = paths(&archive.into_inner().unwrap()).unwrap();
+        assert_eq!(items[0], ("short".into(), None, 3));
+        assert_eq!(items[1], (long.clone().into(), None, 3));
+        assert_eq!(items[2], (long.into(), Some(longer.into()), 0));
     }
 
     /// A header declares the length of its content; a reader that trusted it would allocate memory for content that never
     /// comes.
     #[test]
     fn what_would_take_memory_is_refused() {
-        let endless = |kind, bytes| {
+        let header_bytes = |kind, bytes| {
             let mut header = header(kind, bytes);
             header.set_path("x").unwrap();
             header.set_cksum();
@@ -132,12 +132,12 @@ mod tests {
             (EntryType::XHeader, "kind 'x'"),
             (EntryType::XGlobalHeader, "kind 'g'"),
         ] {
-            let begin = endless(kind, 1 << 40);
-            let mut read = 0;
-            let archive = Counted(begin.as_slice().chain(io::repeat(b'x')), &mut read);
+            let start = header_bytes(kind, 1 << 40);
+            let mut bytes_read = 0;
+            let archive = Counted(start.as_slice().chain(io::repeat(b'x')), &mut bytes_read);
             let error = each(archive, |_| Ok::<(), Unreadable>(())).unwrap_err();
             assert!(error.to_string().contains(word), "{error}");
-            assert!(read < 1 << 20, "{read} bytes were read");
+            assert!(bytes_read < 1 << 20, "{bytes_read} bytes were read");
         }
     }
 
@@ -145,9 +145,9 @@ mod tests {
 
     impl<R: Read> Read for Counted<'_, R> {
         fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
-            let read = self.0.read(to)?;
-            *self.1 += read as u64;
-            Ok(read)
+            let count = self.0.read(to)?;
+            *self.1 += count as u64;
+            Ok(count)
         }
     }
 }

@@ -82,14 +82,14 @@ impl Answer {
     }
 }
 
-/// Runs a program that reads nothing, and returns its output, of which at most `most` bytes are kept. `None` if it cannot be
-/// started, fails, or has not ended at `until`; then it is killed, with its children.
-pub(crate) fn ask(command: &mut Command, most: usize, until: Instant) -> Option<Answer> {
-    let limits = Limits { most, until, children: Children::Awaited };
+/// Runs a program that reads nothing, and returns its output, of which at most `max_bytes` bytes are kept. `None` if the
+/// program cannot be started, fails, or has not ended at `until`; then it is killed, with its children.
+pub(crate) fn ask(command: &mut Command, max_bytes: usize, until: Instant) -> Option<Answer> {
+    let limits = Limits { most: max_bytes, until, children: Children::Awaited };
     converse(command, None, limits).ok().filter(Answer::succeeded)
 }
 
-/// Runs a program with this input to its end, and returns what it wrote. A program that exceeds the time limit is killed,
+/// Runs a program with this input to its end, and returns its output. A program that exceeds the time limit is killed,
 /// with its children; its output up to then is returned.
 ///
 /// # Errors
@@ -97,48 +97,48 @@ pub(crate) fn ask(command: &mut Command, most: usize, until: Instant) -> Option<
 pub(crate) fn converse(command: &mut Command, input: Option<Vec<u8>>, limits: Limits) -> io::Result<Answer> {
     let stdin = if input.is_some() { Stdio::piped() } else { Stdio::null() };
     let mut child = command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0).spawn()?;
-    let (out, complaint) = match outputs(&mut child, input, limits.most) {
+    let (stdout, stderr) = match outputs(&mut child, input, limits.most) {
         Ok(outputs) => outputs,
         Err(error) => {
             end(&mut child);
             return Err(refused(error));
         }
     };
-    let until = limits.until;
+    let deadline = limits.until;
     // Outputs are awaited before the child is reaped: until then, no other process group can get its id, and `end` kills the
     // right group.
-    let has_closed = limits.children == Children::Left || (out.has_ended(until) && complaint.has_ended(until));
-    let status = if has_closed { wait(&mut child, &out, until) } else { None };
+    let has_closed = limits.children == Children::Left || (stdout.has_ended(deadline) && stderr.has_ended(deadline));
+    let status = if has_closed { wait(&mut child, &stdout, deadline) } else { None };
     if status.is_none() {
         end(&mut child);
     }
     let grace = Instant::now() + GRACE;
-    out.has_ended(grace);
-    complaint.has_ended(grace);
-    let (out, complaint) = (out.read(), complaint.read());
-    let (bytes, digest) = (out.bytes, out.hasher.finalize());
+    stdout.has_ended(grace);
+    stderr.has_ended(grace);
+    let (stdout, stderr) = (stdout.read(), stderr.read());
+    let (bytes, digest) = (stdout.bytes, stdout.hasher.finalize());
     Ok(Answer {
         status,
-        text: out.text,
+        text: stdout.text,
         bytes,
         digest,
-        complaint: String::from_utf8_lossy(&complaint.text).into_owned(),
+        complaint: String::from_utf8_lossy(&stderr.text).into_owned(),
     })
 }
 
-/// Waits until a program ends; returns `None` if it has not ended at `until`.
-fn wait(child: &mut Child, out: &Output, until: Instant) -> Option<ExitStatus> {
+/// Waits until a program ends; returns `None` if it has not ended at `deadline`.
+fn wait(child: &mut Child, stdout: &Output, deadline: Instant) -> Option<ExitStatus> {
     let (mut pause, mut has_closed) = (FIRST_PAUSE, false);
     loop {
         match child.try_wait() {
             Ok(Some(status)) => return Some(status),
-            Ok(None) if Instant::now() < until => {}
+            Ok(None) if Instant::now() < deadline => {}
             Ok(None) | Err(_) => return None,
         }
-        let next = (Instant::now() + pause).min(until);
+        let next_check = (Instant::now() + pause).min(deadline);
         if has_closed {
-            thread::sleep(next.saturating_duration_since(Instant::now()));
-        } else if out.has_ended(next) {
+            thread::sleep(next_check.saturating_duration_since(Instant::now()));
+        } else if stdout.has_ended(next_check) {
             // A program that has closed its output is about to end.
             (pause, has_closed) = (FIRST_PAUSE, true);
             continue;
@@ -156,15 +156,15 @@ fn end(child: &mut Child) {
 }
 
 /// Serves a program's input and outputs, in threads, because each of them may block.
-fn outputs(child: &mut Child, input: Option<Vec<u8>>, most: usize) -> io::Result<(Output, Output)> {
+fn outputs(child: &mut Child, input: Option<Vec<u8>>, max_bytes: usize) -> io::Result<(Output, Output)> {
     if let (Some(mut stdin), Some(input)) = (child.stdin.take(), input) {
         // A write error is ignored: a program that does not read its input reports the reason on stderr.
         thread::Builder::new().name("input".into()).spawn(move || drop(stdin.write_all(&input)))?;
     }
-    let missing = || io::Error::from(io::ErrorKind::BrokenPipe);
-    let out = Output::follow(child.stdout.take().ok_or_else(missing)?, Keep::Beginning(most))?;
-    let complaint = Output::follow(child.stderr.take().ok_or_else(missing)?, Keep::End(MAX_STDERR_LENGTH))?;
-    Ok((out, complaint))
+    let no_pipe = || io::Error::from(io::ErrorKind::BrokenPipe);
+    let stdout = Output::follow(child.stdout.take().ok_or_else(no_pipe)?, Keep::Beginning(max_bytes))?;
+    let stderr = Output::follow(child.stderr.take().ok_or_else(no_pipe)?, Keep::End(MAX_STDERR_LENGTH))?;
+    Ok((stdout, stderr))
 }
 
 /// The part of an output that is kept, in bytes.
@@ -186,14 +186,14 @@ impl Written {
     fn add(&mut self, part: &[u8], keep: Keep) {
         self.bytes += part.len() as u64;
         match keep {
-            Keep::Beginning(most) => {
+            Keep::Beginning(max_bytes) => {
                 self.hasher.update(part);
-                let room = most.saturating_sub(self.text.len());
+                let room = max_bytes.saturating_sub(self.text.len());
                 self.text.extend_from_slice(&part[..room.min(part.len())]);
             }
-            Keep::End(most) => {
+            Keep::End(max_bytes) => {
                 self.text.extend_from_slice(part);
-                let surplus = self.text.len().saturating_sub(most);
+                let surplus = self.text.len().saturating_sub(max_bytes);
                 self.text.drain(..surplus);
             }
         }
@@ -217,7 +217,7 @@ impl Output {
             loop {
                 match output.read(&mut part) {
                     Ok(0) => break,
-                    Ok(read) => shared.lock().unwrap_or_else(PoisonError::into_inner).add(&part[..read], keep),
+                    Ok(count) => shared.lock().unwrap_or_else(PoisonError::into_inner).add(&part[..count], keep),
                     Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                     Err(_) => break,
                 }
@@ -228,10 +228,10 @@ impl Output {
         Ok(Self { written, ended })
     }
 
-    /// Waits until the output ends, at most until `until`; returns true if it has ended.
-    fn has_ended(&self, until: Instant) -> bool {
-        let left = until.saturating_duration_since(Instant::now());
-        self.ended.recv_timeout(left) != Err(RecvTimeoutError::Timeout)
+    /// Waits until the output ends, at most until `deadline`; returns true if it has ended.
+    fn has_ended(&self, deadline: Instant) -> bool {
+        let remaining_time = deadline.saturating_duration_since(Instant::now());
+        self.ended.recv_timeout(remaining_time) != Err(RecvTimeoutError::Timeout)
     }
 
     /// Takes the output that was read so far.
@@ -246,8 +246,8 @@ mod tests {
 
     const TIMEOUT: Duration = Duration::from_mins(1);
 
-    fn ask_shell(script: &str, most: usize, limit: Duration) -> Option<Answer> {
-        ask(Command::new("sh").args(["-c", script]), most, Instant::now() + limit)
+    fn ask_shell(script: &str, max_bytes: usize, limit: Duration) -> Option<Answer> {
+        ask(Command::new("sh").args(["-c", script]), max_bytes, Instant::now() + limit)
     }
 
     fn shell(script: &str, input: Option<&str>, limit: Duration, children: Children) -> Answer {
@@ -268,20 +268,20 @@ mod tests {
     fn a_program_has_input_both_outputs_and_an_end() {
         for children in [Children::Awaited, Children::Left] {
             let shell = |script: &str, input: Option<&str>| shell(script, input, TIMEOUT, children);
-            let said = shell("read line; echo \"got $line\"; echo no >&2; exit 3", Some("this\n"));
+            let answer = shell("read line; echo \"got $line\"; echo no >&2; exit 3", Some("this\n"));
             assert_eq!(
-                (said.out().as_ref(), said.complaint.as_str(), said.last_words()),
+                (answer.out().as_ref(), answer.complaint.as_str(), answer.last_words()),
                 ("got this\n", "no\n", Some("no"))
             );
-            assert_eq!(said.status.and_then(|status| status.code()), Some(3));
-            assert!(!said.succeeded());
+            assert_eq!(answer.status.and_then(|status| status.code()), Some(3));
+            assert!(!answer.succeeded());
             // More than a pipe holds, in both directions at once.
             let large = "x".repeat(1 << 20);
-            let said = shell("cat; cat /dev/null", Some(&large));
-            assert!(said.succeeded() && said.text.len() == 100 && said.bytes == 1 << 20, "{said:?}");
+            let answer = shell("cat; cat /dev/null", Some(&large));
+            assert!(answer.succeeded() && answer.text.len() == 100 && answer.bytes == 1 << 20, "{answer:?}");
             assert!(shell("exit 0", Some(&large)).succeeded(), "it does not read");
-            let said = shell("yes error | head -c 200000 >&2; echo >&2; echo last >&2", None);
-            assert_eq!((said.complaint.len(), said.last_words()), (MAX_STDERR_LENGTH, Some("last")));
+            let answer = shell("yes error | head -c 200000 >&2; echo >&2; echo last >&2", None);
+            assert_eq!((answer.complaint.len(), answer.last_words()), (MAX_STDERR_LENGTH, Some("last")));
             let limits = Limits { most: 4, until: Instant::now() + TIMEOUT, children };
             assert!(converse(&mut Command::new("/nothing/here"), None, limits).is_err());
         }
@@ -291,18 +291,19 @@ mod tests {
     #[test]
     fn a_program_that_hangs_is_ended_with_its_children_and_what_it_wrote_counts() {
         for children in [Children::Awaited, Children::Left] {
-            let said = shell("echo begun; echo why >&2; sleep 600 & wait", None, Duration::from_millis(300), children);
-            assert!(said.status.is_none() && said.out() == "begun\n" && said.complaint == "why\n", "{said:?}");
+            let answer =
+                shell("echo begun; echo why >&2; sleep 600 & wait", None, Duration::from_millis(300), children);
+            assert!(answer.status.is_none() && answer.out() == "begun\n" && answer.complaint == "why\n", "{answer:?}");
         }
     }
 
     #[test]
     fn a_child_that_holds_the_output_open_belongs_to_a_program_or_goes_on() {
-        let held = "sleep 600 & echo $!";
-        assert!(ask_shell(held, 100, Duration::from_millis(300)).is_none());
-        let said = shell(held, None, TIMEOUT, Children::Left);
-        assert!(said.succeeded() && said.is_whole(), "{said:?}");
-        let child = Pid::from_raw(said.out().trim().parse().unwrap()).unwrap();
+        let script = "sleep 600 & echo $!";
+        assert!(ask_shell(script, 100, Duration::from_millis(300)).is_none());
+        let answer = shell(script, None, TIMEOUT, Children::Left);
+        assert!(answer.succeeded() && answer.is_whole(), "{answer:?}");
+        let child = Pid::from_raw(answer.out().trim().parse().unwrap()).unwrap();
         rustix::process::kill_process(child, Signal::KILL).expect("it goes on");
     }
 }

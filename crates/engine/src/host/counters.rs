@@ -33,12 +33,12 @@ impl<T: Copy> Lately<T> {
 
     /// The value, which is read again if the kernel's clock has ticked since.
     pub(super) fn get(&self, read: impl FnOnce() -> T) -> T {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match *known {
+        let mut cache = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match *cache {
             Some((at, value)) if at.elapsed() < TICK => value,
             _ => {
                 let (at, value) = (Instant::now(), read());
-                *known = Some((at, value));
+                *cache = Some((at, value));
                 value
             }
         }
@@ -53,16 +53,16 @@ mod tests {
 
     #[test]
     fn a_value_is_read_once_in_a_tick() {
-        let (lately, reads) = (Lately::new(), Cell::new(0));
+        let (cache, reads) = (Lately::new(), Cell::new(0));
         let read = || {
             reads.set(reads.get() + 1);
             reads.get()
         };
-        let first = lately.get(read);
+        let first = cache.get(read);
         std::thread::sleep(2 * TICK);
-        assert_eq!((first, lately.get(read)), (1, 2));
-        *lately.0.lock().unwrap() = Some((Instant::now() + TICK, 7));
-        assert_eq!(lately.get(read), 7, "it is not older than a tick");
+        assert_eq!((first, cache.get(read)), (1, 2));
+        *cache.0.lock().unwrap() = Some((Instant::now() + TICK, 7));
+        assert_eq!(cache.get(read), 7, "it is not older than a tick");
     }
 
     #[test]

@@ -37,15 +37,15 @@ pub enum DeviceError {
 /// Probes the drivers: one process for each backend, all at once, so that a driver that hangs or crashes affects no
 /// other.
 pub fn probe() -> Result<Probe, DeviceError> {
-    let asked = Backend::ALL.map(|backend| thread::Builder::new().spawn(move || ask(backend)));
-    let mut whole = Probe::default();
-    for (backend, asked) in Backend::ALL.into_iter().zip(asked) {
-        let asked = asked.map_err(|error| DeviceError::Probe(refused(error)))?;
-        let answer = asked.join().unwrap_or_else(|_| Err(Silence::Broken(io::Error::other("the reader panicked"))));
+    let threads = Backend::ALL.map(|backend| thread::Builder::new().spawn(move || ask(backend)));
+    let mut result = Probe::default();
+    for (backend, thread) in Backend::ALL.into_iter().zip(threads) {
+        let thread = thread.map_err(|error| DeviceError::Probe(refused(error)))?;
+        let answer = thread.join().unwrap_or_else(|_| Err(Silence::Broken(io::Error::other("the reader panicked"))));
         let reason = match answer {
             Ok(probe) => {
-                whole.devices.extend(probe.devices);
-                whole.rejected.extend(probe.rejected);
+                result.devices.extend(probe.devices);
+                result.rejected.extend(probe.rejected);
                 continue;
             }
             // Without the program itself there is nothing to run a job with either.
@@ -58,9 +58,9 @@ pub fn probe() -> Result<Probe, DeviceError> {
             }
         };
         let advice = "mend or remove the driver, or choose `--backend cpu`".to_owned();
-        whole.rejected.push(Rejected { backend, reason, advice });
+        result.rejected.push(Rejected { backend, reason, advice });
     }
-    Ok(whole)
+    Ok(result)
 }
 
 /// Reason for a missing answer of a probe.
@@ -137,17 +137,17 @@ mod tests {
     fn only_software_is_warned_of() {
         let software = device(Backend::Wgpu, "llvmpipe (LLVM 15.0.6, 256 bits)", true);
         let probe = Probe { devices: vec![software, device(Backend::Cpu, "EPYC", false)], rejected: Vec::new() };
-        let warned = |choice| warning(&choose(&probe, choice).unwrap());
+        let warning_for = |choice| warning(&choose(&probe, choice).unwrap());
         assert_eq!(
-            warned(BackendChoice::Only(Backend::Wgpu)).as_deref(),
+            warning_for(BackendChoice::Only(Backend::Wgpu)).as_deref(),
             Some(
                 "`--backend wgpu` computes on llvmpipe (LLVM 15.0.6, 256 bits), a software implementation of a GPU: expect more \
                  than a minute to compile its kernels, and then about ten times as long for a training step as with \
                  `--backend cpu`"
             )
         );
-        assert_eq!(warned(BackendChoice::Auto), None);
-        assert_eq!(warned(BackendChoice::Only(Backend::Cpu)), None);
+        assert_eq!(warning_for(BackendChoice::Auto), None);
+        assert_eq!(warning_for(BackendChoice::Only(Backend::Cpu)), None);
         assert_eq!(warning(&device(Backend::Wgpu, "Radeon", false)), None);
     }
 }

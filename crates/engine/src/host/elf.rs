@@ -27,9 +27,9 @@ pub(crate) fn build_id(path: &Path) -> io::Result<Option<String>> {
 /// The version of the GNU C library in the content of its file.
 pub(crate) fn libc_version(content: &[u8]) -> Option<String> {
     let at = content.windows(LIBC.len()).position(|part| part == LIBC)? + LIBC.len();
-    let rest = content.get(at..)?;
-    let end = rest.iter().take(MAX_VERSION_LENGTH).position(|byte| *byte == b')')?;
-    str::from_utf8(&rest[..end]).ok().map(str::to_owned)
+    let tail = content.get(at..)?;
+    let end = tail.iter().take(MAX_VERSION_LENGTH).position(|byte| *byte == b')')?;
+    str::from_utf8(&tail[..end]).ok().map(str::to_owned)
 }
 
 fn hexadecimal(bytes: &[u8]) -> String {
@@ -62,18 +62,18 @@ mod tests {
 
     #[test]
     fn a_file_has_the_id_that_its_linker_gave_it() {
-        let read = |bytes: &[u8]| noted(bytes).map(hexadecimal);
-        assert_eq!(read(b"#!/bin/sh\n"), None, "no ELF file");
+        let id_of = |bytes: &[u8]| noted(bytes).map(hexadecimal);
+        assert_eq!(id_of(b"#!/bin/sh\n"), None, "no ELF file");
         let content = fs::read(program().unwrap()).unwrap();
-        assert_eq!(read(&content[..64]), None, "cut after the header");
-        assert_eq!(read(&content), build_id(&program().unwrap()).unwrap());
+        assert_eq!(id_of(&content[..64]), None, "cut after the header");
+        assert_eq!(id_of(&content), build_id(&program().unwrap()).unwrap());
         assert!(build_id(Path::new("/none")).is_err());
     }
 
     #[test]
     fn the_c_library_has_its_version_in_a_sentence() {
-        let found = libc_version(b"\0x GNU C Library (Debian GLIBC 2.36-9+deb12u9) stable release version 2.36.\n");
-        assert_eq!(found.as_deref(), Some("Debian GLIBC 2.36-9+deb12u9"));
+        let version = libc_version(b"\0x GNU C Library (Debian GLIBC 2.36-9+deb12u9) stable release version 2.36.\n");
+        assert_eq!(version.as_deref(), Some("Debian GLIBC 2.36-9+deb12u9"));
         assert_eq!(libc_version(b"GNU C Library (no end"), None);
         assert_eq!(libc_version(b""), None);
     }

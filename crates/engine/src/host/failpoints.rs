@@ -23,10 +23,10 @@ pub(crate) fn write_all(
 ) -> io::Result<()> {
     point(before)?;
     if cfg!(debug_assertions) {
-        let (first, second) = text.split_at(text.len() / 2);
-        to.write_all(first)?;
+        let (first_half, second_half) = text.split_at(text.len() / 2);
+        to.write_all(first_half)?;
         point(within)?;
-        to.write_all(second)
+        to.write_all(second_half)
     } else {
         let _ = within;
         to.write_all(text)

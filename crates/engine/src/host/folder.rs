@@ -45,15 +45,15 @@ pub(crate) fn examine(folder: &Folder<'_>) -> Vec<Finding> {
         file.as_file().sync_all()?;
         Ok(file)
     };
-    let shown = folder.path.display();
+    let path = folder.path.display();
     let file = match writable() {
         Ok(file) => file,
         Err(error) => {
-            let says = format!("{shown} cannot be written: {error}");
-            return vec![Finding::failed(folder.name, says, folder.unwritable)];
+            let message = format!("{path} cannot be written: {error}");
+            return vec![Finding::failed(folder.name, message, folder.unwritable)];
         }
     };
-    let mut findings = vec![Finding::good(folder.name, format!("{shown} can be written"))];
+    let mut findings = vec![Finding::good(folder.name, format!("{path} can be written"))];
     findings.extend(space(folder));
     let quotas = quotas::ask(Instant::now() + TIMEOUT);
     findings.extend(quotas.iter().map(|quota| of_quota(quota, folder.little_room)));
@@ -64,24 +64,24 @@ pub(crate) fn examine(folder: &Folder<'_>) -> Vec<Finding> {
 
 fn space(folder: &Folder<'_>) -> Option<Finding> {
     let disk = rustix::fs::statvfs(folder.path).ok()?;
-    let free = disk.f_bavail.saturating_mul(disk.f_frsize);
-    let says = format!("{} are free", quantity(free as f64, Unit::Bytes));
-    let no_files = disk.f_files > 0 && disk.f_favail < 1000;
-    Some(if free < LITTLE || no_files {
-        let says = if no_files { format!("{says}, for {} files", disk.f_favail) } else { says };
-        Finding::doubtful("disk", says, folder.little_room)
+    let free_bytes = disk.f_bavail.saturating_mul(disk.f_frsize);
+    let message = format!("{} are free", quantity(free_bytes as f64, Unit::Bytes));
+    let lacks_files = disk.f_files > 0 && disk.f_favail < 1000;
+    Some(if free_bytes < LITTLE || lacks_files {
+        let message = if lacks_files { format!("{message}, for {} files", disk.f_favail) } else { message };
+        Finding::doubtful("disk", message, folder.little_room)
     } else {
-        Finding::good("disk", says)
+        Finding::good("disk", message)
     })
 }
 
 fn of_quota(quota: &Quota, help: &str) -> Finding {
     let [used, limit] = [quota.used, quota.limit].map(|bytes| quantity(bytes as f64, Unit::Bytes));
-    let says = format!("{used} of {limit} are used on {}", quota.disk);
+    let message = format!("{used} of {limit} are used on {}", quota.disk);
     if quota.limit.saturating_sub(quota.used) < LITTLE {
-        Finding::doubtful("quota", says, help)
+        Finding::doubtful("quota", message, help)
     } else {
-        Finding::good("quota", says)
+        Finding::good("quota", message)
     }
 }
 
@@ -89,14 +89,14 @@ fn of_quota(quota: &Quota, help: &str) -> Finding {
 fn locks(file: &tempfile::NamedTempFile) -> Finding {
     let help =
         "share the store among machines (`sweep cache share`): then its locks are leases, which need no locks of files";
-    let second = match File::open(file.path()) {
-        Ok(second) => second,
+    let second_handle = match File::open(file.path()) {
+        Ok(second_handle) => second_handle,
         Err(error) => return Finding::failed("locks", format!("the file cannot be opened again: {error}"), help),
     };
     if let Err(error) = file.as_file().try_lock() {
         return Finding::doubtful("locks", format!("the disk does not lock files: {error}"), help);
     }
-    match second.try_lock() {
+    match second_handle.try_lock() {
         Err(TryLockError::WouldBlock) => Finding::good("locks", "the disk locks files"),
         Ok(()) => Finding::doubtful("locks", "two processes can lock a file at the same time", help),
         Err(TryLockError::Error(error)) => {
@@ -107,12 +107,12 @@ fn locks(file: &tempfile::NamedTempFile) -> Finding {
 
 /// The clock of the file server, which leases go by.
 fn skew(file: &tempfile::NamedTempFile) -> Option<Finding> {
-    let written = file.as_file().metadata().ok()?.modified().ok()?;
+    let mtime = file.as_file().metadata().ok()?.modified().ok()?;
     let now = SystemTime::now();
-    let off = now.duration_since(written).or_else(|_| written.duration_since(now)).unwrap_or_default();
-    Some(if off > SKEW {
-        let says = format!("the clock of the disk is off by {} s", off.as_secs());
-        Finding::doubtful("disk clock", says, "synchronize the clocks (NTP)")
+    let skew = now.duration_since(mtime).or_else(|_| mtime.duration_since(now)).unwrap_or_default();
+    Some(if skew > SKEW {
+        let message = format!("the clock of the disk is off by {} s", skew.as_secs());
+        Finding::doubtful("disk clock", message, "synchronize the clocks (NTP)")
     } else {
         Finding::good("disk clock", "it agrees with the clock of this machine")
     })

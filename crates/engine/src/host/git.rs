@@ -57,38 +57,38 @@ mod tests {
     #[test]
     fn git_answers_about_the_repository_of_its_folder() {
         let folder = tempfile::tempdir().unwrap();
-        let (own, other) = (folder.path().join("own"), folder.path().join("other"));
+        let (own_folder, other_folder) = (folder.path().join("own"), folder.path().join("other"));
         let run = |mut git: Command, args: &[&str]| ask(git.args(args), 1000, Instant::now() + Duration::from_mins(1));
-        for folder in [&own, &other] {
+        for folder in [&own_folder, &other_folder] {
             fs_err::create_dir_all(folder).unwrap();
             if run(git(folder), &["init", "-q"]).is_none() {
                 eprintln!("skipped: there is no `git` here");
                 return;
             }
         }
-        fs_err::write(own.join("own.py"), "").unwrap();
-        fs_err::write(other.join("secret"), "").unwrap();
-        let asked = |tied: bool| {
-            let mut asked = Command::new("sh");
-            asked
-                .env("GIT_DIR", other.join(".git"))
-                .env("GIT_WORK_TREE", &other)
-                .env("GIT_INDEX_FILE", other.join("index"));
-            asked.env("GIT_CONFIG_PARAMETERS", format!("'core.worktree={}'", other.display()));
-            let git = git(&own);
+        fs_err::write(own_folder.join("own.py"), "").unwrap();
+        fs_err::write(other_folder.join("secret"), "").unwrap();
+        let list_files = |keeps_variables: bool| {
+            let mut command = Command::new("sh");
+            command
+                .env("GIT_DIR", other_folder.join(".git"))
+                .env("GIT_WORK_TREE", &other_folder)
+                .env("GIT_INDEX_FILE", other_folder.join("index"));
+            command.env("GIT_CONFIG_PARAMETERS", format!("'core.worktree={}'", other_folder.display()));
+            let git = git(&own_folder);
             // Sets the variables that the command would set, as if this process had them.
-            for (name, value) in git.get_envs().filter(|_| !tied) {
+            for (name, value) in git.get_envs().filter(|_| !keeps_variables) {
                 match value {
-                    Some(value) => asked.env(name, value),
-                    None => asked.env_remove(name),
+                    Some(value) => command.env(name, value),
+                    None => command.env_remove(name),
                 };
             }
-            asked.arg("-c").arg("exec git \"$@\"").arg("sh").args(git.get_args());
-            let answer = run(asked, &["ls-files", "--others"]);
+            command.arg("-c").arg("exec git \"$@\"").arg("sh").args(git.get_args());
+            let answer = run(command, &["ls-files", "--others"]);
             answer.map(|answer| answer.out().into_owned()).unwrap_or_default()
         };
-        assert_ne!(asked(true), "own.py\n", "the variables have an effect");
-        assert_eq!(asked(false), "own.py\n");
-        assert!(is_in_repository(&own.join("inner")));
+        assert_ne!(list_files(true), "own.py\n", "the variables have an effect");
+        assert_eq!(list_files(false), "own.py\n");
+        assert!(is_in_repository(&own_folder.join("inner")));
     }
 }

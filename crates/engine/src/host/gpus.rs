@@ -79,17 +79,17 @@ fn mebibytes(text: &str) -> Option<u64> {
 /// (`by_bus`), and `nvidia-smi` numbers them by bus: without `by_bus`, it is unknown which GPU an index means, and each
 /// index gets the memory of the smallest GPU.
 fn memories_of(names: &[String], gpus: &[Gpu], by_bus: bool) -> Vec<u64> {
-    let least = gpus.iter().map(|gpu| gpu.bytes).min().unwrap_or(0);
-    let of = |name: &String| {
+    let min_bytes = gpus.iter().map(|gpu| gpu.bytes).min().unwrap_or(0);
+    let memory_of = |name: &String| {
         if name.bytes().all(|byte| byte.is_ascii_digit()) {
-            let named = gpus.iter().find(|gpu| gpu.index == *name);
-            return named.map_or(0, |gpu| if by_bus { gpu.bytes } else { least });
+            let gpu = gpus.iter().find(|gpu| gpu.index == *name);
+            return gpu.map_or(0, |gpu| if by_bus { gpu.bytes } else { min_bytes });
         }
         // A prefix of an identifier is sufficient if it is unambiguous.
-        let mut named = gpus.iter().filter(|gpu| gpu.id.starts_with(name.as_str()));
-        named.next().filter(|_| named.next().is_none()).map_or(0, |gpu| gpu.bytes)
+        let mut matches = gpus.iter().filter(|gpu| gpu.id.starts_with(name.as_str()));
+        matches.next().filter(|_| matches.next().is_none()).map_or(0, |gpu| gpu.bytes)
     };
-    names.iter().map(of).collect()
+    names.iter().map(memory_of).collect()
 }
 
 #[cfg(test)]
@@ -111,7 +111,7 @@ mod tests {
     #[test]
     fn use_that_is_not_said_is_left_out() {
         let text = "77, GPU-a, 512\n78, GPU-a, [N/A]\nx, GPU-a, 1\n79, GPU-a\n80, GPU-a, 99999999999999999999\n";
-        let found: Vec<ProcessMemory> = text.lines().filter_map(gpu_use).collect();
-        assert_eq!(found, [ProcessMemory { pid: 77, gpu: "GPU-a".into(), bytes: 512 << 20 }]);
+        let uses: Vec<ProcessMemory> = text.lines().filter_map(gpu_use).collect();
+        assert_eq!(uses, [ProcessMemory { pid: 77, gpu: "GPU-a".into(), bytes: 512 << 20 }]);
     }
 }

@@ -17,7 +17,7 @@ pub(crate) const CLUSTER: &str = "cluster";
 
 /// All stages; each is the target of its spans and events.
 const STAGES: [&str; 6] = [PLAN, CLAIM, SPAWN, STORE, REMOTE, CLUSTER];
-/// The levels by name; finer ones are not compiled.
+/// The levels by name; finer levels are not compiled.
 const LEVELS: [(&str, LevelFilter); 5] = [
     ("off", LevelFilter::OFF),
     ("error", LevelFilter::ERROR),
@@ -54,14 +54,14 @@ impl Filter {
         for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
             let error = |word: &str, expected| FilterError { part: part.to_owned(), word: word.to_owned(), expected };
             let level = |word: &str| {
-                let found = LEVELS.iter().find(|(name, _)| *name == word.to_ascii_lowercase());
-                found.map(|(_, level)| *level).ok_or_else(|| error(word, "level"))
+                let entry = LEVELS.iter().find(|(name, _)| *name == word.to_ascii_lowercase());
+                entry.map(|(_, level)| *level).ok_or_else(|| error(word, "level"))
             };
             match part.split_once('=') {
                 None => filter.0 = [level(part)?; STAGES.len()],
                 Some((stage, word)) => {
                     let (stage, word) = (stage.trim(), word.trim());
-                    let index = STAGES.iter().position(|known| *known == stage);
+                    let index = STAGES.iter().position(|name| *name == stage);
                     filter.0[index.ok_or_else(|| error(stage, "stage"))?] = level(word)?;
                 }
             }
@@ -71,8 +71,8 @@ impl Filter {
 
     /// Returns the filter with every stage at least at `level`.
     pub(crate) fn at_least(self, level: Option<Level>) -> Self {
-        let least = level.map_or(LevelFilter::OFF, LevelFilter::from_level);
-        Self(self.0.map(|own| own.max(least)))
+        let minimum = level.map_or(LevelFilter::OFF, LevelFilter::from_level);
+        Self(self.0.map(|filter| filter.max(minimum)))
     }
 
     /// True if nothing is logged.
@@ -101,9 +101,9 @@ mod tests {
         assert_eq!(of("INFO", CLUSTER), Some(LevelFilter::INFO));
         assert!(Filter::parse("").unwrap().is_off());
         assert!(Filter::parse("off").unwrap().is_off());
-        let raised = Filter::parse("store=debug").unwrap().at_least(Some(Level::INFO));
+        let filter = Filter::parse("store=debug").unwrap().at_least(Some(Level::INFO));
         assert!(
-            raised
+            filter
                 .levels()
                 .all(|(stage, level)| level == if stage == STORE { LevelFilter::DEBUG } else { LevelFilter::INFO })
         );

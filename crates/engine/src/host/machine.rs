@@ -23,10 +23,10 @@ pub fn memory() -> u64 {
 
 /// The NVIDIA GPUs that this process may use, as `CUDA_VISIBLE_DEVICES` names them.
 pub fn nvidia_gpus() -> Vec<String> {
-    if let Ok(visible) = std::env::var("CUDA_VISIBLE_DEVICES") {
-        return visible_gpus(&visible);
+    if let Ok(ids) = std::env::var("CUDA_VISIBLE_DEVICES") {
+        return visible_gpus(&ids);
     }
-    // The driver lists every GPU of the machine; a container has the device files of those that it may use.
+    // The driver lists every GPU of the machine; a container has only the device files of the GPUs that it may use.
     let files = names("/dev").into_iter().filter(|name| is_gpu_file(name)).count();
     let count = if files > 0 { files } else { names("/proc/driver/nvidia/gpus").len() };
     (0..count).map(|index| index.to_string()).collect()
@@ -44,13 +44,13 @@ fn names(folder: &str) -> Vec<String> {
 }
 
 /// Returns the names in `visible` up to the first invalid one, as the driver does.
-fn visible_gpus(visible: &str) -> Vec<String> {
-    let names = visible.split(',').map(str::trim);
+fn visible_gpus(ids: &str) -> Vec<String> {
+    let names = ids.split(',').map(str::trim);
     names.take_while(|name| !name.is_empty() && *name != "-1" && *name != "NoDevFiles").map(str::to_owned).collect()
 }
 
 /// Numbers of processes that the kernel has killed for lack of memory: in this process's control group, and on the
-/// machine. The numbers mean something only compared with earlier ones.
+/// machine. The numbers are meaningful only in comparison with earlier numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct OutOfMemory {
     group: Option<u64>,
@@ -76,8 +76,8 @@ impl OutOfMemory {
 
     /// True if the kernel has killed a process since `earlier`; `None` if that is unknown.
     pub fn since(self, earlier: Self) -> Option<bool> {
-        let risen = |now: Option<u64>, then: Option<u64>| Some(now? > then?);
-        let (group, machine) = (risen(self.group, earlier.group), risen(self.machine, earlier.machine));
+        let has_risen = |new: Option<u64>, old: Option<u64>| Some(new? > old?);
+        let (group, machine) = (has_risen(self.group, earlier.group), has_risen(self.machine, earlier.machine));
         if group.is_none() && machine.is_none() {
             return None;
         }
@@ -86,10 +86,10 @@ impl OutOfMemory {
 }
 
 /// The value behind a word at the beginning of a line.
-fn field(text: &str, word: &str) -> Option<u64> {
+fn field(text: &str, name: &str) -> Option<u64> {
     text.lines().find_map(|line| {
         let mut parts = line.split_whitespace();
-        (parts.next() == Some(word)).then(|| parts.next()?.parse().ok())?
+        (parts.next() == Some(name)).then(|| parts.next()?.parse().ok())?
     })
 }
 
@@ -116,8 +116,8 @@ fn groups() -> Vec<PathBuf> {
 /// `None` once it has ended.
 pub fn peak_memory(pid: u32) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let own = field(&status, "VmHWM:")? << 10;
-    Some(own + children(pid).into_iter().filter_map(peak_memory).sum::<u64>())
+    let own_bytes = field(&status, "VmHWM:")? << 10;
+    Some(own_bytes + children(pid).into_iter().filter_map(peak_memory).sum::<u64>())
 }
 
 /// Seconds of processor time that the children of a process have used so far, and theirs.
@@ -163,7 +163,7 @@ fn times(pid: u32) -> Option<[f64; 4]> {
     Some(<[u64; 4]>::try_from(ticks).ok()?.map(|ticks| ticks as f64 / rate))
 }
 
-/// Returns a process and its ancestors, as far as they are alive.
+/// Returns a process and its living ancestors.
 pub fn lineage(pid: u32) -> impl Iterator<Item = u32> {
     // A loop is not possible, but numbers may be reused meanwhile.
     std::iter::successors(Some(pid), |pid| parent(*pid)).take(100)
@@ -176,20 +176,20 @@ fn parent(pid: u32) -> Option<u32> {
     fields.split_whitespace().nth(1)?.parse().ok().filter(|parent| *parent > 0)
 }
 
-/// The main memory of all processes below a process, in bytes: the sum of what each has now, or what a single one has had
-/// if that is more.
+/// The main memory of all processes below a process, in bytes: the sum of their present sizes, or the peak of a single
+/// process if that is larger.
 pub fn tree_memory(pid: u32) -> u64 {
-    fn walk(pid: u32, sum: &mut u64, most: &mut u64) {
+    fn walk(pid: u32, sum: &mut u64, peak: &mut u64) {
         for child in children_of_threads(pid) {
             let status = fs::read_to_string(format!("/proc/{child}/status")).unwrap_or_default();
             *sum += field(&status, "VmRSS:").unwrap_or(0) << 10;
-            *most = (*most).max(field(&status, "VmHWM:").unwrap_or(0) << 10);
-            walk(child, sum, most);
+            *peak = (*peak).max(field(&status, "VmHWM:").unwrap_or(0) << 10);
+            walk(child, sum, peak);
         }
     }
-    let (mut sum, mut most) = (0, 0);
-    walk(pid, &mut sum, &mut most);
-    sum.max(most)
+    let (mut sum, mut peak) = (0, 0);
+    walk(pid, &mut sum, &mut peak);
+    sum.max(peak)
 }
 
 /// The children that any thread of a process has started.
@@ -225,11 +225,11 @@ mod tests {
     #[test]
     fn either_counter_shows_a_lack_of_memory() {
         let counts = |group, machine| OutOfMemory { group, machine };
-        let before = counts(Some(1), Some(5));
-        assert_eq!(counts(Some(1), Some(5)).since(before), Some(false));
-        assert_eq!(counts(Some(2), Some(6)).since(before), Some(true));
-        assert_eq!(counts(Some(1), Some(6)).since(before), Some(true), "killed in an inner group");
-        assert_eq!(counts(None, None).since(before), None);
+        let baseline = counts(Some(1), Some(5));
+        assert_eq!(counts(Some(1), Some(5)).since(baseline), Some(false));
+        assert_eq!(counts(Some(2), Some(6)).since(baseline), Some(true));
+        assert_eq!(counts(Some(1), Some(6)).since(baseline), Some(true), "killed in an inner group");
+        assert_eq!(counts(None, None).since(baseline), None);
     }
 
     #[test]

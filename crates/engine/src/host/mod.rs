@@ -55,8 +55,8 @@ pub(crate) fn user() -> Option<String> {
         let name = fields.next()?;
         (fields.nth(1)? == id).then(|| name.to_owned())
     });
-    let named = || ["USER", "LOGNAME"].into_iter().find_map(|name| std::env::var(name).ok());
-    account.or_else(named).filter(|name| !name.is_empty())
+    let from_environment = || ["USER", "LOGNAME"].into_iter().find_map(|name| std::env::var(name).ok());
+    account.or_else(from_environment).filter(|name| !name.is_empty())
 }
 
 /// The machine's name.

@@ -9,13 +9,13 @@ const ENDS: [&str; 2] = [".dist-info", ".egg-info"];
 
 /// The packages that are installed in a folder: their normalized names, with their versions.
 pub(crate) fn installed(folder: &Path) -> BTreeMap<String, String> {
-    let mut found = BTreeMap::new();
-    let Ok(entries) = fs::read_dir(folder) else { return found };
+    let mut packages = BTreeMap::new();
+    let Ok(entries) = fs::read_dir(folder) else { return packages };
     for entry in entries.filter_map(Result::ok) {
         let name = entry.file_name();
-        found.extend(name.to_str().and_then(named));
+        packages.extend(name.to_str().and_then(named));
     }
-    found
+    packages
 }
 
 /// Name and version in the name of a package's metadata: `numpy-2.1.0.dist-info`, `six-1.16-py3.11.egg-info`.
@@ -37,10 +37,10 @@ mod tests {
 
     #[test]
     fn names_and_versions_are_in_the_names_of_folders() {
-        let some = |name: &str, version: &str| Some((name.to_owned(), version.to_owned()));
-        assert_eq!(named("numpy-2.1.0.dist-info"), some("numpy", "2.1.0"));
-        assert_eq!(named("Ruamel.Yaml_clib-0.2.dist-info"), some("ruamel-yaml-clib", "0.2"));
-        assert_eq!(named("six-1.16.0-py3.11.egg-info"), some("six", "1.16.0"));
+        let entry = |name: &str, version: &str| Some((name.to_owned(), version.to_owned()));
+        assert_eq!(named("numpy-2.1.0.dist-info"), entry("numpy", "2.1.0"));
+        assert_eq!(named("Ruamel.Yaml_clib-0.2.dist-info"), entry("ruamel-yaml-clib", "0.2"));
+        assert_eq!(named("six-1.16.0-py3.11.egg-info"), entry("six", "1.16.0"));
         assert_eq!(named("numpy"), None);
         assert_eq!(named("broken.dist-info"), None);
     }

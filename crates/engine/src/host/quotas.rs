@@ -24,7 +24,7 @@ pub(crate) fn ask(until: Instant) -> Vec<Quota> {
     command.arg("-w").env("LC_ALL", "C");
     // `quota` exits with an error for a user who is over a limit, but still prints the limit.
     let limits = Limits { most: MAX_ANSWER_BYTES, until, children: Children::Awaited };
-    converse(&mut command, None, limits).map(|said| parse(&said.out())).unwrap_or_default()
+    converse(&mut command, None, limits).map(|answer| parse(&answer.out())).unwrap_or_default()
 }
 
 /// The lines of `quota -w`: the disk; the blocks of 1 KiB in use, with `*` over the limit; the quota; and the limit.

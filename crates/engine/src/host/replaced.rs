@@ -39,20 +39,20 @@ pub(crate) fn replace_with<T, E: From<io::Error>>(
     write: impl FnOnce(&mut BufWriter<&mut File>) -> Result<T, E>,
 ) -> Result<T, E> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
-    let mut beside = tempfile::NamedTempFile::new_in(folder)?;
-    let mut out = BufWriter::new(beside.as_file_mut());
-    let written = write(&mut out)?;
-    out.flush()?;
-    drop(out);
+    let mut temporary = tempfile::NamedTempFile::new_in(folder)?;
+    let mut writer = BufWriter::new(temporary.as_file_mut());
+    let value = write(&mut writer)?;
+    writer.flush()?;
+    drop(writer);
     if readers == Readers::All {
         // A temporary file is its owner's only.
-        beside.as_file().set_permissions(PermissionsExt::from_mode(0o644))?;
+        temporary.as_file().set_permissions(PermissionsExt::from_mode(0o644))?;
     }
     if outlives == Outlives::Machine {
-        beside.as_file().sync_all()?;
+        temporary.as_file().sync_all()?;
     }
-    beside.persist(path).map_err(|error| error.error)?;
-    Ok(written)
+    temporary.persist(path).map_err(|error| error.error)?;
+    Ok(value)
 }
 
 #[cfg(test)]
@@ -72,14 +72,14 @@ mod tests {
         assert_eq!((fs::read(&path).unwrap().as_slice(), mode()), (&b"one"[..], 0o644));
         replace(&path, b"two", Readers::Owner, Outlives::Process).unwrap();
         assert_eq!((fs::read(&path).unwrap().as_slice(), mode()), (&b"two"[..], 0o600));
-        let failed = replace_with(&path, Readers::All, Outlives::Process, |file| {
+        let result = replace_with(&path, Readers::All, Outlives::Process, |file| {
             file.write_all(b"thr")?;
             Err::<(), _>(io::Error::other("no"))
         });
-        assert!(failed.is_err());
+        assert!(result.is_err());
         assert_eq!(fs::read(&path).unwrap(), b"two");
         assert_eq!(fs::read_dir(folder.path().join("inner")).unwrap().count(), 1, "nothing is left beside it");
-        let blocked = folder.path().join("inner/file/below");
-        assert!(replace(&blocked, b"", Readers::All, Outlives::Process).is_err());
+        let blocked_path = folder.path().join("inner/file/below");
+        assert!(replace(&blocked_path, b"", Readers::All, Outlives::Process).is_err());
     }
 }

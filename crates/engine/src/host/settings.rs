@@ -1,4 +1,4 @@
-//! Settings of this process that another process of the user can change, and that what this process starts inherits: limits,
+//! Settings of this process that another process of the user can change, and that child processes inherit: limits,
 //! priorities, processor affinity and the like.
 
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ const FILES: [(&str, &str); 6] = [
 ];
 /// Settings in lines of `/proc/thread-self/status`.
 const LINES: [(&str, &str); 2] = [("the processor affinity", "Cpus_allowed:"), ("the memory nodes", "Mems_allowed:")];
-/// Settings in fields of `/proc/thread-self/stat`, counted from the one behind the state.
+/// Settings in fields of `/proc/thread-self/stat`, counted from the field after the state.
 const FIELDS: [(&str, usize); 3] =
     [("the nice value", 15), ("the real-time priority", 36), ("the scheduling policy", 37)];
 
@@ -26,24 +26,24 @@ const FIELDS: [(&str, usize); 3] =
 pub(crate) struct Settings(BTreeMap<&'static str, Option<String>>);
 
 impl Settings {
-    /// The present ones. The kernel need not have all of them.
+    /// Returns the present settings. The kernel need not have all of them.
     pub(crate) fn now() -> Self {
-        let mut all: BTreeMap<_, _> = FILES.into_iter().map(|(name, path)| (name, text(path))).collect();
+        let mut values: BTreeMap<_, _> = FILES.into_iter().map(|(name, path)| (name, text(path))).collect();
         let status = text("/proc/thread-self/status").unwrap_or_default();
-        all.extend(LINES.map(|(name, word)| {
-            let line = status.lines().find_map(|line| line.strip_prefix(word));
+        values.extend(LINES.map(|(name, prefix)| {
+            let line = status.lines().find_map(|line| line.strip_prefix(prefix));
             (name, line.map(|value| value.trim().to_owned()))
         }));
         let stat = text("/proc/thread-self/stat").unwrap_or_default();
         // The program's name is in parentheses and may contain anything; the state follows.
         let fields: Vec<&str> =
             stat.rsplit_once(')').map_or("", |(_, fields)| fields).split_whitespace().skip(1).collect();
-        all.extend(FIELDS.map(|(name, place)| (name, fields.get(place).map(|field| (*field).to_owned()))));
-        all.insert("the class of input and output", io_priority().map(|class| class.to_string()));
-        Self(all)
+        values.extend(FIELDS.map(|(name, place)| (name, fields.get(place).map(|field| (*field).to_owned()))));
+        values.insert("the class of input and output", io_priority().map(|class| class.to_string()));
+        Self(values)
     }
 
-    /// The names of those that differ.
+    /// The names of the settings that differ.
     pub(crate) fn differences(&self, other: &Self) -> Vec<&'static str> {
         self.0.iter().filter(|(name, value)| other.0.get(*name) != Some(*value)).map(|(name, _)| *name).collect()
     }
@@ -68,24 +68,24 @@ mod tests {
     #[test]
     fn a_change_of_each_kind_is_found() {
         // Settings of threads are those of this one.
-        let changed = std::thread::spawn(|| {
-            let before = Settings::now();
-            assert_eq!(Settings::now().differences(&before), Vec::<&str>::new());
+        let thread = std::thread::spawn(|| {
+            let old_settings = Settings::now();
+            assert_eq!(Settings::now().differences(&old_settings), Vec::<&str>::new());
             nice(1).unwrap();
-            let after = Settings::now();
-            assert_eq!(after.differences(&before), ["the nice value"]);
+            let new_settings = Settings::now();
+            assert_eq!(new_settings.differences(&old_settings), ["the nice value"]);
             let priority = getpriority_process(None).unwrap();
-            assert_eq!(after.0["the nice value"], Some(priority.to_string()));
+            assert_eq!(new_settings.0["the nice value"], Some(priority.to_string()));
             let limit = getrlimit(Resource::Core);
             setrlimit(Resource::Core, rustix::process::Rlimit { current: Some(0), ..limit }).unwrap();
-            let score: i32 = before.0["`oom_score_adj`"].as_deref().unwrap().trim().parse().unwrap();
+            let score: i32 = old_settings.0["`oom_score_adj`"].as_deref().unwrap().trim().parse().unwrap();
             std::fs::write("/proc/self/oom_score_adj", (score + 1).min(1000).to_string()).unwrap();
-            let names = Settings::now().differences(&before);
+            let names = Settings::now().differences(&old_settings);
             std::fs::write("/proc/self/oom_score_adj", score.to_string()).unwrap();
             let _ = setrlimit(Resource::Core, limit);
             (limit.current == Some(0), names)
         });
-        let (limited_before, names) = changed.join().unwrap();
+        let (limited_before, names) = thread.join().unwrap();
         assert!(names.contains(&"`oom_score_adj`"), "{names:?}");
         assert!(limited_before || names.contains(&"the resource limits"), "{names:?}");
     }

@@ -1,10 +1,9 @@
-//! One lock for the machine: a job that must be alone excludes the jobs of all other sweeps, whoever has started them and
-//! whatever their stores.
+//! One lock for the machine: a job that must be alone excludes the jobs of all other sweeps, of all users and all stores.
 //!
-//! There are two files. `sweep-machine.lock` is held shared by every engine that runs jobs, and alone by one that runs
-//! an exclusive job. `sweep-machine.gate` is held by an engine that waits for the other file, so that no later engine
-//! overtakes it: neither can a waiting exclusive job be starved by engines that keep starting others, nor the others by
-//! engines that run one exclusive job after another. Both locks end with their process.
+//! There are two files. Every engine that runs jobs holds `sweep-machine.lock` shared; an engine that runs an exclusive job
+//! holds it exclusively. An engine that waits for this file holds `sweep-machine.gate`, so that no later engine overtakes
+//! it: engines that keep starting ordinary jobs cannot starve a waiting exclusive job, and engines that run one exclusive
+//! job after another cannot starve ordinary jobs. Both locks end with their process.
 
 use std::{
     fs::{File, TryLockError},
@@ -21,7 +20,7 @@ use rustix::{
 /// The folder of the lock's files, instead of `/tmp`. If it is set and empty, there is no lock: a sweep inside of a job
 /// must not wait for the end of that job.
 pub(crate) const VARIABLE: &str = "SWEEP_LOCKS";
-/// One folder for all users. `TMPDIR` may differ between them.
+/// The folder of the locks, the same for all users; `TMPDIR` may differ between users.
 const FOLDER: &str = "/tmp";
 const MACHINE: &str = "sweep-machine.lock";
 const GATE: &str = "sweep-machine.gate";
@@ -76,38 +75,38 @@ impl Sharing {
         Self { folder, machine: None, gate: None, held: Held::Nothing, next: false }
     }
 
-    /// Takes the machine for a job, together with others or `alone`. `false` if the job must wait and try again; this never
-    /// blocks. For a job that is to be alone, nothing may be held.
-    pub(crate) fn enter(&mut self, alone: bool) -> Result<bool, SharingError> {
+    /// Takes the machine for a job, together with others or, with `is_alone`, exclusively. Returns `false` if the job must
+    /// wait and try again; this never blocks. Before an exclusive job, the engine must hold nothing.
+    pub(crate) fn enter(&mut self, is_alone: bool) -> Result<bool, SharingError> {
         let Some(folder) = self.folder.clone() else { return Err(SharingError::Off) };
-        let entered = self.try_enter(alone, &folder.join(MACHINE), &folder.join(GATE));
-        if entered.is_err() {
+        let result = self.try_enter(is_alone, &folder.join(MACHINE), &folder.join(GATE));
+        if result.is_err() {
             // An engine that cannot use one of the files must not block others at the other file.
             release(self.gate.as_ref());
             self.next = false;
         }
-        entered
+        result
     }
 
-    fn try_enter(&mut self, alone: bool, machine: &Path, gate: &Path) -> Result<bool, SharingError> {
-        if self.held == Held::Shared && !alone {
-            // Others run already, but one that waits to be alone goes first.
-            let free = take(&mut self.gate, gate, false)?;
-            release(self.gate.as_ref().filter(|_| free));
-            return Ok(free);
+    fn try_enter(&mut self, is_alone: bool, machine: &Path, gate: &Path) -> Result<bool, SharingError> {
+        if self.held == Held::Shared && !is_alone {
+            // Other jobs of this engine run already, but an engine that waits to be alone goes first.
+            let is_free = take(&mut self.gate, gate, false)?;
+            release(self.gate.as_ref().filter(|_| is_free));
+            return Ok(is_free);
         }
         debug_assert_eq!(self.held, Held::Nothing);
-        if !self.next && !take(&mut self.gate, gate, alone)? {
+        if !self.next && !take(&mut self.gate, gate, is_alone)? {
             return Ok(false);
         }
-        if take(&mut self.machine, machine, alone)? {
-            self.held = if alone { Held::Alone } else { Held::Shared };
+        if take(&mut self.machine, machine, is_alone)? {
+            self.held = if is_alone { Held::Alone } else { Held::Shared };
             self.next = true;
             self.withdraw();
             return Ok(true);
         }
         // Two engines may have passed the gate at the same time; one of them becomes the next.
-        self.next = alone || self.next || take(&mut self.gate, gate, true)?;
+        self.next = is_alone || self.next || take(&mut self.gate, gate, true)?;
         if !self.next {
             release(self.gate.as_ref());
         }
@@ -137,27 +136,28 @@ impl Sharing {
 }
 
 /// Locks a file, which stays open for the next time. `false` if others hold it.
-fn take(slot: &mut Option<File>, path: &Path, alone: bool) -> Result<bool, SharingError> {
+fn take(slot: &mut Option<File>, path: &Path, is_alone: bool) -> Result<bool, SharingError> {
     let unusable = |reason: String| SharingError::Unusable { path: path.to_owned(), reason };
     for _ in 0..OPENINGS {
         let file = match slot.take() {
             Some(file) => file,
             None => open(path).map_err(|error| unusable(error.to_string()))?,
         };
-        let own = file.metadata().map_err(|error| unusable(error.to_string()))?;
-        if !own.is_file() {
+        let metadata = file.metadata().map_err(|error| unusable(error.to_string()))?;
+        if !metadata.is_file() {
             return Err(unusable("it is not a regular file".to_owned()));
         }
-        let locked = if alone { file.try_lock() } else { file.try_lock_shared() };
+        let lock_result = if is_alone { file.try_lock() } else { file.try_lock_shared() };
         // A clean-up of old files may have removed the file: then other engines lock another file.
-        let there = std::fs::symlink_metadata(path);
-        let same = there.is_ok_and(|there| (there.dev(), there.ino()) == (own.dev(), own.ino()));
-        match locked {
-            Ok(()) if same => {
+        let path_metadata = std::fs::symlink_metadata(path);
+        let is_same = path_metadata
+            .is_ok_and(|path_metadata| (path_metadata.dev(), path_metadata.ino()) == (metadata.dev(), metadata.ino()));
+        match lock_result {
+            Ok(()) if is_same => {
                 *slot = Some(file);
                 return Ok(true);
             }
-            Err(TryLockError::WouldBlock) if same => {
+            Err(TryLockError::WouldBlock) if is_same => {
                 *slot = Some(file);
                 return Ok(false);
             }
@@ -180,15 +180,15 @@ fn open(path: &Path) -> io::Result<File> {
         // In a sticky folder, a file of another user must not be opened with `O_CREAT` (fs.protected_regular).
         match rustix::fs::open(path, flags, Mode::empty()) {
             Err(Errno::NOENT) => {}
-            opened => return Ok(File::from(opened?)),
+            file => return Ok(File::from(file?)),
         }
         match rustix::fs::open(path, flags | OFlags::CREATE | OFlags::EXCL, EVERYBODY) {
             Err(Errno::EXIST) => {}
-            created => {
-                let created = created?;
+            file => {
+                let file = file?;
                 // Whatever the mask of this process allows.
-                rustix::fs::fchmod(&created, EVERYBODY)?;
-                return Ok(File::from(created));
+                rustix::fs::fchmod(&file, EVERYBODY)?;
+                return Ok(File::from(file));
             }
         }
     }
@@ -216,7 +216,7 @@ mod tests {
         assert!(c.enter(true).unwrap() && c.is_alone());
         assert!(!a.enter(false).unwrap() && !b.enter(false).unwrap());
         c.leave();
-        // The first of those who waited is the next, before another one that is alone.
+        // The first engine that waited is next, before another exclusive job.
         assert!(!c.enter(true).unwrap());
         assert!(a.enter(false).unwrap() && !a.is_alone());
         assert!(!c.enter(true).unwrap() && !b.enter(false).unwrap());
@@ -279,8 +279,8 @@ mod tests {
         std::fs::remove_dir(&path).unwrap();
         std::fs::create_dir(folder.path().join(MACHINE)).unwrap();
         let [mut a, mut b, _] = engines(folder.path());
-        for alone in [true, false] {
-            assert!(a.enter(alone).is_err() && b.enter(true).is_err());
+        for is_alone in [true, false] {
+            assert!(a.enter(is_alone).is_err() && b.enter(true).is_err());
         }
         std::fs::remove_dir(folder.path().join(MACHINE)).unwrap();
         assert!(b.enter(true).unwrap());

@@ -27,8 +27,8 @@ pub(crate) fn program(values: &Values, dir: &Path) -> Option<PathBuf> {
     if let Some(script) = values.get("run").and_then(Value::as_text) {
         let lines = script.lines().filter(|line| !line.trim_start().starts_with('#'));
         let words = lines.flat_map(|line| line.split(|char: char| char.is_whitespace() || ";|&()\"'`".contains(char)));
-        let given: Option<Vec<String>> = values.get("shell").and_then(Texts::from_value).map(|shell| shell.0);
-        let shell = || match Shell::of(script, given.as_deref()) {
+        let shell_words: Option<Vec<String>> = values.get("shell").and_then(Texts::from_value).map(|shell| shell.0);
+        let shell = || match Shell::of(script, shell_words.as_deref()) {
             Shell::Given(words) => find(words.first()?),
             Shell::Pipefail => find("bash").or_else(|| find("sh")),
             Shell::Plain => find("sh"),
@@ -48,8 +48,8 @@ fn is_program(path: &Path) -> bool {
 /// `python`, `python3`, `python3.12`, `pypy3`.
 pub(crate) fn is_python(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let rest = name.strip_prefix("python").or_else(|| name.strip_prefix("pypy"));
-    rest.is_some_and(|version| version.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.'))
+    let version = name.strip_prefix("python").or_else(|| name.strip_prefix("pypy"));
+    version.is_some_and(|version| version.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.'))
 }
 
 #[cfg(test)]

@@ -20,8 +20,8 @@ pub(crate) fn kernel() -> String {
 /// Apptainer in a variable. Other engines do not expose it inside the container.
 pub(crate) fn container() -> Option<String> {
     let image = |variable| std::env::var(variable).ok().filter(|image| !image.is_empty());
-    let said = ["APPTAINER_CONTAINER", "SINGULARITY_CONTAINER"].into_iter().find_map(image);
-    said.or_else(|| container_in(&fs::read_to_string("/run/.containerenv").ok()?))
+    let image_path = ["APPTAINER_CONTAINER", "SINGULARITY_CONTAINER"].into_iter().find_map(image);
+    image_path.or_else(|| container_in(&fs::read_to_string("/run/.containerenv").ok()?))
 }
 
 /// The image in the text of Podman's file.
@@ -42,10 +42,10 @@ pub(crate) fn cpu_model() -> Option<String> {
 
 /// The model in the text of `/proc/cpuinfo`, whose words differ between architectures.
 fn cpu_model_in(text: &str) -> Option<String> {
-    ["model name", "cpu model", "Model", "Hardware", "cpu"].into_iter().find_map(|word| {
+    ["model name", "cpu model", "Model", "Hardware", "cpu"].into_iter().find_map(|key| {
         let mut lines = text.lines().filter_map(|line| line.split_once(':'));
         lines
-            .find(|(name, value)| name.trim() == word && !value.trim().is_empty())
+            .find(|(name, value)| name.trim() == key && !value.trim().is_empty())
             .map(|(_, value)| value.trim().to_owned())
     })
 }
@@ -57,20 +57,20 @@ pub(crate) fn cores() -> Option<usize> {
 }
 
 fn cores_in(text: &str) -> usize {
-    let numbered =
-        |line: &&str| line.strip_prefix("cpu").is_some_and(|rest| rest.starts_with(|char: char| char.is_ascii_digit()));
-    text.lines().filter(numbered).count()
+    let is_core_line =
+        |line: &&str| line.strip_prefix("cpu").is_some_and(|tail| tail.starts_with(|char: char| char.is_ascii_digit()));
+    text.lines().filter(is_core_line).count()
 }
 
 /// Governors of the processors' frequencies, different ones joined by `+`.
 pub(crate) fn governor() -> Option<String> {
     let processors = fs::read_dir("/sys/devices/system/cpu").ok()?;
-    let found: BTreeSet<String> = processors
+    let governors: BTreeSet<String> = processors
         .filter_map(|entry| fs::read_to_string(entry.ok()?.path().join("cpufreq/scaling_governor")).ok())
         .map(|text| text.trim().to_owned())
         .filter(|text| !text.is_empty())
         .collect();
-    (!found.is_empty()).then(|| found.into_iter().collect::<Vec<_>>().join("+"))
+    (!governors.is_empty()).then(|| governors.into_iter().collect::<Vec<_>>().join("+"))
 }
 
 /// Load of the machine at an instant.
@@ -103,7 +103,7 @@ impl Load {
         Self { at: Instant::now(), average, busy }
     }
 
-    /// The load a few milliseconds ago at most, which is as much as the kernel's clock can tell.
+    /// The load at most a few milliseconds ago, which is the resolution of the kernel's clock.
     pub(crate) fn lately() -> Self {
         static LATELY: Lately<Load> = Lately::new();
         LATELY.get(Self::now)
@@ -116,9 +116,9 @@ impl Load {
             return None;
         }
         let rate = rustix::param::clock_ticks_per_second().max(1) as f64;
-        let busy = self.busy.zip(earlier.busy).and_then(|(now, then)| Some(now.checked_sub(then)? as f64 / rate));
-        let others = busy.filter(|_| seconds * rate >= MIN_TICKS).map(|busy| (busy - own).max(0.0) / seconds);
-        Some(Use { own: own / seconds, foreign: others })
+        let busy = self.busy.zip(earlier.busy).and_then(|(new, old)| Some(new.checked_sub(old)? as f64 / rate));
+        let foreign = busy.filter(|_| seconds * rate >= MIN_TICKS).map(|busy| (busy - own).max(0.0) / seconds);
+        Some(Use { own: own / seconds, foreign })
     }
 }
 
@@ -128,8 +128,8 @@ fn busy(text: &str) -> Option<u64> {
     // user, nice, system, idle, iowait, irq, softirq, steal; the time of guests is part of user.
     let fields: Vec<u64> =
         text.strip_prefix("cpu ")?.lines().next()?.split_whitespace().map_while(|field| field.parse().ok()).collect();
-    let [user, nice, system, _, _, rest @ ..] = fields.as_slice() else { return None };
-    Some(user + nice + system + rest.iter().take(3).sum::<u64>())
+    let [user, nice, system, _, _, interrupts @ ..] = fields.as_slice() else { return None };
+    Some(user + nice + system + interrupts.iter().take(3).sum::<u64>())
 }
 
 #[cfg(test)]
@@ -170,25 +170,25 @@ mod tests {
     fn other_processes_are_what_is_busy_beyond_the_own() {
         let rate = rustix::param::clock_ticks_per_second();
         let at = Instant::now();
-        let then = Load { at, average: None, busy: Some(100) };
+        let start = Load { at, average: None, busy: Some(100) };
         let now = |seconds: f64, busy: u64| Load {
             at: at + Duration::from_secs_f64(seconds),
             average: None,
             busy: Some(busy),
         };
-        let found = now(10.0, 100 + 13 * rate).since(then, 10.0).unwrap();
-        assert!((found.own - 1.0).abs() < 1e-9 && (found.foreign.unwrap() - 0.3).abs() < 1e-9, "{found:?}");
-        assert_eq!(now(10.0, 100).since(then, 1.0).unwrap().foreign, Some(0.0), "never less than nothing");
-        assert_eq!(now(0.01, 103).since(then, 0.0).unwrap().foreign, None, "too short for a clock of ticks");
-        assert_eq!(now(10.0, 50).since(then, 0.0).unwrap().foreign, None, "a counter that went back");
-        assert_eq!(Load { busy: None, ..now(10.0, 0) }.since(then, 0.0).unwrap().foreign, None);
+        let usage = now(10.0, 100 + 13 * rate).since(start, 10.0).unwrap();
+        assert!((usage.own - 1.0).abs() < 1e-9 && (usage.foreign.unwrap() - 0.3).abs() < 1e-9, "{usage:?}");
+        assert_eq!(now(10.0, 100).since(start, 1.0).unwrap().foreign, Some(0.0), "never less than nothing");
+        assert_eq!(now(0.01, 103).since(start, 0.0).unwrap().foreign, None, "too short for a clock of ticks");
+        assert_eq!(now(10.0, 50).since(start, 0.0).unwrap().foreign, None, "a counter that went back");
+        assert_eq!(Load { busy: None, ..now(10.0, 0) }.since(start, 0.0).unwrap().foreign, None);
     }
 
     #[test]
     fn this_machine_is_described() {
         assert!(os().starts_with("Linux") && !kernel().is_empty());
         assert!(cores().is_some_and(|cores| cores >= 1));
-        let then = Load::now();
-        assert!(then.average.is_some() && then.busy.is_some());
+        let load = Load::now();
+        assert!(load.average.is_some() && load.busy.is_some());
     }
 }

@@ -17,7 +17,7 @@ struct Work(Box<Call>);
 /// A function that gets the sender by which its thread can be reached, and returns whether that thread is kept.
 type Call = dyn FnOnce(&Sender<Work>) -> bool + Send;
 
-/// Maximum number of kept threads: those that follow and observe one program.
+/// Maximum number of kept threads, equal to the number of threads that follow and observe one program.
 const MAX_IDLE_THREADS: usize = 6;
 
 /// The kept threads that have nothing to do.
@@ -43,23 +43,23 @@ impl<T> Started<T> {
 /// of work, one after the other.
 pub(crate) fn start<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> io::Result<Started<T>> {
     let (sender, receiver) = channel();
-    let work = Work(Box::new(move |own| {
-        let done = catch_unwind(AssertUnwindSafe(work));
+    let work = Work(Box::new(move |own_sender| {
+        let result = catch_unwind(AssertUnwindSafe(work));
         // The thread is registered as idle first, so that a caller that waits for the result finds it.
-        let mut idle = idle();
-        let is_kept = idle.len() < MAX_IDLE_THREADS;
+        let mut idle_threads = idle();
+        let is_kept = idle_threads.len() < MAX_IDLE_THREADS;
         if is_kept {
-            idle.push(own.clone());
+            idle_threads.push(own_sender.clone());
         }
-        drop(idle);
-        if let Ok(done) = done {
-            let _ = sender.send(done);
+        drop(idle_threads);
+        if let Ok(result) = result {
+            let _ = sender.send(result);
         }
         is_kept
     }));
     let thread = idle().pop();
     match thread {
-        Some(thread) => thread.send(work).or_else(|unsent| keep(unsent.0))?,
+        Some(thread) => thread.send(work).or_else(|error| keep(error.0))?,
         None => keep(work)?,
     }
     Ok(Started(receiver))
@@ -75,33 +75,33 @@ fn idle() -> MutexGuard<'static, Vec<Sender<Work>>> {
 }
 
 fn keep(first: Work) -> io::Result<()> {
-    let (own, inbox) = channel();
+    let (work_sender, work_receiver) = channel();
     let run = move || {
-        let mut next = Some(first);
-        while let Some(Work(work)) = next {
-            next = if work(&own) { inbox.recv().ok() } else { None };
+        let mut next_work = Some(first);
+        while let Some(Work(work)) = next_work {
+            next_work = if work(&work_sender) { work_receiver.recv().ok() } else { None };
         }
     };
     thread::Builder::new().name("kept".into()).spawn(run).map(drop)
 }
 
-/// Processes each part, in parallel as far as there are threads, and returns results in the order of the parts.
+/// Processes the parts, in parallel if threads can be started, and returns results in the order of the parts.
 pub(crate) fn each<P: Copy + Send, T: Send>(parts: &[P], work: impl Fn(P) -> T + Sync) -> Vec<T> {
-    let (Some((last, others)), work) = (parts.split_last(), &work) else { return Vec::new() };
+    let (Some((last_part, other_parts)), work) = (parts.split_last(), &work) else { return Vec::new() };
     thread::scope(|scope| {
-        let started: Vec<_> = others
+        let threads: Vec<_> = other_parts
             .iter()
             .map(|part| {
                 let part = *part;
                 thread::Builder::new().spawn_scoped(scope, move || work(part)).map_err(|_| part)
             })
             .collect();
-        let last = work(*last);
-        let ended = started.into_iter().map(|started| match started {
+        let last_result = work(*last_part);
+        let results = threads.into_iter().map(|thread| match thread {
             Ok(thread) => thread.join().unwrap_or_else(|panic| resume_unwind(panic)),
             Err(part) => work(part),
         });
-        ended.chain([last]).collect()
+        results.chain([last_result]).collect()
     })
 }
 
@@ -120,17 +120,17 @@ mod tests {
 
     #[test]
     fn threads_are_kept_for_further_work_whatever_became_of_the_first() {
-        let current = || thread::current().id();
-        let first = start(current).unwrap().join().unwrap();
+        let current_id = || thread::current().id();
+        let first = start(current_id).unwrap().join().unwrap();
         assert!(idle_count() >= 1);
         assert!(start(|| -> u32 { panic!("on purpose") }).unwrap().join().is_err());
-        let others: Vec<_> = (0..4).map(|number| start(move || (number, current())).unwrap()).collect();
-        let others: Vec<_> = others.into_iter().map(|other| other.join().unwrap()).collect();
-        assert!(others.iter().map(|(number, _)| *number).eq(0..4));
-        assert!(others.iter().any(|(_, id)| *id == first) && first != current());
-        let many: Vec<_> = (0..4 * MAX_IDLE_THREADS).map(|_| start(|| ()).unwrap()).collect();
-        for one in many {
-            one.join().unwrap();
+        let results: Vec<_> = (0..4).map(|number| start(move || (number, current_id())).unwrap()).collect();
+        let results: Vec<_> = results.into_iter().map(|task| task.join().unwrap()).collect();
+        assert!(results.iter().map(|(number, _)| *number).eq(0..4));
+        assert!(results.iter().any(|(_, id)| *id == first) && first != current_id());
+        let tasks: Vec<_> = (0..4 * MAX_IDLE_THREADS).map(|_| start(|| ()).unwrap()).collect();
+        for task in tasks {
+            task.join().unwrap();
         }
         assert!(idle_count() <= MAX_IDLE_THREADS);
     }

@@ -41,22 +41,23 @@ pub(super) fn names_files_of(folder: &Path, values: &Values, is_there: &mut dyn 
 
 /// The commands of a shell script as words, without the files that output is redirected to.
 fn commands(script: &str) -> Vec<Vec<&str>> {
-    let mut all = Vec::new();
+    let mut commands = Vec::new();
     for part in script.split(['\n', ';', '&', '|', '(', ')']) {
         let mut words = Vec::new();
         let mut is_target = false;
         for word in part.split_whitespace() {
-            let (before, target) = word.split_once('>').map_or((word, None), |(before, target)| (before, Some(target)));
+            let (arguments, target) =
+                word.split_once('>').map_or((word, None), |(arguments, target)| (arguments, Some(target)));
             if !is_target {
                 words.extend(
-                    before.split('<').map(|word| word.trim_matches(['\'', '"'])).filter(|word| !word.is_empty()),
+                    arguments.split('<').map(|word| word.trim_matches(['\'', '"'])).filter(|word| !word.is_empty()),
                 );
             }
             is_target = target.is_some_and(|target| target.trim_start_matches(['>', '|']).is_empty());
         }
-        all.push(words);
+        commands.push(words);
     }
-    all
+    commands
 }
 
 /// The relative paths of files that the words of a command could name.
@@ -65,18 +66,18 @@ fn named(words: &[&str]) -> Vec<PathBuf> {
         |word: &&&str| word.split_once('=').is_some_and(|(name, _)| !name.starts_with('-') && !name.contains('/'));
     let program = words.iter().find(|word| !is_assignment(word)).copied().unwrap_or_default();
     let files = TOOLS.iter().filter(|(tool, _)| *tool == program).flat_map(|(_, files)| *files);
-    let mut found: Vec<PathBuf> = files.map(PathBuf::from).collect();
-    for (word, next) in words.iter().zip(words.iter().skip(1)) {
-        if *word == "-m" && is_module(next) {
-            let path = PathBuf::from(next.replace('.', "/"));
-            found.extend([path.with_extension("py"), path.join("__main__.py")]);
+    let mut paths: Vec<PathBuf> = files.map(PathBuf::from).collect();
+    for (word, module) in words.iter().zip(words.iter().skip(1)) {
+        if *word == "-m" && is_module(module) {
+            let path = PathBuf::from(module.replace('.', "/"));
+            paths.extend([path.with_extension("py"), path.join("__main__.py")]);
         }
     }
     for word in words {
         let value = word.split_once('=').map(|(_, value)| value);
-        found.extend([Some(*word), value].into_iter().flatten().filter(|word| is_file(word)).map(PathBuf::from));
+        paths.extend([Some(*word), value].into_iter().flatten().filter(|word| is_file(word)).map(PathBuf::from));
     }
-    found
+    paths
 }
 
 fn is_module(word: &str) -> bool {
@@ -96,7 +97,7 @@ mod tests {
 
     #[test]
     fn command_lines_name_files() {
-        let there = [
+        let files = [
             "train.py",
             "pkg/train.py",
             "tool/__main__.py",
@@ -111,7 +112,7 @@ mod tests {
         let check = |name: &str, value: Value| {
             let outputs = Value::List(vec![Value::Text("out.pt".into())]);
             let values = Values::from([(name.to_owned(), value), ("outputs".to_owned(), outputs)]);
-            names_files_of(folder, &values, &mut |path| there.iter().any(|name| folder.join(name) == path))
+            names_files_of(folder, &values, &mut |path| files.iter().any(|name| folder.join(name) == path))
         };
         let argv =
             |line: &str| check("argv", Value::List(line.split(' ').map(|word| Value::Text(word.into())).collect()));

@@ -30,7 +30,7 @@ pub(super) struct Jobs {
     /// The keys of lists of jobs.
     keys: HashMap<ListId, Arc<KeyList>>,
     pub(super) origins: Vec<Origin>,
-    /// For every job, in which further round it runs, if at all; 0 for those that run at once.
+    /// For every job, the number of the further round in which it may run; 0 for a job that runs at once.
     pub(super) rounds: Vec<usize>,
     /// For every job, true if it only runs if a decision of a search releases it.
     pub(super) held: Vec<bool>,
@@ -41,7 +41,7 @@ pub(super) struct Jobs {
 }
 
 impl Jobs {
-    /// None yet, with digests of input files from earlier runs.
+    /// Creates an empty collection of jobs, with digests of input files from earlier runs.
     pub(super) fn new(mut digests: Digests) -> Self {
         let manifests = std::mem::take(&mut digests.manifests);
         Self { digests, manifests, ..Self::default() }
@@ -50,8 +50,8 @@ impl Jobs {
     /// Adds a job with the needs and the step of the job `like`; returns the existing job with the same key, if there
     /// is one.
     pub(super) fn add(&mut self, job: Job, like: JobId) -> JobId {
-        if let Some(known) = self.by_key.get(&job.key) {
-            return *known;
+        if let Some(existing_id) = self.by_key.get(&job.key) {
+            return *existing_id;
         }
         let id = JobId::new(self.all.len());
         self.by_key.insert(job.key, id);
@@ -102,12 +102,12 @@ impl Builder<'_> {
         let mut joins: Vec<Join> = step.needs.iter().map(|need| self.join(need, &points)).collect();
         let seeds = seed_plan(step, &points);
         let template = |param: &Param| step.with.iter().find(|(name, _)| name.value == param.name);
-        let written = |param| (param, template(param).map(|(_, template)| template));
-        let written: Vec<(&'static Param, Option<&Template>)> = step.task.params().map(written).collect();
+        let with_template = |param| (param, template(param).map(|(_, template)| template));
+        let params: Vec<(&'static Param, Option<&Template>)> = step.task.params().map(with_template).collect();
         for point in points {
             let needs = self.needed_jobs(step, &point, &mut joins);
             let matrix: Names = point.values.iter().cloned().collect();
-            let Some(JobValues { values, keyed, inputs }) = self.values(step, &point, &matrix, &written, &needs) else {
+            let Some(JobValues { values, keyed, inputs }) = self.values(step, &point, &matrix, &params, &needs) else {
                 continue;
             };
             if self.steps[index].is_empty() {
@@ -120,7 +120,7 @@ impl Builder<'_> {
             let label = self.label(step, &point);
             lint::point(self.recipe, step, &matrix, &label, self.problems);
             let round = self.round(step, &point, &needs);
-            let held = self.held(step, &point, &needs);
+            let is_held = self.held(step, &point, &needs);
             let backend = step.task.on_device.then_some(self.backend);
             let lists = || needs.iter().filter_map(|group| group.list);
             let keys = lists().map(|list| self.jobs.keys(list)).collect();
@@ -141,22 +141,22 @@ impl Builder<'_> {
                     self.jobs.origins.push(Origin { study: self.study, step: index, point });
                     self.jobs.by_key.insert(key, id);
                     self.jobs.rounds.push(round);
-                    self.jobs.held.push(held);
+                    self.jobs.held.push(is_held);
                     id
                 }
             };
             self.jobs.all[id.index()].use_metrics(&self.used);
             // A job that one recipe holds in reserve may be wanted at once by another recipe.
-            let known = &mut self.jobs.rounds[id.index()];
-            *known = round.min(*known);
-            self.jobs.held[id.index()] &= held;
+            let earliest_round = &mut self.jobs.rounds[id.index()];
+            *earliest_round = round.min(*earliest_round);
+            self.jobs.held[id.index()] &= is_held;
             self.steps[index].push((point, id));
         }
         Ok(())
     }
 
-    /// In which further round a job runs, if at all: as far as its seed is beyond those that every point has, and no earlier
-    /// than what it needs.
+    /// Returns the number of the further round in which a job may run: the distance of its seed from the seeds that every
+    /// point has, and at least the round of each job that it needs.
     fn round(&mut self, step: &Step, point: &Point, needs: &[Rc<Group>]) -> usize {
         let seed = step.adaptive.and_then(|adaptive| {
             let seed = point.get("seed")?.as_f64()?;
@@ -165,8 +165,8 @@ impl Builder<'_> {
         });
         let mut round = seed.unwrap_or(0);
         for (need, group) in step.needs.iter().zip(needs) {
-            let (first, last) = group.rounds;
-            if first < last {
+            let (first_round, last_round) = group.rounds;
+            if first_round < last_round {
                 let name = &self.recipe.steps[need.step].name.value;
                 let message = format!(
                     "`{}` needs every seed of `{name}`, but the run decides how many there are",
@@ -176,7 +176,7 @@ impl Builder<'_> {
                 let problem = Problem::new(&self.recipe.sources, need.span, message, "not a count").help(help);
                 self.problems.push(need.span, problem);
             }
-            round = round.max(last);
+            round = round.max(last_round);
         }
         round
     }
@@ -184,19 +184,19 @@ impl Builder<'_> {
     /// Sorts the points of a needed step by the axes that they all share with these points.
     fn join(&self, need: &Need, points: &[Point]) -> Join {
         let (recipe, candidates) = (self.recipe, &self.steps[need.step]);
-        let everywhere = |axis: &str| {
+        let is_common = |axis: &str| {
             points.iter().all(|point| point.get(axis).is_some())
                 && candidates.iter().all(|(point, _)| point.get(axis).is_some())
         };
         let all: Vec<String> = recipe.steps[need.step].axes().into_iter().map(str::to_owned).collect();
-        let axes = all.iter().filter(|axis| everywhere(axis)).cloned().collect();
-        let only = resolved(recipe, &need.only);
+        let axes = all.iter().filter(|axis| is_common(axis)).cloned().collect();
+        let selection = resolved(recipe, &need.only);
         // An axis that the needed step does not have has been reported, and so has a step without jobs.
-        let known = recipe.steps[need.step].axes();
-        let sound = !candidates.is_empty() && only.iter().all(|(axis, _)| known.contains(axis));
+        let known_axes = recipe.steps[need.step].axes();
+        let sound = !candidates.is_empty() && selection.iter().all(|(axis, _)| known_axes.contains(axis));
         let mut join = Join { axes, all, by_shared: HashMap::new(), groups: HashMap::new(), sound };
         for (index, (point, _)) in candidates.iter().enumerate() {
-            if selected(point, &only) {
+            if selected(point, &selection) {
                 join.by_shared.entry(join.key(point)).or_default().push(index);
             }
         }
@@ -217,8 +217,9 @@ impl Builder<'_> {
                 }
             };
             if group.jobs.is_empty() && join.sound {
-                let needed = &self.recipe.steps[need.step].name.value;
-                let message = format!("`{}` needs `{needed}`, but none of its points agrees", self.label(step, point));
+                let needed_name = &self.recipe.steps[need.step].name.value;
+                let message =
+                    format!("`{}` needs `{needed_name}`, but none of its points agrees", self.label(step, point));
                 let help = "steps join on their common axes; give the needed step these values, too";
                 let problem = Problem::new(&self.recipe.sources, need.span, message, "no point agrees").help(help);
                 self.problems.push(need.span, problem);
@@ -231,15 +232,16 @@ impl Builder<'_> {
     /// The jobs of a needed step whose points agree with a point.
     fn group(&mut self, need: &Need, join: &Join, point: &Point) -> Group {
         let candidates = join.by_shared.get(&join.key(point)).map(Vec::as_slice).unwrap_or_default();
-        let needed = &self.steps[need.step];
-        let matching = candidates.iter().map(|index| &needed[*index]).filter(|(other, _)| point.agrees(other));
-        let mut seen = HashSet::new();
-        let jobs: Vec<JobId> = matching.map(|(_, id)| *id).filter(|id| seen.insert(*id)).collect();
+        let needed_points = &self.steps[need.step];
+        let matching_points =
+            candidates.iter().map(|index| &needed_points[*index]).filter(|(other, _)| point.agrees(other));
+        let mut distinct_ids = HashSet::new();
+        let jobs: Vec<JobId> = matching_points.map(|(_, id)| *id).filter(|id| distinct_ids.insert(*id)).collect();
         let rounds = jobs.iter().map(|id| self.jobs.rounds[id.index()]);
         let rounds = (rounds.clone().min().unwrap_or(0), rounds.max().unwrap_or(0));
         let list = (!jobs.is_empty()).then(|| self.jobs.needs.list(jobs.clone()));
-        let held = |id: &JobId| self.jobs.held[id.index()];
-        let held = (jobs.iter().any(held), jobs.iter().all(held));
+        let is_held = |id: &JobId| self.jobs.held[id.index()];
+        let held = (jobs.iter().any(is_held), jobs.iter().all(is_held));
         Group { jobs, list, rounds, held }
     }
 

@@ -63,7 +63,7 @@ struct Walk {
     /// Device and inode of the results folder.
     results: Option<(u64, u64)>,
     /// Digests of folders by inode, and by the path from the input where patterns are about that: links may lead to one folder in
-    /// many ways. `None` for those on the current path.
+    /// many ways. `None` for the folders on the current path.
     folders: HashMap<(u64, u64, PathBuf), Option<String>>,
     found: Tree,
     now: SystemTime,
@@ -112,16 +112,16 @@ const BIN: &str = "bin:";
 /// Time without changes before a file's times are trusted: longer than the 35 s after which Linux has written every
 /// page that was changed through a mapping, and updates the time at the next such write.
 const REST: Duration = Duration::from_mins(1);
-/// The same for a file of the store, which no process has mapped: longer than the ticks of any file system's clock (FAT
-/// has two seconds).
+/// Time without changes before the times of a file of the store are trusted. No process has mapped such a file, so the time
+/// is only longer than the ticks of any file system's clock (FAT has two seconds).
 const TICK: Duration = Duration::from_secs(3);
 
 impl Digests {
     /// Opens the digests in `file`. An unreadable file counts as empty. The file is in a store, whose results folder is
     /// no part of any input.
     pub fn open(file: PathBuf) -> Self {
-        let kept = fs::read(&file).ok().and_then(|text| serde_json::from_slice::<Kept>(&text).ok());
-        let known = kept.filter(|kept| kept.format == FORMAT).map(|kept| kept.files).unwrap_or_default();
+        let cache = fs::read(&file).ok().and_then(|text| serde_json::from_slice::<Kept>(&text).ok());
+        let known = cache.filter(|cache| cache.format == FORMAT).map(|cache| cache.files).unwrap_or_default();
         let made = file.parent().map(Made::open).unwrap_or_default();
         Self { file: Some(file), known, made, ..Self::default() }
     }
@@ -135,7 +135,7 @@ impl Digests {
         }
     }
 
-    /// The same, with the digests of files by the [`hidden`] form of their paths there.
+    /// Adds the digests of files on the other machine by the [`hidden`] form of their paths.
     #[must_use]
     pub(crate) fn with_hidden(mut self, digests: BTreeMap<String, String>) -> Self {
         if let Some(locked) = &mut self.locked {
@@ -144,7 +144,7 @@ impl Digests {
         self
     }
 
-    /// The same, with files that were there beside those with digests.
+    /// Adds files that exist on the other machine and have no digests.
     #[must_use]
     pub(crate) fn with_present(mut self, files: BTreeSet<PathBuf>) -> Self {
         if let Some(locked) = &mut self.locked {
@@ -166,7 +166,7 @@ impl Digests {
         self.locked.is_some()
     }
 
-    /// The same, with the files that earlier runs of jobs read.
+    /// Replaces the manifests, which list the files that earlier runs of jobs read.
     #[must_use]
     pub fn with_manifests(self, manifests: Manifests) -> Self {
         Self { manifests, ..self }
@@ -210,21 +210,21 @@ impl Digests {
         self.of_file(path)
     }
 
-    /// The digest of a file's content, or of a folder's: the names and digests of its files, sorted. The same path has
-    /// the same digest for the lifetime of this value.
+    /// The digest of a file's content, or of the sorted names and digests of a folder's files. A path keeps its digest for
+    /// the lifetime of this value.
     pub fn of(&mut self, path: &Path) -> io::Result<String> {
         self.at(path, &[], SystemTime::now())
     }
 
-    /// The same without the files of a folder that these patterns ignore.
-    pub(crate) fn of_input(&mut self, path: &Path, ignored: &[String]) -> io::Result<String> {
-        self.at(path, ignored, SystemTime::now())
+    /// The digest of a file or folder like [`Digests::of`], without the files of a folder that `ignore_patterns` match.
+    pub(crate) fn of_input(&mut self, path: &Path, ignore_patterns: &[String]) -> io::Result<String> {
+        self.at(path, ignore_patterns, SystemTime::now())
     }
 
     /// The digest that an input has now.
-    pub(crate) fn now(&mut self, path: &Path, ignored: &[String]) -> io::Result<String> {
+    pub(crate) fn now(&mut self, path: &Path, ignore_patterns: &[String]) -> io::Result<String> {
         self.forget();
-        self.of_input(path, ignored)
+        self.of_input(path, ignore_patterns)
     }
 
     /// Looks at every path again from now on.
@@ -234,15 +234,15 @@ impl Digests {
     }
 
     /// The state of an input, which has this digest: to be compared with a later one.
-    pub(crate) fn tree(&mut self, path: &Path, ignored: &[String]) -> io::Result<Tree> {
+    pub(crate) fn tree(&mut self, path: &Path, ignore_patterns: &[String]) -> io::Result<Tree> {
         self.forget();
-        self.walked(path, ignored, SystemTime::now()).map(|(_, tree)| tree)
+        self.walked(path, ignore_patterns, SystemTime::now()).map(|(_, tree)| tree)
     }
 
     /// The state of an input when it had this digest, if it has had it since this was opened.
-    pub(crate) fn tree_before(&self, path: &Path, ignored: &[String], digest: &str) -> Option<Arc<Tree>> {
-        let (before, tree) = self.before.get(&(path.to_owned(), ignored.to_vec()))?;
-        (before == digest).then(|| Arc::clone(tree))
+    pub(crate) fn tree_before(&self, path: &Path, ignore_patterns: &[String], digest: &str) -> Option<Arc<Tree>> {
+        let (known_digest, tree) = self.before.get(&(path.to_owned(), ignore_patterns.to_vec()))?;
+        (known_digest == digest).then(|| Arc::clone(tree))
     }
 
     /// Files that jobs made in inputs.
@@ -266,17 +266,17 @@ impl Digests {
         Ok(digest.strip_prefix(BIN).map(str::to_owned).unwrap_or(digest))
     }
 
-    fn at(&mut self, path: &Path, ignored: &[String], now: SystemTime) -> io::Result<String> {
+    fn at(&mut self, path: &Path, ignore_patterns: &[String], now: SystemTime) -> io::Result<String> {
         if let Some(locked) = &self.locked {
             return locked.of(path).ok_or_else(|| io::Error::other("its digest is unknown here"));
         }
-        let place = (path.to_owned(), ignored.to_vec());
+        let place = (path.to_owned(), ignore_patterns.to_vec());
         if let Some(digest) = self.inputs.get(&place) {
             return Ok(digest.clone());
         }
-        let (digest, tree) = self.walked(path, ignored, now)?;
-        // The first state is the one that jobs are planned with; no job accepts a later state with other content.
-        if self.before.get(&place).is_none_or(|(before, _)| *before == digest) {
+        let (digest, tree) = self.walked(path, ignore_patterns, now)?;
+        // Jobs are planned with the first state; no job accepts a later state with other content.
+        if self.before.get(&place).is_none_or(|(known_digest, _)| *known_digest == digest) {
             self.before.insert(place.clone(), (digest.clone(), Arc::new(tree)));
         }
         self.inputs.insert(place, digest.clone());
@@ -284,12 +284,12 @@ impl Digests {
     }
 
     /// The digest of a file or of a folder, and all that is in it.
-    fn walked(&mut self, path: &Path, ignored: &[String], now: SystemTime) -> io::Result<(String, Tree)> {
-        let ignore = match self.ignores.get(ignored) {
+    fn walked(&mut self, path: &Path, ignore_patterns: &[String], now: SystemTime) -> io::Result<(String, Tree)> {
+        let ignore = match self.ignores.get(ignore_patterns) {
             Some(ignore) => Arc::clone(ignore),
-            None => Arc::new(Ignore::new(ignored).map_err(io::Error::other)?),
+            None => Arc::new(Ignore::new(ignore_patterns).map_err(io::Error::other)?),
         };
-        self.ignores.insert(ignored.to_vec(), Arc::clone(&ignore));
+        self.ignores.insert(ignore_patterns.to_vec(), Arc::clone(&ignore));
         let results = self.results().and_then(|results| std::fs::metadata(results).ok());
         let results = results.map(|metadata| (metadata.dev(), metadata.ino()));
         let mut walk = Walk { ignore, results, folders: HashMap::new(), found: Tree::new(), now };
@@ -298,16 +298,16 @@ impl Digests {
         Ok((digest, walk.found))
     }
 
-    /// The digest of something at a path, which is `inner` from the input.
-    fn entry(&mut self, walk: &mut Walk, path: &Path, inner: &Path, metadata: &Metadata) -> io::Result<String> {
+    /// The digest of something at a path, which is `inner_path` from the input.
+    fn entry(&mut self, walk: &mut Walk, path: &Path, inner_path: &Path, metadata: &Metadata) -> io::Result<String> {
         if metadata.is_dir() {
-            return self.folder(walk, path, inner, metadata);
+            return self.folder(walk, path, inner_path, metadata);
         }
         if !metadata.is_file() {
             return Err(io::Error::other(format!("{} is neither a file nor a folder", path.display())));
         }
         let digest = self.content(path, metadata, walk.now)?;
-        walk.found.insert(inner.to_owned(), Some(digest.clone()));
+        walk.found.insert(inner_path.to_owned(), Some(digest.clone()));
         Ok(digest)
     }
 
@@ -321,12 +321,12 @@ impl Digests {
         Ok(digest)
     }
 
-    fn folder(&mut self, walk: &mut Walk, path: &Path, inner: &Path, metadata: &Metadata) -> io::Result<String> {
-        let relative = if walk.ignore.is_by_name() { PathBuf::new() } else { inner.to_owned() };
+    fn folder(&mut self, walk: &mut Walk, path: &Path, inner_path: &Path, metadata: &Metadata) -> io::Result<String> {
+        let relative = if walk.ignore.is_by_name() { PathBuf::new() } else { inner_path.to_owned() };
         let place = (metadata.dev(), metadata.ino(), relative);
         match walk.folders.get(&place) {
             Some(Some(digest)) => {
-                walk.found.insert(inner.to_owned(), None);
+                walk.found.insert(inner_path.to_owned(), None);
                 return Ok(digest.clone());
             }
             Some(None) => {
@@ -335,21 +335,21 @@ impl Digests {
             None => {}
         }
         walk.folders.insert(place.clone(), None);
-        walk.found.insert(inner.to_owned(), None);
-        let digest = self.entries(walk, path, inner)?;
+        walk.found.insert(inner_path.to_owned(), None);
+        let digest = self.entries(walk, path, inner_path)?;
         walk.folders.insert(place, Some(digest.clone()));
         Ok(digest)
     }
 
-    fn entries(&mut self, walk: &mut Walk, path: &Path, inner: &Path) -> io::Result<String> {
+    fn entries(&mut self, walk: &mut Walk, path: &Path, inner_path: &Path) -> io::Result<String> {
         let mut names: Vec<_> = fs::read_dir(path)?.map(|entry| Ok(entry?.file_name())).collect::<io::Result<_>>()?;
         names.sort_unstable();
         let mut hasher = blake3::Hasher::new();
         for name in names {
-            let (path, inner) = (path.join(&name), inner.join(&name));
-            let Some(metadata) = self.counted(walk, &path, &inner)? else { continue };
-            let digest = self.entry(walk, &path, &inner, &metadata)?;
-            if self.is_made(walk, &path, &inner, &digest) {
+            let (path, inner_path) = (path.join(&name), inner_path.join(&name));
+            let Some(metadata) = self.counted(walk, &path, &inner_path)? else { continue };
+            let digest = self.entry(walk, &path, &inner_path, &metadata)?;
+            if self.is_made(walk, &path, &inner_path, &digest) {
                 continue;
             }
             hasher.update(name.as_encoded_bytes());
@@ -360,8 +360,8 @@ impl Digests {
     }
 
     /// The metadata of something in a folder; `None` if it is ignored, or the results folder.
-    fn counted(&mut self, walk: &Walk, path: &Path, inner: &Path) -> io::Result<Option<Metadata>> {
-        let text = inner.to_string_lossy();
+    fn counted(&mut self, walk: &Walk, path: &Path, inner_path: &Path) -> io::Result<Option<Metadata>> {
+        let text = inner_path.to_string_lossy();
         let metadata = match fs::metadata(path) {
             Ok(metadata) => metadata,
             // A lock of an editor is a link that leads nowhere.
@@ -376,19 +376,20 @@ impl Digests {
     }
 
     /// True if jobs made a file, or a folder that has nothing else.
-    fn is_made(&self, walk: &mut Walk, path: &Path, inner: &Path, digest: &str) -> bool {
+    fn is_made(&self, walk: &mut Walk, path: &Path, inner_path: &Path, digest: &str) -> bool {
         if !self.made.has_name(path) {
             return false;
         }
-        let below =
-            |walk: &Walk| walk.found.range(inner.to_owned()..).nth(1).is_some_and(|(next, _)| next.starts_with(inner));
-        let is_made = match walk.found.get(inner) {
+        let has_entries = |walk: &Walk| {
+            walk.found.range(inner_path.to_owned()..).nth(1).is_some_and(|(next, _)| next.starts_with(inner_path))
+        };
+        let is_made = match walk.found.get(inner_path) {
             Some(Some(_)) => self.made.is_made(path, digest),
-            Some(None) => self.made.is_made(path, Made::FOLDER) && !below(walk),
+            Some(None) => self.made.is_made(path, Made::FOLDER) && !has_entries(walk),
             None => false,
         };
         if is_made {
-            walk.found.remove(inner);
+            walk.found.remove(inner_path);
         }
         is_made
     }
@@ -404,8 +405,8 @@ impl Digests {
         self.read += 1;
         let digest = content_digest(path)?;
         // The file may have been written to while it was read.
-        let settled = Stamp::of(&fs::metadata(path)?) == stamp && stamp.has_rested(now, rest);
-        if let Some(name) = name.filter(|_| settled) {
+        let is_settled = Stamp::of(&fs::metadata(path)?) == stamp && stamp.has_rested(now, rest);
+        if let Some(name) = name.filter(|_| is_settled) {
             self.known.insert(name.to_owned(), Entry { stamp, digest: digest.clone() });
             self.changed = true;
         }
@@ -419,8 +420,8 @@ impl Digests {
             return;
         }
         self.known.retain(|path, _| Path::new(path).exists());
-        let kept = Kept { format: FORMAT, files: self.known.clone() };
-        let _ = serde_json::to_vec(&kept)
+        let cache = Kept { format: FORMAT, files: self.known.clone() };
+        let _ = serde_json::to_vec(&cache)
             .map_err(io::Error::from)
             .and_then(|text| replace(file, &text, Readers::Owner, Outlives::Process));
         self.changed = false;
@@ -429,9 +430,10 @@ impl Digests {
 
 impl Locked {
     fn of(&self, path: &Path) -> Option<String> {
-        let there = path.strip_prefix(&self.here).map_or_else(|_| path.to_owned(), |inner| self.there.join(inner));
-        let known = self.digests.get(&normal(&there));
-        known.or_else(|| self.hidden.get(&hidden(path)).filter(|_| !self.hidden.is_empty())).cloned()
+        let original_path =
+            path.strip_prefix(&self.here).map_or_else(|_| path.to_owned(), |inner| self.there.join(inner));
+        let digest = self.digests.get(&normal(&original_path));
+        digest.or_else(|| self.hidden.get(&hidden(path)).filter(|_| !self.hidden.is_empty())).cloned()
     }
 }
 
@@ -473,7 +475,7 @@ pub(crate) fn hidden(path: &Path) -> String {
 
 /// A path from a folder: with `..` where it is not in it.
 pub(crate) fn relative(path: &Path, folder: &Path) -> PathBuf {
-    let common = path.components().zip(folder.components()).take_while(|(own, other)| own == other).count();
+    let common = path.components().zip(folder.components()).take_while(|(component, other)| component == other).count();
     let up = folder.components().skip(common).map(|_| Component::ParentDir);
     up.chain(path.components().skip(common)).collect()
 }
@@ -496,7 +498,7 @@ pub(crate) fn normal(path: &Path) -> PathBuf {
 
 impl Stamp {
     fn of(metadata: &Metadata) -> Self {
-        let nanoseconds = |seconds: i64, rest: i64| i128::from(seconds) * 1_000_000_000 + i128::from(rest);
+        let nanoseconds = |seconds: i64, fraction: i64| i128::from(seconds) * 1_000_000_000 + i128::from(fraction);
         Self {
             size: metadata.size(),
             mtime: nanoseconds(metadata.mtime(), metadata.mtime_nsec()),
@@ -506,7 +508,7 @@ impl Stamp {
     }
 
     fn has_rested(self, now: SystemTime, rest: Duration) -> bool {
-        let now = now.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_nanos());
+        let now = now.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |duration| duration.as_nanos());
         let latest = self.mtime.max(self.ctime) + i128::try_from(rest.as_nanos()).unwrap_or(0);
         i128::try_from(now).is_ok_and(|now| latest < now)
     }

@@ -85,7 +85,7 @@ pub(super) fn assignments(dimension: &Dimension, context: &mut Context<'_>) -> O
 /// The configurations that are decided, which may be none.
 fn decided(suggested: &Suggested, context: &Context<'_>) -> Vec<Values> {
     let points = context.searched.into_iter().flat_map(Searched::points);
-    let named = |point: &Vec<Value>| {
+    let assignment = |point: &Vec<Value>| {
         let values = suggested.axes.iter().zip(point).map(|(axis, value)| {
             let number = value.as_f64().filter(|_| suggested.floats.contains(&axis.value));
             let value = number.map_or_else(|| value.clone(), Value::Float);
@@ -93,7 +93,7 @@ fn decided(suggested: &Suggested, context: &Context<'_>) -> Vec<Values> {
         });
         values.collect()
     };
-    points.map(named).collect()
+    points.map(assignment).collect()
 }
 
 fn axis_values(axis: &Axis, context: &mut Context<'_>) -> Option<Vec<Spanned<Value>>> {
@@ -110,14 +110,14 @@ fn axis_values(axis: &Axis, context: &mut Context<'_>) -> Option<Vec<Spanned<Val
             let points = (context.earlier)(&step.value)?;
             let mut values: Vec<Spanned<Value>> = Vec::new();
             for value in points.iter().filter_map(|point| point.get(&other.value)) {
-                if !values.iter().any(|known| known.value == *value) {
+                if !values.iter().any(|candidate| candidate.value == *value) {
                     values.push(Spanned::new(value.clone(), other.span));
                 }
             }
             if values.is_empty() {
                 let message = format!("step `{}` has no axis `{}`", step.value, other.value);
-                let known = points.first().map(|point| point.values.iter().map(|(name, _)| name.as_str()));
-                let help = crate::recipe::suggest(&other.value, "its axes", known.into_iter().flatten())
+                let axes = points.first().map(|point| point.values.iter().map(|(name, _)| name.as_str()));
+                let help = crate::recipe::suggest(&other.value, "its axes", axes.into_iter().flatten())
                     .unwrap_or_else(|| format!("`{}` has no matrix", step.value));
                 context.problem(other.span, message, "unknown axis", help);
                 return None;
@@ -129,25 +129,25 @@ fn axis_values(axis: &Axis, context: &mut Context<'_>) -> Option<Vec<Spanned<Val
 
 fn no_duplicates(axis: &Axis, values: &[Spanned<Value>], context: &mut Context<'_>) {
     // By a text that equal values share; there may be very many of them.
-    let mut known: HashMap<String, Vec<&Value>> = HashMap::new();
+    let mut groups: HashMap<String, Vec<&Value>> = HashMap::new();
     for value in values {
         // `-0.0` and `0.0` are equal.
         let number = value.value.as_f64().map(|number| (number + 0.0).to_string());
-        let alike = known.entry(number.unwrap_or_else(|| value.value.to_string())).or_default();
-        if alike.contains(&&value.value) {
+        let group = groups.entry(number.unwrap_or_else(|| value.value.to_string())).or_default();
+        if group.contains(&&value.value) {
             let message = format!("axis `{}` has the value `{}` twice", axis.name.value, value.value);
             context.problem(value.span, message, "again", "remove one of them");
             return;
         }
-        alike.push(&value.value);
+        group.push(&value.value);
     }
 }
 
 /// Checks that numbers are above 0.
-pub(super) fn positive(numbers: &[Spanned<Value>], what: &str, context: &mut Context<'_>) -> Option<()> {
+pub(super) fn positive(numbers: &[Spanned<Value>], name: &str, context: &mut Context<'_>) -> Option<()> {
     for number in numbers {
         if number.value.as_f64()? <= 0.0 {
-            let message = format!("`{what}` needs numbers above 0, found {}", number.value);
+            let message = format!("`{name}` needs numbers above 0, found {}", number.value);
             context.problem(number.span, message, "not above 0", "a logarithm has no place for it");
             return None;
         }
@@ -158,12 +158,12 @@ pub(super) fn positive(numbers: &[Spanned<Value>], what: &str, context: &mut Con
 fn zip(axes: &[Axis], context: &mut Context<'_>) -> Option<Vec<Values>> {
     let columns: Vec<Vec<Spanned<Value>>> =
         axes.iter().map(|axis| axis_values(axis, context)).collect::<Option<_>>()?;
-    let (first, rest) = (axes.first()?, axes.iter().zip(&columns).skip(1));
-    for (axis, column) in rest {
+    let (first_axis, other_axes) = (axes.first()?, axes.iter().zip(&columns).skip(1));
+    for (axis, column) in other_axes {
         if column.len() != columns[0].len() {
             let message = format!(
                 "zipped axes must have the same number of values: `{}` has {}, `{}` has {}",
-                first.name.value,
+                first_axis.name.value,
                 columns[0].len(),
                 axis.name.value,
                 column.len()
@@ -195,13 +195,13 @@ fn draw(random: &Random, context: &mut Context<'_>) -> Option<Vec<Values>> {
             point.push((axis.value.clone(), Spanned::new(value, random.span)));
         }
     }
-    let mut known: HashMap<String, Vec<Values>> = HashMap::new();
+    let mut groups: HashMap<String, Vec<Values>> = HashMap::new();
     points.retain(|point| {
         let text: Vec<String> = point.iter().map(|(_, value)| value.value.to_string()).collect();
-        let alike = known.entry(text.join("\0")).or_default();
-        let is_new = !alike.iter().any(|other| other.iter().zip(point).all(|(one, two)| one.1.value == two.1.value));
+        let group = groups.entry(text.join("\0")).or_default();
+        let is_new = !group.iter().any(|other| other.iter().zip(point).all(|(one, two)| one.1.value == two.1.value));
         if is_new {
-            alike.push(point.clone());
+            group.push(point.clone());
         }
         is_new
     });
@@ -230,22 +230,22 @@ fn draws(draw: &Draw, seed: &Value, axis: &str, n: usize, context: &mut Context<
             let values: Vec<Value> =
                 templates.iter().filter_map(|template| context.resolve(template)).map(|value| value.value).collect();
             #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "below the number of values")]
-            let chosen = |at: f64| values[((at * values.len() as f64) as usize).min(values.len() - 1)].clone();
-            (!values.is_empty()).then(|| parts.map(chosen).collect())
+            let choice = |at: f64| values[((at * values.len() as f64) as usize).min(values.len() - 1)].clone();
+            (!values.is_empty()).then(|| parts.map(choice).collect())
         }
     }
 }
 
 /// The two bounds of a distribution.
-fn bounds(templates: &[Template], what: &str, span: Span, context: &mut Context<'_>) -> Option<(f64, f64)> {
+fn bounds(templates: &[Template], name: &str, span: Span, context: &mut Context<'_>) -> Option<(f64, f64)> {
     let numbers = context.numbers(templates)?;
-    if what.starts_with("log") {
-        positive(&numbers, what, context)?;
+    if name.starts_with("log") {
+        positive(&numbers, name, context)?;
     }
     let (from, to) = (numbers.first()?, numbers.get(1)?);
     let (low, high) = (from.value.as_f64()?, to.value.as_f64()?);
     if low > high {
-        let message = format!("`{what}` goes from {} to {}", from.value, to.value);
+        let message = format!("`{name}` goes from {} to {}", from.value, to.value);
         context.problem(span, message, "the wrong way round", "write the smaller number first");
         return None;
     }
@@ -275,7 +275,7 @@ fn ablate(ablation: &Ablation, context: &mut Context<'_>) -> Option<Vec<Values>>
         let baseline = context.resolve(&factor.baseline)?;
         let mut levels = vec![baseline];
         for value in factor.values.iter().filter_map(|template| context.resolve(template)) {
-            if !levels.iter().any(|known| known.value == value.value) {
+            if !levels.iter().any(|level| level.value == value.value) {
                 levels.push(value);
             }
         }
@@ -300,40 +300,40 @@ fn ablate(ablation: &Ablation, context: &mut Context<'_>) -> Option<Vec<Values>>
     let mut points = vec![point(&|_| 0)];
     match ablation.design {
         Design::AddOne => {
-            for (changed, (_, levels)) in factors.iter().enumerate() {
-                points.extend((1..levels.len()).map(|to| point(&|index| if index == changed { to } else { 0 })));
+            for (factor, (_, levels)) in factors.iter().enumerate() {
+                points.extend((1..levels.len()).map(|to| point(&|index| if index == factor { to } else { 0 })));
             }
         }
         Design::LeaveOneOut => {
             points.push(point(&|_| 1));
-            let left_out = (0..factors.len()).map(|left| point(&|index| usize::from(index != left)));
+            let ablations = (0..factors.len()).map(|factor| point(&|index| usize::from(index != factor)));
             // With one factor, leaving it out is the baseline.
-            points.extend(left_out.filter(|_| factors.len() > 1));
+            points.extend(ablations.filter(|_| factors.len() > 1));
         }
         Design::Factorial | Design::Fractional => {
             let total = factors.iter().try_fold(1_usize, |total, (_, levels)| total.checked_mul(levels.len()));
-            let heaviest = |(name, levels): &(&str, Levels)| {
-                let heaviest = levels.iter().map(|level| weight(&level.value)).max();
-                name.len() as u64 + heaviest.unwrap_or(0)
+            let factor_weight = |(name, levels): &(&str, Levels)| {
+                let level_weight = levels.iter().map(|level| weight(&level.value)).max();
+                name.len() as u64 + level_weight.unwrap_or(0)
             };
-            let each: u64 = factors.iter().map(heaviest).sum();
+            let point_weight: u64 = factors.iter().map(factor_weight).sum();
             let Some(total) = total.filter(|total| *total <= MAX_VALUES) else {
                 let span = ablation.factors[0].axis.span;
                 let message = format!("this design has more than {MAX_VALUES} combinations");
                 context.problem(span, message, "too many", "choose another design, or fewer factors");
                 return None;
             };
-            let first = ablation.factors.first().map(|factor| factor.axis.span);
-            if first.is_some_and(|span| !context.take(each.saturating_mul(total as u64), span)) {
+            let first_span = ablation.factors.first().map(|factor| factor.axis.span);
+            if first_span.is_some_and(|span| !context.take(point_weight.saturating_mul(total as u64), span)) {
                 return None;
             }
             for combination in 1..total {
                 // The combination's digits, in a number system whose bases are the numbers of levels.
                 let digits: Vec<usize> = factors
                     .iter()
-                    .scan(combination, |rest, (_, levels)| {
-                        let digit = *rest % levels.len();
-                        *rest /= levels.len();
+                    .scan(combination, |remainder, (_, levels)| {
+                        let digit = *remainder % levels.len();
+                        *remainder /= levels.len();
                         Some(digit)
                     })
                     .collect();

@@ -23,7 +23,7 @@ pub(crate) struct Layout {
     pub(crate) interactions: Vec<[usize; 2]>,
     /// The combinations, by the level of each factor.
     cells: HashMap<Vec<usize>, usize>,
-    /// The axes that repeat a measurement: `seed`, and those zipped with it.
+    /// The axes that repeat a measurement: `seed`, and the axes zipped with it.
     repeats: Vec<String>,
 }
 
@@ -135,8 +135,8 @@ pub(super) fn check_effects<'p>(
     }
     let points: Vec<&Point> = points.collect();
     let is_there = |axis: &Spanned<String>| points.iter().any(|point| point.get(&axis.value).is_some());
-    let distinct: HashSet<&str> = effects.factors.iter().map(|axis| axis.value.as_str()).collect();
-    let is_sound = distinct.len() == effects.factors.len() && !distinct.contains("seed");
+    let factors: HashSet<&str> = effects.factors.iter().map(|axis| axis.value.as_str()).collect();
+    let is_sound = factors.len() == effects.factors.len() && !factors.contains("seed");
     // Another mistake has been reported if there are no points, an axis is missing, or factors are unsound.
     if points.is_empty() || !is_sound || !effects.factors.iter().all(is_there) {
         return;
@@ -163,15 +163,15 @@ impl Layout {
         for (axis, span) in &names {
             factors.push(Levels::new(axis, *span, points)?);
         }
-        let (mut cells, mut order, mut first) = (HashMap::new(), Vec::new(), Vec::new());
+        let (mut cells, mut order, mut first_points) = (HashMap::new(), Vec::new(), Vec::new());
         for point in points {
             let cell: Vec<usize> = factors.iter().filter_map(|factor| factor.level(point)).collect();
             let index = *cells.entry(cell.clone()).or_insert_with(|| {
                 order.push(cell);
-                first.push(*point);
+                first_points.push(*point);
                 order.len() - 1
             });
-            if let Some(axis) = varying(point, first[index], &names, &repeats) {
+            if let Some(axis) = varying(point, first_points[index], &names, &repeats) {
                 return Err(LayoutError::Varies { axis: axis.to_owned(), span: effects.span });
             }
             if order.len() > MAX_CELLS {
@@ -217,10 +217,10 @@ impl Layout {
             }
             terms => {
                 let axes: Vec<&str> = terms.iter().map(|(factor, _)| self.factors[*factor].axis.as_str()).collect();
-                let several = terms.iter().any(|(factor, _)| self.factors[*factor].values.len() > 2);
+                let has_many_levels = terms.iter().any(|(factor, _)| self.factors[*factor].values.len() > 2);
                 let values: Vec<String> =
                     terms.iter().map(|(factor, level)| self.factors[*factor].values[*level].to_string()).collect();
-                let values = if several { format!(": {}", values.join(", ")) } else { String::new() };
+                let values = if has_many_levels { format!(": {}", values.join(", ")) } else { String::new() };
                 format!("{}{values}", axes.join(" × "))
             }
         };
@@ -229,7 +229,7 @@ impl Layout {
 
     /// Refuses effects of which each is an alias of another one.
     fn check_aliases(&self, effects: &Effects, names: &[(String, Span)]) -> Result<(), LayoutError> {
-        let asked: BTreeSet<Vec<usize>> = self
+        let requests: BTreeSet<Vec<usize>> = self
             .interactions
             .iter()
             .map(|pair| pair.iter().copied().collect::<BTreeSet<_>>().into_iter().collect())
@@ -240,15 +240,15 @@ impl Layout {
             factors => format!("the interaction `{}`", self.interaction(factors)),
         };
         // Interactions first: it is their request that is the mistake, if a main effect is aliased with one.
-        let mut order: Vec<&Vec<usize>> = asked.iter().collect();
+        let mut order: Vec<&Vec<usize>> = requests.iter().collect();
         order.sort_by_key(|effect| std::cmp::Reverse(effect.len()));
         for effect in order {
-            let Some(alias) = self.design.alias(effect).filter(|alias| asked.contains(alias)) else { continue };
+            let Some(alias) = self.design.alias(effect).filter(|alias| requests.contains(alias)) else { continue };
             let span = match (&effects.interactions, effect.as_slice()) {
                 (Interactions::All(span), [_, _]) => *span,
                 (Interactions::Pairs(pairs), [first, second]) => {
-                    let wanted = [*first, *second].map(|factor| self.factors[factor].axis.as_str());
-                    let pair = pairs.iter().find(|pair| pair.iter().all(|name| wanted.contains(&name.value.as_str())));
+                    let axes = [*first, *second].map(|factor| self.factors[factor].axis.as_str());
+                    let pair = pairs.iter().find(|pair| pair.iter().all(|name| axes.contains(&name.value.as_str())));
                     pair.map_or(effects.span, |pair| pair[0].span)
                 }
                 (_, [factor, ..]) => names[*factor].1,
@@ -299,22 +299,22 @@ fn text(value: &impl serde::Serialize) -> String {
 fn repeats(step: &Step) -> Vec<String> {
     let of_dimension = |dimension: &Dimension| {
         let axes: Vec<String> = dimension.axes().into_iter().map(|axis| axis.value.clone()).collect();
-        let zipped = matches!(dimension, Dimension::Zip(_)) && axes.iter().any(|axis| axis == "seed");
-        if zipped { axes } else { Vec::new() }
+        let is_zipped = matches!(dimension, Dimension::Zip(_)) && axes.iter().any(|axis| axis == "seed");
+        if is_zipped { axes } else { Vec::new() }
     };
-    let zipped = step.matrix.dimensions.iter().flat_map(of_dimension).filter(|axis| axis != "seed");
-    std::iter::once("seed".to_owned()).chain(zipped).collect()
+    let zipped_axes = step.matrix.dimensions.iter().flat_map(of_dimension).filter(|axis| axis != "seed");
+    std::iter::once("seed".to_owned()).chain(zipped_axes).collect()
 }
 
-/// The factors: those that the author names, or all axes that vary, each with the place to report it at.
+/// The factors that the author names, or else all axes that vary, each with the place to report it at.
 fn factors(step: &Step, effects: &Effects, points: &[&Point], repeats: &[String]) -> Vec<(String, Span)> {
     if !effects.factors.is_empty() {
         return effects.factors.iter().map(|factor| (factor.value.clone(), factor.span)).collect();
     }
-    let mut tied: HashSet<&str> = HashSet::new();
+    let mut tied_axes: HashSet<&str> = HashSet::new();
     for dimension in &step.matrix.dimensions {
         if matches!(dimension, Dimension::Zip(_) | Dimension::Random(_)) {
-            tied.extend(dimension.axes().into_iter().skip(1).map(|axis| axis.value.as_str()));
+            tied_axes.extend(dimension.axes().into_iter().skip(1).map(|axis| axis.value.as_str()));
         }
     }
     let is_factor = |axis: &&str| {
@@ -325,15 +325,17 @@ fn factors(step: &Step, effects: &Effects, points: &[&Point], repeats: &[String]
             let Some(value) = value else { return false };
             varies |= value != first;
         }
-        varies && !tied.contains(axis) && !repeats.iter().any(|repeat| repeat == axis)
+        varies && !tied_axes.contains(axis) && !repeats.iter().any(|repeat| repeat == axis)
     };
     step.axes().into_iter().filter(is_factor).map(|axis| (axis.to_owned(), effects.span)).collect()
 }
 
 /// An axis that is no factor and on which two points of a combination differ.
 fn varying<'p>(point: &'p Point, other: &'p Point, factors: &[(String, Span)], repeats: &[String]) -> Option<&'p str> {
-    let own = |axis: &str| factors.iter().any(|(name, _)| name == axis) || repeats.iter().any(|name| name == axis);
-    let mut axes = point.values.iter().chain(&other.values).map(|(axis, _)| axis.as_str()).filter(|axis| !own(axis));
+    let is_explained =
+        |axis: &str| factors.iter().any(|(name, _)| name == axis) || repeats.iter().any(|name| name == axis);
+    let mut axes =
+        point.values.iter().chain(&other.values).map(|(axis, _)| axis.as_str()).filter(|axis| !is_explained(axis));
     axes.find(|axis| point.get(axis) != other.get(axis))
 }
 
@@ -351,25 +353,25 @@ fn groups(step: &Step, names: &[(String, Span)]) -> Vec<Group> {
             groups.push(Group { factors, leaves_one_out });
         }
     }
-    let grouped: HashSet<usize> = groups.iter().flat_map(|group| group.factors.iter().copied()).collect();
-    let alone = (0..names.len()).filter(|index| !grouped.contains(index));
-    groups.extend(alone.map(|index| Group { factors: vec![index], leaves_one_out: false }));
+    let grouped_factors: HashSet<usize> = groups.iter().flat_map(|group| group.factors.iter().copied()).collect();
+    let remaining_factors = (0..names.len()).filter(|index| !grouped_factors.contains(index));
+    groups.extend(remaining_factors.map(|index| Group { factors: vec![index], leaves_one_out: false }));
     groups
 }
 
 fn incomplete(missing: &Missing, factors: &[Levels], effects: &Effects) -> LayoutError {
-    let named = |cell: &Vec<usize>| {
+    let cell_name = |cell: &Vec<usize>| {
         let values =
             cell.iter().zip(factors).map(|(level, factor)| format!("{}={}", factor.axis, factor.values[*level]));
         format!("`{}`", values.collect::<Vec<_>>().join(","))
     };
     let axes: Vec<String> = factors.iter().map(|factor| format!("`{}`", factor.axis)).collect();
-    let first: Vec<String> = missing.first.iter().map(named).collect();
-    let more = if missing.is_all { "" } else { " and others" };
+    let cells: Vec<String> = missing.first.iter().map(cell_name).collect();
+    let suffix = if missing.is_all { "" } else { " and others" };
     LayoutError::Incomplete {
         factors: axes.join(", "),
-        missing: format!("{}{more}", first.join(", ")),
-        several: first.len() > 1 || !missing.is_all,
+        missing: format!("{}{suffix}", cells.join(", ")),
+        several: cells.len() > 1 || !missing.is_all,
         span: effects.span,
     }
 }
@@ -378,17 +380,17 @@ fn incomplete(missing: &Missing, factors: &[Levels], effects: &Effects) -> Layou
 fn interactions(
     design: &Factorial,
     names: &[(String, Span)],
-    wanted: &Interactions,
+    interactions: &Interactions,
 ) -> Result<Vec<[usize; 2]>, LayoutError> {
-    let index = |name: &str| names.iter().position(|(known, _)| known == name);
-    let pairs: Vec<([usize; 2], Span)> = match wanted {
+    let index = |name: &str| names.iter().position(|(axis, _)| axis == name);
+    let pairs: Vec<([usize; 2], Span)> = match interactions {
         Interactions::None => Vec::new(),
         Interactions::All(span) => {
             let pair = |first: usize| (first + 1..names.len()).map(move |second| ([first, second], *span));
             (0..names.len()).flat_map(pair).collect()
         }
         Interactions::Pairs(pairs) => {
-            let mut found = Vec::new();
+            let mut index_pairs = Vec::new();
             for pair in pairs {
                 let [first, second] = pair;
                 for name in pair {
@@ -397,9 +399,9 @@ fn interactions(
                         return Err(LayoutError::NotAFactor { axis: name.value.clone(), span: name.span });
                     }
                 }
-                found.extend(index(&first.value).zip(index(&second.value)).map(|(a, b)| ([a, b], first.span)));
+                index_pairs.extend(index(&first.value).zip(index(&second.value)).map(|(a, b)| ([a, b], first.span)));
             }
-            found
+            index_pairs
         }
     };
     for (pair, span) in &pairs {

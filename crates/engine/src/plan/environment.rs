@@ -1,4 +1,4 @@
-//! The environment of a program as it is now, compared with the one that a record names.
+//! The present environment of a program, compared with the environment that a record names.
 //!
 //! The environment decides about the validity of a record only where a recipe has `environment: strict`.
 
@@ -28,11 +28,11 @@ const WHOLE: &str = "environment";
 /// The file of the GNU C library.
 const LIBC: &str = "libc.so.6";
 
-/// Programs and libraries that were looked at, by their paths.
+/// Programs and libraries that have been examined, by their paths.
 #[derive(Debug, Default)]
 pub(super) struct Parts(HashMap<PathBuf, (FileStamp, Part)>);
 
-/// The environment that a job would have now, as far as no observation is needed.
+/// The part of a job's present environment that is known without an observation.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Present {
     /// Path at which the program of the recipe is found; `None` if it is not found, or not outside of the project.
@@ -51,17 +51,17 @@ impl Present {
 /// The path at which this machine finds the program of a job, unless it is in the project or relative.
 pub(crate) fn command(values: &Values, project: &Path) -> Option<String> {
     // A relative path leads from the job's folder, which is another one each time.
-    let found = started::program(values, Path::new(""))?;
-    let is_outside = found.is_absolute() && !found.starts_with(project);
-    is_outside.then(|| path_text(&found))
+    let program = started::program(values, Path::new(""))?;
+    let is_outside = program.is_absolute() && !program.starts_with(project);
+    is_outside.then(|| path_text(&program))
 }
 
 impl Digests {
     /// The identity of a program or library, and the state in which it has it. The file is read once for each of its states.
     pub(crate) fn part(&mut self, path: &Path) -> io::Result<(FileStamp, Part)> {
         let stamp = FileStamp::of(&fs::metadata(path)?);
-        if let Some(known) = self.parts.0.get(path).filter(|(then, _)| *then == stamp) {
-            return Ok(known.clone());
+        if let Some(entry) = self.parts.0.get(path).filter(|(old_stamp, _)| *old_stamp == stamp) {
+            return Ok(entry.clone());
         }
         let mut part = match elf::build_id(path)? {
             Some(id) => Part::of_build(&id),
@@ -96,15 +96,15 @@ pub(super) fn states_now(
     if environment.is_elsewhere {
         return states(Some(environment));
     }
-    let mut now = BTreeMap::new();
+    let mut states = BTreeMap::new();
     for (name, path, _) in environment.parts() {
         let part = digests.part(&crate::record::text_path(path));
-        now.insert(name, part.map_or_else(|_| ABSENT.to_owned(), |(_, part)| part.id));
+        states.insert(name, part.map_or_else(|_| ABSENT.to_owned(), |(_, part)| part.id));
     }
     let or_none = |value: Option<String>| value.unwrap_or_else(|| ABSENT.to_owned());
-    now.insert(COMMAND.to_owned(), or_none(present.command.clone()));
-    now.insert(CONTAINER.to_owned(), or_none(system::container()));
-    now
+    states.insert(COMMAND.to_owned(), or_none(present.command.clone()));
+    states.insert(CONTAINER.to_owned(), or_none(system::container()));
+    states
 }
 
 #[cfg(test)]
@@ -125,12 +125,12 @@ mod tests {
             fs::File::options().write(true).open(&file).unwrap().set_modified(time).unwrap();
         };
         write("one", 0);
-        let one = part();
-        assert!(one.id.starts_with("content:"), "{one:?}");
+        let original = part();
+        assert!(original.id.starts_with("content:"), "{original:?}");
         write("two", 0);
-        assert_eq!(part(), one, "size, time and inode are the same");
+        assert_eq!(part(), original, "size, time and inode are the same");
         write("two", 1);
-        assert_ne!(part(), one);
+        assert_ne!(part(), original);
         fs::remove_file(&file).unwrap();
         assert!(digests.part(&file).is_err());
     }

@@ -63,22 +63,22 @@ impl std::fmt::Display for Point {
 /// The points of a step. A step without a matrix has one point without values.
 pub(super) fn expand(step: &Step, context: &mut Context<'_>) -> Vec<Point> {
     let axes = step.matrix.axes();
-    let (parts, mut whole) = parts(step, context);
+    let (parts, mut is_complete) = parts(step, context);
     let mut points = match product(step, parts.iter(), context) {
         Some(points) => points,
         None => {
-            whole = false;
+            is_complete = false;
             vec![Point::default()]
         }
     };
-    for assignment in step.matrix.exclude.iter().filter(|_| whole) {
+    for assignment in step.matrix.exclude.iter().filter(|_| is_complete) {
         if assignment.values.iter().all(|(name, _)| axes.contains(&name.value.as_str())) {
             exclude(&mut points, assignment, step.matrix.narrowed.is_empty(), context);
         }
     }
-    if whole && !step.matrix.include.is_empty() {
-        let crossing = product(step, parts.iter().filter(|part| part.crosses), context);
-        points = Inclusion::new(step, points, crossing.unwrap_or_default()).include(context);
+    if is_complete && !step.matrix.include.is_empty() {
+        let crossed_points = product(step, parts.iter().filter(|part| part.crosses), context);
+        points = Inclusion::new(step, points, crossed_points.unwrap_or_default()).include(context);
     }
     if let Some(condition) = &step.matrix.condition {
         points.retain(|point| {
@@ -106,11 +106,11 @@ pub(super) fn expand(step: &Step, context: &mut Context<'_>) -> Vec<Point> {
 
 /// The number of points of each configuration that decisions choose.
 pub(super) fn per_configuration(step: &Step, context: &mut Context<'_>) -> usize {
-    let mut each: usize = 1;
+    let mut count: usize = 1;
     for dimension in step.matrix.dimensions.iter().filter(|dimension| !matches!(dimension, Dimension::Suggested(_))) {
-        each = each.saturating_mul(dimension::assignments(dimension, context).map_or(1, |values| values.len()));
+        count = count.saturating_mul(dimension::assignments(dimension, context).map_or(1, |values| values.len()));
     }
-    each
+    count
 }
 
 /// Component of a product.
@@ -130,8 +130,8 @@ fn parts(step: &Step, context: &mut Context<'_>) -> (Vec<Part>, bool) {
         let assignments = dimension::assignments(dimension, context).filter(|values| is_open || !values.is_empty());
         parts.extend(assignments.map(|assignments| Part { assignments, crosses: step.matrix.crosses(dimension) }));
     }
-    let whole = parts.len() == step.matrix.dimensions.len();
-    (parts, whole)
+    let is_complete = parts.len() == step.matrix.dimensions.len();
+    (parts, is_complete)
 }
 
 /// The product of dimensions; `None` if it is too large, which is reported.
@@ -166,9 +166,9 @@ pub(super) fn too_many(step: &Step, context: &mut Context<'_>) {
 
 fn exclude(points: &mut Vec<Point>, assignment: &Assignment, must_match: bool, context: &mut Context<'_>) {
     let values = values_of(assignment, context);
-    let before = points.len();
+    let count = points.len();
     points.retain(|point| !point.matches(&values));
-    if points.len() == before && must_match {
+    if points.len() == count && must_match {
         let help =
             "check the values, or remove the entry; `on` and `\"on\"` are the same string, `1` and `\"1\"` are not";
         context.problem(assignment.span, "`exclude` excludes no points", "no point has these values", help);

@@ -1,4 +1,4 @@
-//! `include`: additional points, and further values for existing ones.
+//! `include`: additional points, and further values for existing points.
 //!
 //! GitHub's rule applies to the axes of the matrix: an entry with further keys gives them to the points that it
 //! matches, else it is an additional point. Seeds and ablations multiply all points, including those of `include`.
@@ -19,12 +19,12 @@ use crate::recipe::{Assignment, Spanned, Step};
 pub(super) struct Inclusion<'s> {
     step: &'s Step,
     axes: Vec<&'s str>,
-    /// The axes that multiply what `include` adds.
+    /// The axes that multiply the points that `include` adds.
     crossing: Vec<&'s str>,
-    /// The product of those.
+    /// The product of these axes.
     crossed: Vec<Point>,
     points: Vec<Point>,
-    /// Number of points of the product; only those are given further values.
+    /// Number of points of the product; only these points get further values.
     kept: usize,
     /// The values that the product has on axes whose values come from outside.
     known: Vec<(&'s str, Value)>,
@@ -48,34 +48,38 @@ impl<'s> Inclusion<'s> {
         let mut known: Vec<(&str, Value)> = Vec::new();
         for axis in &step.matrix.narrowed {
             for value in product.iter().filter_map(|point| point.get(axis)) {
-                if !known.iter().any(|(name, known)| name == axis && known == value) {
+                if !known.iter().any(|(name, other)| name == axis && other == value) {
                     known.push((axis, value.clone()));
                 }
             }
         }
-        // A matrix without an axis of its own has the points of `include`, and no other, as far as they are about no seed.
-        let free = |entry: &Assignment| entry.values.iter().all(|(name, _)| !crossing.contains(&name.value.as_str()));
-        let alone = crossing.len() == axes.len() && step.matrix.include.iter().any(free);
-        let points = if alone { Vec::new() } else { product };
+        // A matrix without an axis of its own has only the points of `include`, if an entry sets no crossing axis.
+        let is_free =
+            |entry: &Assignment| entry.values.iter().all(|(name, _)| !crossing.contains(&name.value.as_str()));
+        let has_only_entries = crossing.len() == axes.len() && step.matrix.include.iter().any(is_free);
+        let points = if has_only_entries { Vec::new() } else { product };
         let kept = points.len();
         let (given, by_text) = (HashMap::new(), HashMap::new());
         Self { step, axes, crossing, crossed, points, kept, known, given, by_text }
     }
 
-    /// The points with what all entries add.
+    /// Returns the points with the points and values that all entries add.
     pub(super) fn include(mut self, context: &mut Context<'_>) -> Vec<Point> {
-        let mut giving = Vec::new();
+        let mut entries = Vec::new();
         for (index, entry) in self.step.matrix.include.iter().enumerate() {
             let (own, further) = values_of(entry, context).into_iter().partition(|(axis, _)| self.axes.contains(axis));
             let values = Values { own, further };
             if self.give(index, entry, &values, context) {
-                giving.push(index);
+                entries.push(index);
             } else if !self.add(entry, &values, context) {
                 break;
             }
         }
-        let left: HashSet<usize> = self.given.values().copied().collect();
-        for index in giving.into_iter().filter(|index| !left.contains(index) && self.step.matrix.narrowed.is_empty()) {
+        let effective_entries: HashSet<usize> = self.given.values().copied().collect();
+        for index in entries
+            .into_iter()
+            .filter(|index| !effective_entries.contains(index) && self.step.matrix.narrowed.is_empty())
+        {
             let message = "`include` has no effect here: later entries set other values for all points that it matches";
             let help = "name every axis of the matrix to add a point, or remove the entry";
             context.problem(self.step.matrix.include[index].span, message, "without effect", help);
@@ -88,54 +92,54 @@ impl<'s> Inclusion<'s> {
         if values.further.is_empty() {
             return false;
         }
-        let matched: Vec<usize> = (0..self.kept).filter(|point| self.points[*point].matches(&values.own)).collect();
-        let more: u64 = values.further.iter().map(|(_, value)| weight(value)).sum();
-        if !context.take(more.saturating_mul(matched.len() as u64), entry.span) {
+        let indices: Vec<usize> = (0..self.kept).filter(|point| self.points[*point].matches(&values.own)).collect();
+        let bytes: u64 = values.further.iter().map(|(_, value)| weight(value)).sum();
+        if !context.take(bytes.saturating_mul(indices.len() as u64), entry.span) {
             return true;
         }
-        for point in &matched {
+        for point in &indices {
             for (axis, value) in &values.further {
                 let value = spanned(entry, axis, value);
                 self.given.insert((*point, axis), index);
-                let own = &mut self.points[*point].values;
-                match own.iter_mut().find(|(name, _)| name == axis) {
-                    Some((_, earlier)) => *earlier = value,
-                    None => own.push(((*axis).to_owned(), value)),
+                let point_values = &mut self.points[*point].values;
+                match point_values.iter_mut().find(|(name, _)| name == axis) {
+                    Some((_, current)) => *current = value,
+                    None => point_values.push(((*axis).to_owned(), value)),
                 }
             }
         }
-        !matched.is_empty()
+        !indices.is_empty()
     }
 
     /// Adds an entry's points: one, or one for each seed and each combination of an ablation that it does not name. `false`
     /// if there are too many.
     fn add(&mut self, entry: &Assignment, values: &Values<'s>, context: &mut Context<'_>) -> bool {
-        let narrowed = !self.step.matrix.narrowed.is_empty();
-        let names = |axis: &str| values.own.iter().any(|(name, _)| *name == axis);
-        let open: Vec<&str> = self.crossing.iter().copied().filter(|axis| !names(axis)).collect();
-        let said: Vec<(&str, Value)> =
+        let has_narrowed_axes = !self.step.matrix.narrowed.is_empty();
+        let is_named = |axis: &str| values.own.iter().any(|(name, _)| *name == axis);
+        let open_axes: Vec<&str> = self.crossing.iter().copied().filter(|axis| !is_named(axis)).collect();
+        let crossing_values: Vec<(&str, Value)> =
             values.own.iter().filter(|(axis, _)| self.crossing.contains(axis)).cloned().collect();
         // An entry that names every seed and factor needs no match among the crossed points.
-        let crossed: Vec<Point> = match open.as_slice() {
+        let crossed_points: Vec<Point> = match open_axes.as_slice() {
             [] => vec![Point::default()],
-            _ => self.crossed.iter().filter(|point| point.matches(&said)).cloned().collect(),
+            _ => self.crossed.iter().filter(|point| point.matches(&crossing_values)).cloned().collect(),
         };
-        let lacks = |axis: &&str| !names(axis) && (crossed.is_empty() || !open.contains(axis));
-        let missing: Vec<String> =
+        let lacks = |axis: &&str| !is_named(axis) && (crossed_points.is_empty() || !open_axes.contains(axis));
+        let missing_axes: Vec<String> =
             self.axes.iter().filter(|axis| lacks(axis)).map(|axis| format!("`{axis}`")).collect();
-        if narrowed {
+        if has_narrowed_axes {
             // The values that an axis has got from outside are all that it has.
             let is_narrowed = |axis: &str| self.step.matrix.narrowed.iter().any(|name| name == axis);
-            let known =
-                |axis: &str, value: &Value| self.known.iter().any(|(name, known)| *name == axis && known == value);
-            let outside = values.own.iter().any(|(axis, value)| is_narrowed(axis) && !known(axis, value));
-            if outside || !missing.is_empty() {
+            let is_known =
+                |axis: &str, value: &Value| self.known.iter().any(|(name, other)| *name == axis && other == value);
+            let is_outside = values.own.iter().any(|(axis, value)| is_narrowed(axis) && !is_known(axis, value));
+            if is_outside || !missing_axes.is_empty() {
                 return true;
             }
         }
-        if !missing.is_empty() {
-            let missing = missing.join(", ");
-            let message = format!("`include` matches no point, and it cannot add one because it lacks {missing}");
+        if !missing_axes.is_empty() {
+            let missing_axes = missing_axes.join(", ");
+            let message = format!("`include` matches no point, and it cannot add one because it lacks {missing_axes}");
             context.problem(entry.span, message, "incomplete point", "give a value for every axis");
             return true;
         }
@@ -144,15 +148,15 @@ impl<'s> Inclusion<'s> {
                 self.by_text.entry(point.to_string()).or_default().push(index);
             }
         }
-        let before = self.points.len();
-        for crossed in crossed {
-            self.add_point(self.point(entry, values, &crossed));
+        let count = self.points.len();
+        for crossed_point in crossed_points {
+            self.add_point(self.point(entry, values, &crossed_point));
         }
         if self.points.len() > MAX_POINTS {
             too_many(self.step, context);
             return false;
         }
-        if self.points.len() == before && !narrowed {
+        if self.points.len() == count && !has_narrowed_axes {
             let message = "`include` adds a point that already exists";
             context.problem(entry.span, message, "duplicate point", "remove the entry");
         }
@@ -161,30 +165,31 @@ impl<'s> Inclusion<'s> {
 
     /// Returns an entry's point; the values that the entry lacks come from a point of seeds and ablations. The values
     /// of axes come in the axes' order; where the matrix has none of its own, the entry's come first.
-    fn point(&self, entry: &Assignment, values: &Values<'s>, crossed: &Point) -> Point {
-        let said = |(axis, value): &(&str, Value)| ((*axis).to_owned(), spanned(entry, axis, value));
+    fn point(&self, entry: &Assignment, values: &Values<'s>, crossed_point: &Point) -> Point {
+        let assignment = |(axis, value): &(&str, Value)| ((*axis).to_owned(), spanned(entry, axis, value));
         let on_axis = |axis: &&str| match values.own.iter().find(|(name, _)| name == axis) {
-            Some(value) => Some(said(value)),
-            None => crossed.values.iter().find(|(name, _)| name == axis).cloned(),
+            Some(value) => Some(assignment(value)),
+            None => crossed_point.values.iter().find(|(name, _)| name == axis).cloned(),
         };
-        let further: Vec<_> = values.further.iter().map(said).collect();
+        let further_values: Vec<_> = values.further.iter().map(assignment).collect();
         let on_axes: Vec<_> = self.axes.iter().filter_map(on_axis).collect();
-        let values = if self.kept == 0 { [further, on_axes].concat() } else { [on_axes, further].concat() };
+        let values =
+            if self.kept == 0 { [further_values, on_axes].concat() } else { [on_axes, further_values].concat() };
         Point { values }
     }
 
     /// Adds a point, unless it is there.
     fn add_point(&mut self, point: Point) {
-        let alike = self.by_text.entry(point.to_string()).or_default();
-        let same = |known: &Point| {
-            let pairs = known.values.iter().zip(&point.values);
-            known.values.len() == point.values.len()
+        let indices = self.by_text.entry(point.to_string()).or_default();
+        let is_same = |candidate: &Point| {
+            let pairs = candidate.values.iter().zip(&point.values);
+            candidate.values.len() == point.values.len()
                 && pairs
                     .into_iter()
-                    .all(|((axis, value), (own_axis, own))| axis == own_axis && value.value == own.value)
+                    .all(|((axis, value), (other_axis, other))| axis == other_axis && value.value == other.value)
         };
-        if !alike.iter().any(|index| same(&self.points[*index])) {
-            alike.push(self.points.len());
+        if !indices.iter().any(|index| is_same(&self.points[*index])) {
+            indices.push(self.points.len());
             self.points.push(point);
         }
     }

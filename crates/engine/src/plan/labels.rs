@@ -1,4 +1,4 @@
-//! Names of the points of a step: different points have different ones.
+//! Names of the points of a step: different points have different names.
 
 use std::collections::{HashMap, HashSet};
 
@@ -13,13 +13,13 @@ pub(super) fn check(step: &Step, points: &[Point], context: &mut Context<'_>) {
     for (axis, value) in points.iter().flat_map(|point| &point.values) {
         kinds.entry(axis).or_default().insert(kind(&value.value));
     }
-    let mut known: HashMap<(&str, String), &Value> = HashMap::new();
+    let mut values_by_text: HashMap<(&str, String), &Value> = HashMap::new();
     for (axis, value) in points.iter().flat_map(|point| &point.values) {
         // Values of one kind read alike only if they are equal, but the items of lists may be of several kinds.
         if kinds.get(axis.as_str()).is_some_and(|kinds| kinds.len() < 2 && !kinds.contains(LIST)) {
             continue;
         }
-        let first = known.entry((axis, value.value.to_string())).or_insert(&value.value);
+        let first = values_by_text.entry((axis, value.value.to_string())).or_insert(&value.value);
         if **first != value.value {
             let (message, help) = reads_alike(axis, &value.value);
             context.problem(value.span, message, "reads alike", help);
@@ -33,11 +33,11 @@ pub(super) fn check(step: &Step, points: &[Point], context: &mut Context<'_>) {
     let mut names: HashMap<String, &Point> = HashMap::new();
     for point in points {
         let name = point.to_string();
-        let shown = format!("two points of step `{}` have the name `{name}`", step.name.value);
+        let message = format!("two points of step `{}` have the name `{name}`", step.name.value);
         let first = names.entry(name).or_insert(point);
         if first.values.len() != point.values.len() || !first.agrees(point) {
             let help = "write the values that contain `,` and `=` otherwise";
-            context.problem(step.name.span, shown, "one name", help);
+            context.problem(step.name.span, message, "one name", help);
         }
     }
 }

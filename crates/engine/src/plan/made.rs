@@ -51,7 +51,7 @@ impl Made {
         Self { file: Some(file), ..made }
     }
 
-    /// Remembers files with their digests, those that are new also in the store.
+    /// Remembers files with their digests, and appends the new ones to the file in the store.
     pub(crate) fn remember(&mut self, files: impl IntoIterator<Item = (PathBuf, String)>) -> io::Result<()> {
         let mut text = Vec::new();
         for (path, digest) in files {
@@ -85,7 +85,7 @@ impl Made {
     /// True if a job left the file at `path` with this digest.
     pub(crate) fn is_made(&self, path: &Path, digest: &str) -> bool {
         let real = fs::canonicalize(path);
-        let found = self.files.get(real.as_deref().unwrap_or(path));
-        found.is_some_and(|digests| digests.contains(digest))
+        let digests = self.files.get(real.as_deref().unwrap_or(path));
+        digests.is_some_and(|digests| digests.contains(digest))
     }
 }

@@ -160,8 +160,8 @@ impl Study {
         let mut jobs = Vec::new();
         let claims = self.recipe.claims.iter().filter(|claim| !claim.scale.is_empty());
         for (step, selection) in claims.flat_map(Claim::selections) {
-            let only = resolved(&self.recipe, &selection);
-            let points = self.steps[step].iter().filter(|(point, _)| selected(point, &only));
+            let axis_values = resolved(&self.recipe, &selection);
+            let points = self.steps[step].iter().filter(|(point, _)| selected(point, &axis_values));
             jobs.extend(points.map(|(_, id)| *id));
         }
         jobs
@@ -253,11 +253,11 @@ pub enum PlanError {
     Key(#[from] serde_json::Error),
 }
 
-/// The command that runs a job of the recipes that some arguments mean, with what it needs.
+/// The command that runs a job and the jobs that it needs. `typed` are the arguments that name its recipes.
 pub(crate) fn command(typed: &[String], label: &str) -> String {
     let arguments = typed.iter().map(String::as_str).chain(["--only", label]);
-    let quoted: Vec<String> = arguments.map(quoted).collect();
-    format!("sweep run {}", quoted.join(" "))
+    let words: Vec<String> = arguments.map(quoted).collect();
+    format!("sweep run {}", words.join(" "))
 }
 
 impl Plan {
@@ -266,17 +266,17 @@ impl Plan {
         Self::with(draft, backend, Digests::default())
     }
 
-    /// The same with digests of input files from earlier runs.
+    /// Expands recipes like [`Plan::new`], with digests of input files from earlier runs.
     pub fn with(draft: Draft, backend: Backend, digests: Digests) -> Result<Self, PlanError> {
         Self::within(draft, backend, digests, Room::default())
     }
 
-    /// The same with no more memory than there is room.
+    /// Expands recipes like [`Plan::with`], within the memory of `room`.
     pub fn within(draft: Draft, backend: Backend, digests: Digests, room: Room) -> Result<Self, PlanError> {
         Self::searched(draft, backend, digests, room, &AllSearched::new())
     }
 
-    /// The same with the points that decisions have chosen.
+    /// Expands recipes like [`Plan::within`], with the points in `searched`, which decisions have chosen.
     pub fn searched(
         draft: Draft,
         backend: Backend,
@@ -285,23 +285,23 @@ impl Plan {
         searched: &AllSearched,
     ) -> Result<Self, PlanError> {
         let Draft { recipes, executor, only, sources, typed, mut problems } = draft;
-        let several = recipes.len() > 1;
+        let has_several_recipes = recipes.len() > 1;
         let mut jobs = Jobs::new(digests);
         let mut studies = Vec::with_capacity(recipes.len());
         for (study, recipe) in recipes.into_iter().enumerate() {
-            let expanding = debug_span!(target: log::PLAN, "expand", recipe = recipe.name, points = field::Empty);
+            let expand_span = debug_span!(target: log::PLAN, "expand", recipe = recipe.name, points = field::Empty);
             let of_study = |step: usize| searched.get(&(study, step));
             let Expanded { order, mut points, left } =
-                expanding.in_scope(|| expand_all(&recipe, &of_study, &mut problems, &mut room));
-            expanding.record("points", points.iter().map(Vec::len).sum::<usize>());
-            drop(expanding);
+                expand_span.in_scope(|| expand_all(&recipe, &of_study, &mut problems, &mut room));
+            expand_span.record("points", points.iter().map(Vec::len).sum::<usize>());
+            drop(expand_span);
             lint::params(&recipe, &mut problems);
             lint::timing(&recipe, &mut problems);
             lint::states(&recipe, &mut problems);
             lint::gpus(&recipe, &mut problems);
             lint::selection_bias(&recipe, &mut problems);
             lint::sentences(&recipe, &mut problems);
-            let prefix = several.then(|| Name::from(recipe.name.as_str()));
+            let prefix = has_several_recipes.then(|| Name::from(recipe.name.as_str()));
             let steps = vec![Vec::new(); recipe.steps.len()];
             let (jobs, problems, room) = (&mut jobs, &mut problems, &mut room);
             let used = Arc::new(recipe.used());
@@ -314,20 +314,20 @@ impl Plan {
             let Builder { steps, problems, .. } = builder;
             lint::absent(&recipe, &steps, problems);
             let looks = search::looks(&recipe, &steps);
-            let own = searched.iter().filter(|((of, _), _)| *of == study);
-            let searched = own.map(|((_, step), searched)| (*step, searched.clone())).collect();
+            let entries = searched.iter().filter(|((of, _), _)| *of == study);
+            let searched = entries.map(|((_, step), searched)| (*step, searched.clone())).collect();
             let (rounds, values) = (BTreeMap::new(), BTreeMap::new());
             studies.push(Study { recipe, steps, rounds, searched, left, looks, values });
         }
         let warnings = problems.take_warnings();
         problems.finish(())?;
         turns::assign(&studies, &mut jobs.all);
-        let (shared, left) = states::share(&studies, &mut jobs)?;
+        let (shared, left_states) = states::share(&studies, &mut jobs)?;
         jobs.digests.keep();
-        let continues = states::continues(&jobs.all, &left)?;
+        let continues = states::continues(&jobs.all, &left_states)?;
         for study in &mut studies {
-            let own = study.steps.iter().flatten().map(|(_, id)| (*id, jobs.rounds[id.index()]));
-            study.rounds = own.filter(|(_, round)| *round > 0).collect();
+            let job_rounds = study.steps.iter().flatten().map(|(_, id)| (*id, jobs.rounds[id.index()]));
+            study.rounds = job_rounds.filter(|(_, round)| *round > 0).collect();
             study.values = study.of_scales().into_iter().map(|id| (id, jobs.all[id.index()].values.clone())).collect();
         }
         Ok(Self {
@@ -353,9 +353,11 @@ impl Plan {
     /// True if a job only runs if a result is undecided without it, or if a decision releases it. A request for its seed or
     /// its rung runs it in any case.
     pub fn is_reserve(&self, id: JobId) -> bool {
-        let asked = |axis: &str| self.only.iter().any(|only| only.value.contains(&format!("{axis}=")));
+        let is_selected = |axis: &str| self.only.iter().any(|selection| selection.value.contains(&format!("{axis}=")));
         let rung = || self.step_of(id).search.as_ref()?.axis();
-        (self.rounds[id.index()] > 0 || self.held[id.index()]) && !asked("seed") && !rung().is_some_and(asked)
+        (self.rounds[id.index()] > 0 || self.held[id.index()])
+            && !is_selected("seed")
+            && !rung().is_some_and(is_selected)
     }
 
     /// True if a job only runs if a decision of a search releases it.
@@ -372,8 +374,9 @@ impl Plan {
     /// The largest number of jobs that decisions may still add to the wanted steps.
     pub fn left(&self) -> usize {
         let studies = self.studies.iter().enumerate();
-        let left = studies.flat_map(|(index, study)| study.left.iter().map(move |(step, left)| (index, *step, *left)));
-        left.filter(|(study, step, _)| self.wants(*study, *step)).map(|(_, _, left)| left).sum()
+        let counts =
+            studies.flat_map(|(index, study)| study.left.iter().map(move |(step, count)| (index, *step, *count)));
+        counts.filter(|(study, step, _)| self.wants(*study, *step)).map(|(_, _, count)| count).sum()
     }
 
     /// Number of jobs; points that give the same job count once.
@@ -416,7 +419,7 @@ impl Plan {
         self.typed.iter().cloned().chain(backend.into_iter().flatten()).collect()
     }
 
-    /// The command that runs a job, with what it needs.
+    /// The command that runs a job and the jobs that it needs.
     pub fn command(&self, id: JobId) -> String {
         let job = self.job(id);
         command(&self.typed_for(job.identity.backend), &job.label.to_string())
@@ -444,12 +447,12 @@ impl Plan {
         let Origin { study, step, .. } = self.origins[id.index()];
         let recipe = &self.studies[study].recipe;
         let folder = recipe.sources.folder(recipe.steps[step].name.span.source);
-        let quoted = message.split(['\'', '"', '`', '\u{2018}', '\u{2019}']).skip(1).step_by(2);
+        let quotations = message.split(['\'', '"', '`', '\u{2018}', '\u{2019}']).skip(1).step_by(2);
         let is_there = |path: &&str| {
             let path = Path::new(path);
             path.is_relative() && path.components().next().is_some() && folder.join(path).exists()
         };
-        quoted.filter(|path| !path.is_empty()).find(is_there)
+        quotations.filter(|path| !path.is_empty()).find(is_there)
     }
 
     /// The names of the recipes, as a title.

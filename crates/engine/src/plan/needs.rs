@@ -49,18 +49,18 @@ impl Needs {
 
     /// Adds the dependencies of the next job: all of these lists.
     pub(super) fn push(&mut self, lists: impl IntoIterator<Item = ListId>) {
-        let mut own: Vec<ListId> = Vec::new();
+        let mut own_lists: Vec<ListId> = Vec::new();
         for list in lists {
-            let rest = own.iter().try_fold(list, |rest, other| self.without(rest, *other));
-            own.extend(rest);
+            let remainder = own_lists.iter().try_fold(list, |remainder, other| self.without(remainder, *other));
+            own_lists.extend(remainder);
         }
-        for list in &own {
+        for list in &own_lists {
             self.users[*list] += 1;
         }
-        self.of.push(own);
+        self.of.push(own_lists);
     }
 
-    /// Adds the dependencies of the next job: those of another one.
+    /// Gives the next job the dependencies of job `other`.
     pub(super) fn push_like(&mut self, other: JobId) {
         let lists = self.of[other.index()].clone();
         self.push(lists);
@@ -68,22 +68,25 @@ impl Needs {
 
     /// Difference of two lists; `None` if it is empty.
     fn without(&mut self, list: ListId, other: ListId) -> Option<ListId> {
-        if let Some(known) = self.without.get(&(list, other)) {
-            return *known;
+        if let Some(remainder) = self.without.get(&(list, other)) {
+            return *remainder;
         }
-        let (jobs, others) = (&self.lists[list], &self.lists[other]);
-        let (short, long) = if jobs.len() < others.len() { (jobs, others) } else { (others, jobs) };
-        let (is_short, meet) = (short.len() <= SHORT, short.iter().any(|job| long.binary_search(job).is_ok()));
-        let rest = if meet {
-            let rest: Vec<JobId> = jobs.iter().copied().filter(|job| others.binary_search(job).is_err()).collect();
-            (!rest.is_empty()).then(|| self.list(rest))
+        let (jobs, other_jobs) = (&self.lists[list], &self.lists[other]);
+        let (short_list, long_list) =
+            if jobs.len() < other_jobs.len() { (jobs, other_jobs) } else { (other_jobs, jobs) };
+        let (is_short, meet) =
+            (short_list.len() <= SHORT, short_list.iter().any(|job| long_list.binary_search(job).is_ok()));
+        let remainder = if meet {
+            let remainder: Vec<JobId> =
+                jobs.iter().copied().filter(|job| other_jobs.binary_search(job).is_err()).collect();
+            (!remainder.is_empty()).then(|| self.list(remainder))
         } else {
             Some(list)
         };
         if meet || !is_short {
-            self.without.insert((list, other), rest);
+            self.without.insert((list, other), remainder);
         }
-        rest
+        remainder
     }
 
     /// True if a list should be stored separately because that takes less space.
@@ -116,37 +119,37 @@ impl Plan {
 
     /// Dependencies of a job in serialized form: lists that it shares with other jobs, and single jobs.
     pub fn written_needs(&self, id: JobId) -> (Vec<ListId>, Vec<JobId>) {
-        let (shared, own): (Vec<ListId>, Vec<ListId>) =
+        let (shared, own_lists): (Vec<ListId>, Vec<ListId>) =
             self.lists_of(id).iter().partition(|list| self.needs.is_shared(**list));
-        (shared, own.into_iter().flat_map(|list| self.list(list).iter().copied()).collect())
+        (shared, own_lists.into_iter().flat_map(|list| self.list(list).iter().copied()).collect())
     }
 
     /// Returns these jobs, and all jobs that they need.
     pub fn with_needs(&self, jobs: impl IntoIterator<Item = JobId>) -> BTreeSet<JobId> {
-        let mut open: Vec<JobId> = jobs.into_iter().collect();
-        let (mut found, mut seen) = (BTreeSet::new(), HashSet::new());
-        while let Some(job) = open.pop() {
-            if found.insert(job) {
-                let new = self.lists_of(job).iter().filter(|list| seen.insert(**list));
-                open.extend(new.flat_map(|list| self.list(*list)));
+        let mut queue: Vec<JobId> = jobs.into_iter().collect();
+        let (mut all_jobs, mut visited_lists) = (BTreeSet::new(), HashSet::new());
+        while let Some(job) = queue.pop() {
+            if all_jobs.insert(job) {
+                let new_lists = self.lists_of(job).iter().filter(|list| visited_lists.insert(**list));
+                queue.extend(new_lists.flat_map(|list| self.list(*list)));
             }
         }
-        found
+        all_jobs
     }
 
     /// The jobs that need a job, directly or through others.
     pub fn dependents(&self, id: JobId) -> HashSet<JobId> {
-        let mut reached = HashSet::new();
+        let mut dependents = HashSet::new();
         let mut lists: HashMap<ListId, bool> = HashMap::new();
-        // Needed jobs come before the jobs that need them, so only later jobs are looked at.
+        // Needed jobs come before the jobs that need them, so only later jobs can be dependents.
         for (job, _) in self.jobs().skip(id.index() + 1) {
             let mut needs = self.lists_of(job).iter();
-            let meets = |list: &ListId| self.list(*list).iter().any(|need| *need == id || reached.contains(need));
+            let meets = |list: &ListId| self.list(*list).iter().any(|need| *need == id || dependents.contains(need));
             if needs.any(|list| *lists.entry(*list).or_insert_with(|| meets(list))) {
-                reached.insert(job);
+                dependents.insert(job);
             }
         }
-        reached
+        dependents
     }
 }
 

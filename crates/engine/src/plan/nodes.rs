@@ -16,10 +16,10 @@ impl Builder<'_> {
                 "add `launch: torchrun` and `ranks` to `with`, or write `nodes: 1`".to_owned(),
             ),
             Some((_, ranks)) if !ranks.is_multiple_of(nodes) => {
-                let near = ranks.div_ceil(nodes) * nodes;
+                let multiple = ranks.div_ceil(nodes) * nodes;
                 (
                     format!("{ranks} processes cannot be spread evenly over {nodes} nodes"),
-                    format!("`ranks` is the number on all nodes together: write `ranks: {near}`"),
+                    format!("`ranks` is the number on all nodes together: write `ranks: {multiple}`"),
                 )
             }
             Some(_) => return,

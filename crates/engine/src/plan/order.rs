@@ -41,12 +41,15 @@ pub(super) fn expand_all<'s>(
         let searched = searched(*step);
         let (problems, room) = (&mut *problems, &mut *room);
         let mut context = Context { params, sources, problems, room, earlier: &earlier, searched };
-        let own = expand::expand(&recipe.steps[*step], &mut context);
+        let step_points = expand::expand(&recipe.steps[*step], &mut context);
         if recipe.steps[*step].matrix.suggested().is_some() {
-            let each = expand::per_configuration(&recipe.steps[*step], &mut context);
-            left.insert(*step, each.saturating_mul(searched.map_or_else(|| open(recipe, *step), |known| known.left)));
+            let per_configuration = expand::per_configuration(&recipe.steps[*step], &mut context);
+            left.insert(
+                *step,
+                per_configuration.saturating_mul(searched.map_or_else(|| open(recipe, *step), |state| state.left)),
+            );
         }
-        points[*step] = own;
+        points[*step] = step_points;
     }
     for table in &recipe.tables {
         for (step, selection) in table.selections() {
@@ -57,8 +60,8 @@ pub(super) fn expand_all<'s>(
         check_selection(recipe, figure.from.value, &figure.only, &points[figure.from.value], problems);
     }
     for effects in recipe.effects() {
-        let only = resolved(recipe, &effects.of.only);
-        let points = points[effects.of.step].iter().filter(|point| selected(point, &only));
+        let selection = resolved(recipe, &effects.of.only);
+        let points = points[effects.of.step].iter().filter(|point| selected(point, &selection));
         // The points of a step with `suggest` are chosen later, so the step cannot be checked yet.
         if recipe.steps[effects.of.step].matrix.suggested().is_none() {
             check_effects(recipe, effects, points, problems);
@@ -76,17 +79,17 @@ pub(super) fn expand_all<'s>(
 /// The number of configurations of a step of which none is decided.
 pub(crate) fn open(recipe: &Recipe, step: usize) -> usize {
     let search = |step: usize| recipe.steps[step].search.as_ref();
-    let confirmed = recipe.steps[step].confirms.and_then(search).and_then(|search| search.confirm.as_ref());
-    let suggested = search(step).and_then(|search| search.suggest.as_ref());
-    match (suggested, confirmed) {
+    let confirm = recipe.steps[step].confirms.and_then(search).and_then(|search| search.confirm.as_ref());
+    let suggest = search(step).and_then(|search| search.suggest.as_ref());
+    match (suggest, confirm) {
         (Some(suggest), _) => suggest.batch.saturating_mul(suggest.batches),
         (None, Some(confirm)) => confirm.top,
         (None, None) => 0,
     }
 }
 
-/// The steps, each after those that it needs, otherwise in the order of the text; without those that are in a cycle or
-/// need one that is. Cycles are reported.
+/// The steps, each after the steps that it needs, otherwise in the order of the text. Steps of a cycle, and steps that need
+/// them, are left out. Cycles are reported.
 fn step_order(recipe: &Recipe, problems: &mut Collector) -> Vec<usize> {
     let mut graph = DiGraph::<usize, Span>::new();
     let nodes: Vec<_> = (0..recipe.steps.len()).map(|index| graph.add_node(index)).collect();
@@ -102,15 +105,15 @@ fn step_order(recipe: &Recipe, problems: &mut Collector) -> Vec<usize> {
         }
     }
     let mut waiting_for: Vec<usize> = recipe.steps.iter().map(|step| step.needs.len()).collect();
-    let mut ready: BTreeSet<usize> = (0..waiting_for.len()).filter(|index| waiting_for[*index] == 0).collect();
+    let mut ready_steps: BTreeSet<usize> = (0..waiting_for.len()).filter(|index| waiting_for[*index] == 0).collect();
     let mut order = Vec::with_capacity(recipe.steps.len());
-    while let Some(index) = ready.pop_first() {
+    while let Some(index) = ready_steps.pop_first() {
         order.push(index);
         for dependent in graph.neighbors(nodes[index]) {
             let step = graph[dependent];
             waiting_for[step] -= 1;
             if waiting_for[step] == 0 {
-                ready.insert(step);
+                ready_steps.insert(step);
             }
         }
     }
@@ -124,21 +127,22 @@ fn report_cycle(
     problems: &mut Collector,
 ) {
     let name = |node: petgraph::graph::NodeIndex| recipe.steps[graph[node]].name.value.as_str();
-    // From a step to one that it needs, inside the component, until a step comes back.
+    // The path goes from a step to a needed step inside the component, until it reaches a step again.
     let mut path = vec![component[0]];
-    let closing = loop {
-        let last = path[path.len() - 1];
-        let mut needed = graph.neighbors_directed(last, Direction::Incoming).filter(|node| component.contains(node));
-        let Some(next) = needed.next() else { return };
-        if let Some(start) = path.iter().position(|node| *node == next) {
+    let closing_node = loop {
+        let last_node = path[path.len() - 1];
+        let mut needed_nodes =
+            graph.neighbors_directed(last_node, Direction::Incoming).filter(|node| component.contains(node));
+        let Some(next_node) = needed_nodes.next() else { return };
+        if let Some(start) = path.iter().position(|node| *node == next_node) {
             path.drain(..start);
-            break next;
+            break next_node;
         }
-        path.push(next);
+        path.push(next_node);
     };
-    let chain: Vec<_> = path.iter().chain([&closing]).map(|node| format!("`{}`", name(*node))).collect();
-    let last = path[path.len() - 1];
-    let span = graph.find_edge(closing, last).map_or_else(Span::default, |edge| graph[edge]);
+    let chain: Vec<_> = path.iter().chain([&closing_node]).map(|node| format!("`{}`", name(*node))).collect();
+    let last_node = path[path.len() - 1];
+    let span = graph.find_edge(closing_node, last_node).map_or_else(Span::default, |edge| graph[edge]);
     let message = format!("the steps need each other: {}", chain.join(" needs "));
     let problem =
         Problem::new(&recipe.sources, span, message, "this closes the cycle").help("remove one of these `needs`");

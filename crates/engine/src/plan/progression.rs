@@ -1,7 +1,7 @@
 //! Progressions: `range`, `linspace` and `logspace`.
 //!
-//! The numbers of a range are computed as decimals, so that they are those that an author expects: `[0.1, 0.4, 0.1]` has
-//! 0.1, 0.2 and 0.3, although none of them is a binary fraction.
+//! The numbers of a range are computed as decimals, as an author expects them: `[0.1, 0.4, 0.1]` has 0.1, 0.2 and 0.3,
+//! although none of them is a binary fraction.
 
 use std::iter;
 
@@ -21,15 +21,15 @@ pub(super) fn values(
     span: Span,
     context: &mut Context<'_>,
 ) -> Option<Vec<Value>> {
-    let [from, to, rest @ ..] = numbers else { return None };
+    let [from, to, arguments @ ..] = numbers else { return None };
     if progression == Progression::Range {
-        return range(from, to, rest.first(), span, context);
+        return range(from, to, arguments.first(), span, context);
     }
     let (word, spacing): (_, fn(f64, f64, f64) -> f64) = match progression {
         Progression::Logspace => ("logspace", |from, to, at| short(between(from.ln(), to.ln(), at).exp())),
         Progression::Linspace | Progression::Range => ("linspace", between),
     };
-    let count = context.count(rest.first()?, 2)?;
+    let count = context.count(arguments.first()?, 2)?;
     if progression == Progression::Logspace {
         positive(&numbers[..2], word, context)?;
     }
@@ -39,9 +39,9 @@ pub(super) fn values(
         return None;
     }
     let (low, high) = (from.value.as_f64()?, to.value.as_f64()?);
-    let inner = (1..count - 1).map(|index| spacing(low, high, index as f64 / (count - 1) as f64));
-    // The ends are those that the author has written.
-    let all = || iter::once(low).chain(inner.clone()).chain(iter::once(high));
+    let inner_values = (1..count - 1).map(|index| spacing(low, high, index as f64 / (count - 1) as f64));
+    // The ends have the values that the author has written.
+    let all = || iter::once(low).chain(inner_values.clone()).chain(iter::once(high));
     let are_ints = [from, to].into_iter().all(is_int) && all().all(|value| matches!(number(value), Value::Int(_)));
     Some(all().map(if are_ints { number } else { float }).collect())
 }
@@ -103,12 +103,12 @@ impl Decimals {
         let [from, to, step] = numbers.map(decimal);
         let parts = [from?, to?, step?];
         let exponent = parts.iter().map(|(_, exponent)| *exponent).min()?;
-        let [from, to, step] = parts.map(|(digits, own)| {
-            let shift = u32::try_from(own - exponent).ok()?;
+        let [from, to, step] = parts.map(|(digits, digits_exponent)| {
+            let shift = u32::try_from(digits_exponent - exponent).ok()?;
             digits.checked_mul(10_i128.checked_pow(shift)?)
         });
         let (from, to, step) = (from?, to?, step?);
-        // Twice as far as the end is still a number.
+        // Computations with twice the distance must not overflow.
         to.checked_sub(from)?.checked_add(step)?.checked_mul(2)?;
         Some(Self { from, to, step, exponent })
     }
@@ -137,9 +137,9 @@ fn decimal(value: &Value) -> Option<(i128, i32)> {
     };
     let text = format!("{float:e}");
     let (digits, exponent) = text.split_once('e')?;
-    let (whole, part) = digits.split_once('.').unwrap_or((digits, ""));
+    let (integer, fraction) = digits.split_once('.').unwrap_or((digits, ""));
     let exponent: i32 = exponent.parse().ok()?;
-    Some((format!("{whole}{part}").parse().ok()?, exponent - i32::try_from(part.len()).ok()?))
+    Some((format!("{integer}{fraction}").parse().ok()?, exponent - i32::try_from(fraction.len()).ok()?))
 }
 
 #[cfg(test)]
@@ -160,9 +160,9 @@ mod tests {
                 let of = |number: i32| f64::from(number) / f64::from(scale);
                 let expected: Vec<f64> = (from..to).step_by(usize::try_from(step).unwrap()).map(of).collect();
                 assert_eq!(values(of(from), of(to), of(step)), expected, "[{from}, {to}, {step}] / {scale}");
-                let down: Vec<f64> =
+                let descending_values: Vec<f64> =
                     (0..to).map(|index| to - index * step).take_while(|at| *at > from).map(of).collect();
-                assert_eq!(values(of(to), of(from), of(-step)), down, "[{to}, {from}, -{step}] / {scale}");
+                assert_eq!(values(of(to), of(from), of(-step)), descending_values, "[{to}, {from}, -{step}] / {scale}");
             }
         }
     }
@@ -171,8 +171,8 @@ mod tests {
     fn integers_are_exact_beyond_those_of_floats() {
         let (from, to) = (Value::Int(9_007_199_254_740_993), Value::Int(9_007_199_254_740_996));
         let decimals = Decimals::of([&from, &to, &Value::Int(1)]).unwrap();
-        let all: Vec<Value> = (0..3).map(|index| decimals.value(index, true)).collect();
-        assert_eq!((decimals.count(), &all[0], all[2].to_string()), (3, &from, "9007199254740995".to_owned()));
+        let numbers: Vec<Value> = (0..3).map(|index| decimals.value(index, true)).collect();
+        assert_eq!((decimals.count(), &numbers[0], numbers[2].to_string()), (3, &from, "9007199254740995".to_owned()));
     }
 
     #[test]

@@ -35,14 +35,14 @@ impl Room {
 
     /// Reserves `bytes`; returns false and reports a problem, once, if the budget is exhausted.
     pub(super) fn take(&mut self, bytes: u64, span: Span, sources: &Sources, problems: &mut Collector) -> bool {
-        if let Some(left) = self.left.checked_sub(bytes) {
-            self.left = left;
+        if let Some(remaining_bytes) = self.left.checked_sub(bytes) {
+            self.left = remaining_bytes;
             return true;
         }
         self.left = 0;
         if !std::mem::replace(&mut self.said, true) {
-            let allowed = quantity(self.whole as f64, Unit::Bytes);
-            let message = format!("the jobs planned here would take more than {allowed} of memory");
+            let limit = quantity(self.whole as f64, Unit::Bytes);
+            let message = format!("the jobs planned here would take more than {limit} of memory");
             let help = "use fewer values. Write a long text to a file and list the file in `inputs`. The limit of a bundle \
                         grows with its size.";
             problems.push(span, Problem::new(sources, span, message, "too much").help(help));
@@ -70,9 +70,9 @@ pub(super) fn weight_of(values: &Values) -> u64 {
 
 /// Size of the product of points and assignments in memory.
 pub(super) fn product_of(points: &[Point], assignments: &[Values]) -> u64 {
-    let before: u64 = points.iter().map(|point| weight_of(&point.values)).sum();
-    let further: u64 = assignments.iter().map(weight_of).sum();
-    let (before, further) =
-        (before.saturating_mul(assignments.len() as u64), further.saturating_mul(points.len() as u64));
-    before.saturating_add(further)
+    let point_bytes: u64 = points.iter().map(|point| weight_of(&point.values)).sum();
+    let assignment_bytes: u64 = assignments.iter().map(weight_of).sum();
+    let (point_bytes, assignment_bytes) =
+        (point_bytes.saturating_mul(assignments.len() as u64), assignment_bytes.saturating_mul(points.len() as u64));
+    point_bytes.saturating_add(assignment_bytes)
 }

@@ -1,4 +1,4 @@
-//! Points of a step with `search`: their configurations, and those that only decisions release.
+//! Points of a step with `search`: their configurations, and the points that only decisions release.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -13,8 +13,8 @@ use crate::recipe::{Problem, Recipe, Step};
 /// The axis of repetitions.
 const SEED: &str = "seed";
 
-/// The configuration that a point of a step with `search` belongs to: its values on all axes but those of rungs and those
-/// that are averaged, or but the seed in a race.
+/// The configuration that a point of a step with `search` belongs to: its values on all axes except the axis of rungs and
+/// the averaged axes, or except the seed in a race.
 pub fn configuration(step: &Step, point: &Point) -> Point {
     let mut but: Vec<&str> = Vec::new();
     if let Some(search) = &step.search {
@@ -62,17 +62,17 @@ pub(super) fn looks(recipe: &Recipe, steps: &[Vec<(Point, JobId)>]) -> BTreeMap<
 }
 
 impl Builder<'_> {
-    /// True if a job only runs if a decision of a search releases it: its rung or its seed is beyond those that every
-    /// configuration has, or it needs such a job.
+    /// True if a job only runs if a decision of a search releases it: not every configuration has its rung or its seed, or
+    /// it needs such a job.
     pub(super) fn held(&mut self, step: &Step, point: &Point, needs: &[Rc<Group>]) -> bool {
-        let mut held = is_later(step, point);
+        let mut is_held = is_later(step, point);
         for (need, group) in step.needs.iter().zip(needs).filter(|(_, group)| group.held.0) {
-            held = true;
-            let needed = &self.recipe.steps[need.step];
+            is_held = true;
+            let needed_step = &self.recipe.steps[need.step];
             let points = self.steps[need.step].iter().filter(|(_, id)| group.jobs.contains(id));
             let configurations: HashSet<String> =
-                points.map(|(point, _)| configuration(needed, point).to_string()).collect();
-            let name = &needed.name.value;
+                points.map(|(point, _)| configuration(needed_step, point).to_string()).collect();
+            let name = &needed_step.name.value;
             let (message, help) = match configurations.len() {
                 ..=1 if group.held.1 => continue,
                 ..=1 => (
@@ -93,6 +93,6 @@ impl Builder<'_> {
             let problem = Problem::new(&self.recipe.sources, need.span, message, "may never run").help(help);
             self.problems.push(need.span, problem);
         }
-        held
+        is_held
     }
 }

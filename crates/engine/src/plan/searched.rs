@@ -1,4 +1,4 @@
-//! Points of steps that decisions choose, as far as they are decided.
+//! Points of steps that decisions have chosen so far.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -67,9 +67,9 @@ impl Searched {
 
 /// A text that equal values share. Texts are quoted, so that `1` and `"1"` differ.
 fn text<'v>(values: impl Iterator<Item = &'v Value>) -> String {
-    let each = values.map(|value| match value {
+    let texts = values.map(|value| match value {
         Value::Text(text) => format!("{text:?}"),
         other => other.to_string(),
     });
-    each.collect::<Vec<_>>().join("\0")
+    texts.collect::<Vec<_>>().join("\0")
 }

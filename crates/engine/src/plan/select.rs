@@ -18,8 +18,8 @@ pub struct NothingSelected {
 }
 
 impl Plan {
-    /// The jobs that are wanted, and those that they need: what `--only` or a sweep file's `only` names; else every job but
-    /// those for shared states ([`Plan::worth_sharing`]).
+    /// The selected jobs and the jobs that they need. `--only` or a sweep file's `only` selects; without them, every job is
+    /// selected except the jobs for shared states ([`Plan::worth_sharing`]).
     ///
     /// A selection is a step, or a step and values on some of its axes: `train`, `train/prune=bitter7,seed=0`. The
     /// selection applies to every recipe that has the step; `bitter:train` applies to the recipe `bitter`.
@@ -27,26 +27,27 @@ impl Plan {
         if self.only.is_empty() {
             return Ok(self.jobs().map(|(id, _)| id).filter(|id| !self.is_shared(*id)).collect());
         }
-        let mut open = Vec::new();
+        let mut selected_jobs = Vec::new();
         for selection in &self.only {
-            open.extend(self.selected(selection)?);
+            selected_jobs.extend(self.selected(selection)?);
         }
-        Ok(self.with_needs(open).into_iter().collect())
+        Ok(self.with_needs(selected_jobs).into_iter().collect())
     }
 
     /// True if a step is wanted, or a part of it.
     pub fn wants(&self, study: usize, step: usize) -> bool {
         let recipe = &self.studies[study].recipe;
         let names = |selection: &Spanned<String>| {
-            let (named, _) = selection.value.split_once('/').unwrap_or((&selection.value, ""));
-            let (of, name) = named.split_once(':').map_or((None, named), |(of, name)| (Some(of), name));
-            of.is_none_or(|of| of == recipe.name) && name == recipe.steps[step].name.value
+            let (step_name, _) = selection.value.split_once('/').unwrap_or((&selection.value, ""));
+            let (recipe_name, name) =
+                step_name.split_once(':').map_or((None, step_name), |(recipe_name, name)| (Some(recipe_name), name));
+            recipe_name.is_none_or(|recipe_name| recipe_name == recipe.name) && name == recipe.steps[step].name.value
         };
         self.only.is_empty() || self.only.iter().any(names)
     }
 
     fn selected(&self, selection: &Spanned<String>) -> Result<Vec<JobId>, NothingSelected> {
-        let nothing = |reason: String| {
+        let no_selection = |reason: String| {
             // A selection from the command line needs no place.
             let place = Some(self.sources.location(selection.span)).filter(|place| !place.starts_with("--"));
             let place = place.map(|place| format!("{place}: ")).unwrap_or_default();
@@ -54,44 +55,44 @@ impl Plan {
         };
         let (step, values) = selection.value.split_once('/').unwrap_or((&selection.value, ""));
         let (study, name) = step.split_once(':').map_or((None, step), |(study, name)| (Some(study), name));
-        let named: Vec<&Study> =
-            self.studies.iter().filter(|known| study.is_none_or(|name| known.recipe.name == name)).collect();
-        if named.is_empty() {
+        let studies: Vec<&Study> =
+            self.studies.iter().filter(|candidate| study.is_none_or(|name| candidate.recipe.name == name)).collect();
+        if studies.is_empty() {
             let recipes = self.studies.iter().map(|study| study.recipe.name.as_str());
-            return Err(nothing(suggest(study.unwrap_or_default(), "recipes", recipes).unwrap_or_default()));
+            return Err(no_selection(suggest(study.unwrap_or_default(), "recipes", recipes).unwrap_or_default()));
         }
-        let steps: Vec<(&Step, &[(Point, JobId)])> = named
+        let steps: Vec<(&Step, &[(Point, JobId)])> = studies
             .iter()
             .filter_map(|study| study.recipe.step(name).map(|(index, step)| (step, study.steps[index].as_slice())))
             .collect();
         if steps.is_empty() {
-            let steps = named.iter().flat_map(|study| &study.recipe.steps).map(|step| step.name.value.as_str());
-            return Err(nothing(suggest(name, "steps", steps).unwrap_or_else(|| "there are no steps".into())));
+            let steps = studies.iter().flat_map(|study| &study.recipe.steps).map(|step| step.name.value.as_str());
+            return Err(no_selection(suggest(name, "steps", steps).unwrap_or_else(|| "there are no steps".into())));
         }
         let points = || steps.iter().flat_map(|(_, points)| *points);
         // A job's name for output, whatever characters it contains.
-        let named: Vec<JobId> = points()
+        let exact_matches: Vec<JobId> = points()
             .filter(|(point, _)| !values.is_empty() && point.to_string() == values)
             .map(|(_, id)| *id)
             .collect();
-        if !named.is_empty() {
-            return Ok(named);
+        if !exact_matches.is_empty() {
+            return Ok(exact_matches);
         }
-        let mut wanted = Vec::new();
+        let mut conditions = Vec::new();
         for part in parts(values) {
             let Some((axis, value)) = part.split_once('=') else {
-                return Err(nothing(format!("write `{name}/axis=value`, not `{}`", clean(part))));
+                return Err(no_selection(format!("write `{name}/axis=value`, not `{}`", clean(part))));
             };
             if !steps.iter().any(|(step, _)| step.axes().contains(&axis)) {
                 let axes = suggest(axis, "axes", steps.iter().flat_map(|(step, _)| step.axes()));
-                return Err(nothing(axes.unwrap_or_else(|| format!("step `{name}` has no axes"))));
+                return Err(no_selection(axes.unwrap_or_else(|| format!("step `{name}` has no axes"))));
             }
-            wanted.push((axis, value));
+            conditions.push((axis, value));
         }
-        let matches = |point: &Point| wanted.iter().all(|(axis, value)| point.is_at(axis, value));
+        let matches = |point: &Point| conditions.iter().all(|(axis, value)| point.is_at(axis, value));
         let jobs: Vec<JobId> = points().filter(|(point, _)| matches(point)).map(|(_, id)| *id).collect();
         if jobs.is_empty() {
-            return Err(nothing(format!(
+            return Err(no_selection(format!(
                 "no point of `{name}` has these values; `sweep plan --list` lists the points"
             )));
         }
@@ -100,8 +101,8 @@ impl Plan {
 }
 
 /// True if a text on the command line means a job with this label, with the axes in any order and the values in any
-/// spelling: `train/lr=1e-4,seed=0` for `train/seed=0,lr=0.0001`. Progress shows `train seed=0 lr=0.0001`, which means it,
-/// too.
+/// spelling: `train/lr=1e-4,seed=0` for `train/seed=0,lr=0.0001`. The form that progress shows, `train seed=0 lr=0.0001`,
+/// means the same job.
 pub(crate) fn means(label: &str, typed: &str) -> bool {
     let split = |text: &str| {
         let text = if text.contains('/') { text.to_owned() } else { spaced(text) };
@@ -114,47 +115,47 @@ pub(crate) fn means(label: &str, typed: &str) -> bool {
         values.sort();
         (step.to_owned(), values)
     };
-    let ((step, own), (typed_step, typed)) = (split(label), split(typed));
-    let same = |((axis, value), (other, typed)): (&(String, String), &(String, String))| {
+    let ((step, values), (typed_step, typed_values)) = (split(label), split(typed));
+    let is_same = |((axis, value), (other, typed)): (&(String, String), &(String, String))| {
         axis == other && (value == typed || typed_value(value) == typed_value(typed))
     };
-    step == typed_step && own.len() == typed.len() && own.iter().zip(&typed).all(same)
+    step == typed_step && values.len() == typed_values.len() && values.iter().zip(&typed_values).all(is_same)
 }
 
 /// `train/a=1,b=2` for `train a=1 b=2`.
 fn spaced(text: &str) -> String {
     let mut words = text.split(' ');
-    let first = words.next().unwrap_or_default().to_owned();
-    let mut joined = words.fold(String::new(), |joined, word| {
-        let begins = word.split_once('=').is_some_and(|(axis, _)| is_name(axis));
-        let separator = if joined.is_empty() {
+    let first_word = words.next().unwrap_or_default().to_owned();
+    let mut values = words.fold(String::new(), |values, word| {
+        let is_assignment = word.split_once('=').is_some_and(|(axis, _)| is_name(axis));
+        let separator = if values.is_empty() {
             ""
-        } else if begins {
+        } else if is_assignment {
             ","
         } else {
             " "
         };
-        joined + separator + word
+        values + separator + word
     });
-    if !joined.is_empty() {
-        joined.insert(0, '/');
+    if !values.is_empty() {
+        values.insert(0, '/');
     }
-    first + &joined
+    first_word + &values
 }
 
-/// The values of a selection: `axis=value`, separated by commas. A value may have commas, too; what begins no other axis
-/// belongs to the one before.
+/// The values of a selection: `axis=value`, separated by commas. A value may contain commas: text after a comma that
+/// begins no axis belongs to the value before it.
 fn parts(values: &str) -> Vec<&str> {
     let mut parts = Vec::new();
-    let mut begin = 0;
+    let mut start = 0;
     for (comma, _) in values.match_indices(',') {
         let next = values[comma + 1..].split(',').next().unwrap_or_default();
         if next.split_once('=').is_some_and(|(axis, _)| is_name(axis)) {
-            parts.push(&values[begin..comma]);
-            begin = comma + 1;
+            parts.push(&values[start..comma]);
+            start = comma + 1;
         }
     }
-    parts.push(values[begin..].trim_end_matches(','));
+    parts.push(values[start..].trim_end_matches(','));
     parts.retain(|part| !part.is_empty());
     parts
 }

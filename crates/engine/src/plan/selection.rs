@@ -20,13 +20,13 @@ pub(super) fn check_selection(
     let matrix = &recipe.steps[step].matrix;
     let name = &recipe.steps[step].name.value;
     for (axis, templates) in &selection.0 {
-        let mut known: Vec<&Value> = Vec::new();
+        let mut known_values: Vec<&Value> = Vec::new();
         for value in points.iter().filter_map(|point| point.get(&axis.value)) {
-            if !known.contains(&value) {
-                known.push(value);
+            if !known_values.contains(&value) {
+                known_values.push(value);
             }
         }
-        if known.is_empty() {
+        if known_values.is_empty() {
             // An unknown axis, or a step with a mistake: has been reported.
             continue;
         }
@@ -38,11 +38,12 @@ pub(super) fn check_selection(
         for template in templates {
             let Some(value) = template.resolve(&recipe.params, &Names::new()) else { continue };
             // A value may be chosen later.
-            let is_open =
-                matrix.suggested().is_some_and(|chosen| chosen.axes.iter().any(|own| own.value == axis.value));
-            if !known.contains(&&value.value) && !is_open {
+            let is_open = matrix.suggested().is_some_and(|suggestion| {
+                suggestion.axes.iter().any(|suggested_axis| suggested_axis.value == axis.value)
+            });
+            if !known_values.contains(&&value.value) && !is_open {
                 let message = format!("no point of step `{name}` has {} `{}`", axis.value, value.value);
-                let words: Vec<String> = known.iter().map(ToString::to_string).collect();
+                let words: Vec<String> = known_values.iter().map(ToString::to_string).collect();
                 let help = suggest(&value.value.to_string(), "its values", words.iter().map(String::as_str));
                 let problem = Problem::new(&recipe.sources, template.span, message, "selects nothing");
                 problems.push(template.span, problem.maybe_help(help));

@@ -76,10 +76,10 @@ impl Plan {
         let Job { key, identity, values, resources, policy, turn, label, seeds, code, used, .. } = self.job(id).clone();
         let (project, place) = code.map(|code| (code.project.clone(), code.site.place.clone())).unzip();
         let place = place.unwrap_or_default();
-        let (lists, own) = self.written_needs(id);
-        let needs = Needed::from(own.iter().map(|need| self.job(*need).key).collect::<Vec<Key>>());
+        let (lists, own_needs) = self.written_needs(id);
+        let needs = Needed::from(own_needs.iter().map(|need| self.job(*need).key).collect::<Vec<Key>>());
         let identity = Identity { needs, ..identity };
-        let needs = own.into_iter().map(JobId::index).collect();
+        let needs = own_needs.into_iter().map(JobId::index).collect();
         let lists = lists.into_iter().map(number).collect();
         let index = id.index();
         let used = Arc::unwrap_or_clone(used);
@@ -109,10 +109,10 @@ impl Plan {
     ) -> Result<Self, DeserializeError> {
         let (mut jobs, mut graph): (Vec<Job>, Needs) = (Vec::new(), Needs::default());
         // Each with the first place that may need it.
-        let mut known: HashMap<usize, (ListId, usize)> = HashMap::new();
+        let mut lists_by_number: HashMap<usize, (ListId, usize)> = HashMap::new();
         for (number, list) in shared.iter().filter(|(_, list)| !list.is_empty()) {
-            let after = list.iter().max().map_or(0, |last| last + 1);
-            known.insert(*number, (graph.list(list.iter().copied().map(JobId::new).collect()), after));
+            let first_user = list.iter().max().map_or(0, |last| last + 1);
+            lists_by_number.insert(*number, (graph.list(list.iter().copied().map(JobId::new).collect()), first_user));
         }
         for serialized in serialized {
             let SerializedJob { key, label, identity, values, resources, policy, turn, .. } = serialized;
@@ -120,13 +120,14 @@ impl Plan {
             let task = Task::info(&identity.task)
                 .filter(|task| task.revision_of(&values, identity.backend) == identity.revision);
             let task = task.ok_or_else(|| DeserializeError::Task(identity.task.to_string()))?;
-            let lists: Option<Vec<(ListId, usize)>> = lists.iter().map(|number| known.get(number).copied()).collect();
-            let lists = lists.filter(|lists| lists.iter().all(|(_, after)| *after <= jobs.len()));
+            let lists: Option<Vec<(ListId, usize)>> =
+                lists.iter().map(|number| lists_by_number.get(number).copied()).collect();
+            let lists = lists.filter(|lists| lists.iter().all(|(_, first_user)| *first_user <= jobs.len()));
             let Some(lists) = lists.filter(|_| needs.iter().all(|need| *need < jobs.len())) else {
                 return Err(DeserializeError::Order(label.to_string()));
             };
-            let own = (!needs.is_empty()).then(|| graph.list(needs.into_iter().map(JobId::new).collect()));
-            graph.push(lists.into_iter().map(|(list, _)| list).chain(own));
+            let own_list = (!needs.is_empty()).then(|| graph.list(needs.into_iter().map(JobId::new).collect()));
+            graph.push(lists.into_iter().map(|(list, _)| list).chain(own_list));
             let code = project.map(|project| {
                 let site = Site::of(place, &values, &project);
                 Arc::new(Code::of_project(project, site))
@@ -142,18 +143,18 @@ impl Plan {
     pub fn part(&self, of: &BTreeSet<JobId>, mut change: impl FnMut(JobId, &mut Values)) -> Self {
         let places: HashMap<JobId, JobId> = of.iter().enumerate().map(|(place, id)| (*id, JobId::new(place))).collect();
         let (mut jobs, mut graph) = (Vec::new(), Needs::default());
-        let mut known: HashMap<ListId, Option<ListId>> = HashMap::new();
+        let mut new_lists: HashMap<ListId, Option<ListId>> = HashMap::new();
         for id in of {
             let mut job = self.job(*id).clone();
             change(*id, &mut job.values);
             jobs.push(job);
             for list in self.lists_of(*id) {
-                known.entry(*list).or_insert_with(|| {
-                    let there = self.list(*list).iter().filter_map(|need| places.get(need).copied());
-                    Some(there.collect::<Vec<JobId>>()).filter(|jobs| !jobs.is_empty()).map(|jobs| graph.list(jobs))
+                new_lists.entry(*list).or_insert_with(|| {
+                    let part_jobs = self.list(*list).iter().filter_map(|need| places.get(need).copied());
+                    Some(part_jobs.collect::<Vec<JobId>>()).filter(|jobs| !jobs.is_empty()).map(|jobs| graph.list(jobs))
                 });
             }
-            graph.push(self.lists_of(*id).iter().filter_map(|list| known[list]));
+            graph.push(self.lists_of(*id).iter().filter_map(|list| new_lists[list]));
         }
         Self::bare(jobs, graph)
     }
@@ -161,7 +162,7 @@ impl Plan {
     /// A plan without recipes.
     fn bare(jobs: Vec<Job>, needs: Needs) -> Self {
         // If the continuations cannot be determined, no job continues another one.
-        let continues = states::left_by(&jobs).and_then(|left| states::continues(&jobs, &left));
+        let continues = states::left_by(&jobs).and_then(|left_states| states::continues(&jobs, &left_states));
         let continues = continues.unwrap_or_else(|_| vec![None; jobs.len()]);
         Self {
             studies: Vec::new(),

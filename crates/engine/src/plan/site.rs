@@ -45,17 +45,17 @@ pub(crate) struct Site {
     pub(crate) ignore: Vec<String>,
     /// The environment, if records of another one are out of date.
     pub(crate) environment: Option<Present>,
-    /// The files that it finds in place of those of the project.
+    /// The files that replace the project's files for the job.
     pub(crate) layer: Layer,
     /// The name of the layer that it was planned with, that of the variant of its code.
     variant: Option<String>,
 }
 
-/// The files that a job with these values finds in place of those of its project. If they cannot be read, its worker reports it.
+/// The files that replace the project's files for a job with these values. If they cannot be read, its worker reports it.
 pub(super) fn layer_of(values: &Values, project: &Path) -> Layer {
     let folder = values.get(CODE).and_then(Value::as_text);
-    let open = |folder| Layer::open(project, folder).unwrap_or_else(|_| Layer::elsewhere(project, folder));
-    folder.map(Path::new).map(open).unwrap_or_default()
+    let layer = |folder| Layer::open(project, folder).unwrap_or_else(|_| Layer::elsewhere(project, folder));
+    folder.map(Path::new).map(layer).unwrap_or_default()
 }
 
 impl Site {
@@ -64,7 +64,7 @@ impl Site {
         Self::under(layer_of(values, project), place, values, project)
     }
 
-    /// The same, with the files of a layer that is open.
+    /// The site of a job like [`Site::of`], with the files of an open layer.
     pub(super) fn under(layer: Layer, place: String, values: &Values, project: &Path) -> Self {
         let variant = layer.name().map(|name| path_text(Path::new(name)));
         Self { place, ignore: ignored(values), environment: Present::of(values, project), layer, variant }
@@ -104,18 +104,18 @@ impl Code {
         Self { project, site, ..Self::default() }
     }
 
-    /// True if a job whose key has the code `planned` has this one, if `now` is its digest: of a program that has not run at its
-    /// place, the key may have the place.
-    pub(super) fn is_planned(&self, now: Option<&String>, planned: Option<&String>) -> bool {
-        now == planned || (now.is_none() && planned == Some(&of_site(&self.project, &self.site)))
+    /// True if a job whose key has the code `planned_state` has this code, whose digest is `state`. The key of a program that
+    /// has not run at its place may have the place as its code.
+    pub(super) fn is_planned(&self, state: Option<&String>, planned_state: Option<&String>) -> bool {
+        state == planned_state || (state.is_none() && planned_state == Some(&of_site(&self.project, &self.site)))
     }
 
-    /// The same, where the program finds the files of another layer, with those of its variant.
+    /// Returns the code with the files of another layer over the project's files.
     pub(crate) fn under(&self, layer: Layer) -> Self {
         Self { site: Site { layer, ..self.site.clone() }, ..self.clone() }
     }
 
-    /// The same, marked as not that of the job's key.
+    /// Returns the code, marked as different from the code of the job's key.
     pub(super) fn as_stale(&self) -> Self {
         Self { stale: true, ..self.clone() }
     }
@@ -131,8 +131,8 @@ impl Code {
     }
 }
 
-/// The code of a program that has not run at its place, where the same program has run, or is about to run, at another one
-/// or with other files in place of those of the project.
+/// The code of a program that has not run at its place, if the same program has run or will run at another place or with
+/// other files in place of the project's files.
 pub(super) fn of_site(project: &Path, site: &Site) -> String {
     let name = project.file_name().map(|name| path_text(Path::new(name))).unwrap_or_default();
     let place = if site.place.is_empty() { &name } else { &site.place };

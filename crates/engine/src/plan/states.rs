@@ -30,7 +30,7 @@ pub struct Stretch {
     pub job: JobId,
     /// The step of the state with which it begins; 0 without one.
     pub from: u64,
-    /// Number of its steps, those before `from` included.
+    /// Number of its steps, including the steps before `from`.
     pub end: u64,
     /// True if the job's only purpose is a state that several jobs share.
     pub is_shared: bool,
@@ -71,7 +71,7 @@ impl Saving {
         self.0.len() - self.jobs().count()
     }
 
-    /// The steps that every job shares, and those that every job has, if these are the same numbers for all jobs.
+    /// The number of shared steps and the number of all steps, if both are the same for all jobs.
     pub fn uniform(&self) -> Option<(u64, u64)> {
         let first = self.jobs().next()?;
         let (from, end) = (first.from, first.end);
@@ -132,26 +132,26 @@ pub(super) type Left = HashMap<(u64, Key), JobId>;
 /// Adds the jobs whose only purpose is a state that several jobs of a step share. Answers these, and who leaves which state.
 pub(super) fn share(studies: &[Study], jobs: &mut Jobs) -> Result<(Vec<Shared>, Left), PlanError> {
     let mut shared = Vec::new();
-    let mut left = left_by(&jobs.all)?;
+    let mut left_states = left_by(&jobs.all)?;
     for study in studies {
         for (index, points) in study.steps.iter().enumerate() {
             let step = &study.recipe.steps[index];
             if !step.policy.states.share || step.resources.exclusive {
                 continue;
             }
-            let mut seen = HashSet::new();
-            let members: Vec<JobId> = points.iter().map(|(_, id)| *id).filter(|id| seen.insert(*id)).collect();
+            let mut distinct_ids = HashSet::new();
+            let members: Vec<JobId> = points.iter().map(|(_, id)| *id).filter(|id| distinct_ids.insert(*id)).collect();
             for (at, state, of) in states_of(&members, &jobs.all)? {
-                if left.contains_key(&(at, state)) {
+                if left_states.contains_key(&(at, state)) {
                     continue;
                 }
                 let Some(job) = add(study, index, at, &of, jobs)? else { continue };
-                left.insert((at, state), job);
+                left_states.insert((at, state), job);
                 shared.push(Shared { job, step: at, state, of });
             }
         }
     }
-    Ok((shared, left))
+    Ok((shared, left_states))
 }
 
 /// The states that jobs have in common: the last step of each, its key, and the jobs.
@@ -159,8 +159,9 @@ fn states_of(members: &[JobId], jobs: &[Job]) -> Result<Vec<(u64, Key, Vec<JobId
     let of = |id: &JobId| Prefixes::of(jobs[id.index()].task, &jobs[id.index()].values).map(|prefixes| (*id, prefixes));
     let prefixes: HashMap<JobId, Prefixes> = members.iter().filter_map(of).collect();
     let members: Vec<JobId> = members.iter().copied().filter(|id| prefixes.contains_key(id)).collect();
-    let ends = |prefixes: &Prefixes| prefixes.reach.end.filter(|_| prefixes.reach.leaves_state);
-    let steps: BTreeSet<u64> = prefixes.values().flat_map(|own| own.breakpoints().chain(ends(own))).collect();
+    let end = |prefixes: &Prefixes| prefixes.reach.end.filter(|_| prefixes.reach.leaves_state);
+    let steps: BTreeSet<u64> =
+        prefixes.values().flat_map(|job_prefixes| job_prefixes.breakpoints().chain(end(job_prefixes))).collect();
     let mut tree = Tree { prefixes: &prefixes, jobs, steps: steps.into_iter().collect(), found: Vec::new() };
     if let Some(first) = tree.steps.first().copied() {
         for (key, group) in tree.groups(&members, first)?.into_iter().filter(|(_, group)| group.len() > 1) {
@@ -192,8 +193,8 @@ fn add(study: &Study, step: usize, at: u64, of: &[JobId], jobs: &mut Jobs) -> Re
 fn identity(job: &Job, values: &Values) -> Identity {
     let Identity { backend, inputs, needs, params, .. } = job.identity.clone();
     let mut identity = Identity::new(job.task, values, backend, inputs, needs);
-    let same = params.into_iter().filter(|(name, _)| values.get(name) == job.values.get(name));
-    identity.params.extend(same);
+    let same_params = params.into_iter().filter(|(name, _)| values.get(name) == job.values.get(name));
+    identity.params.extend(same_params);
     identity
 }
 
@@ -201,8 +202,8 @@ fn identity(job: &Job, values: &Values) -> Identity {
 fn label(points: &[(Point, JobId)], of: &[JobId], at: u64) -> String {
     let of: HashSet<JobId> = of.iter().copied().collect();
     let mut points = points.iter().filter(|(_, id)| of.contains(id)).map(|(point, _)| point);
-    let Some(first) = points.next() else { return format!("until={at}") };
-    let mut common = first.values.clone();
+    let Some(first_point) = points.next() else { return format!("until={at}") };
+    let mut common = first_point.values.clone();
     for point in points {
         common.retain(|(axis, value)| point.get(axis) == Some(&value.value));
     }
@@ -213,32 +214,32 @@ fn label(points: &[(Point, JobId)], of: &[JobId], at: u64) -> String {
 
 /// The jobs by the states that they leave.
 pub(super) fn left_by(jobs: &[Job]) -> Result<Left, serde_json::Error> {
-    let mut left = HashMap::new();
+    let mut left_states = HashMap::new();
     for (index, job) in jobs.iter().enumerate() {
         let Some(prefixes) = Prefixes::of(job.task, &job.values) else { continue };
         if let Some(state) = prefixes.left(&job.identity)? {
-            left.entry(state).or_insert_with(|| JobId::new(index));
+            left_states.entry(state).or_insert_with(|| JobId::new(index));
         }
     }
-    Ok(left)
+    Ok(left_states)
 }
 
-/// For every job, the job from whose state it continues: the one that leaves the latest state that it has, too.
-pub(super) fn continues(jobs: &[Job], left: &Left) -> Result<Vec<Option<JobId>>, serde_json::Error> {
-    let steps: BTreeSet<u64> = left.keys().map(|(step, _)| *step).collect();
-    let mut found = vec![None; jobs.len()];
+/// For every job, the job from whose state it continues: of the states that it passes, the latest that another job leaves.
+pub(super) fn continues(jobs: &[Job], left_states: &Left) -> Result<Vec<Option<JobId>>, serde_json::Error> {
+    let steps: BTreeSet<u64> = left_states.keys().map(|(step, _)| *step).collect();
+    let mut predecessors = vec![None; jobs.len()];
     for (index, job) in jobs.iter().enumerate().filter(|(_, job)| !steps.is_empty() && !job.resources.exclusive) {
         let Some(prefixes) = Prefixes::of(job.task, &job.values) else { continue };
-        let earlier = steps.iter().rev().filter(|step| prefixes.reach.end.is_none_or(|end| **step < end));
-        for step in earlier.filter(|step| prefixes.contains(**step)) {
+        let earlier_steps = steps.iter().rev().filter(|step| prefixes.reach.end.is_none_or(|end| **step < end));
+        for step in earlier_steps.filter(|step| prefixes.contains(**step)) {
             let key = prefixes.key(&job.identity, *step)?;
-            if let Some(other) = left.get(&(*step, key)) {
-                found[index] = Some(*other);
+            if let Some(other) = left_states.get(&(*step, key)) {
+                predecessors[index] = Some(*other);
                 break;
             }
         }
     }
-    Ok(found)
+    Ok(predecessors)
 }
 
 impl Plan {
@@ -271,32 +272,32 @@ impl Plan {
     /// The jobs for shared states without which several of the `open` jobs would do the same; `has_state` returns true
     /// for existing states.
     pub fn worth_sharing(&self, open: &HashSet<JobId>, has_state: impl Fn(u64, Key) -> bool) -> BTreeSet<JobId> {
-        let mut wanted = BTreeSet::new();
+        let mut shared_jobs = BTreeSet::new();
         // The job that continues from the next state of each job: the job itself, or the job for a later state.
         let mut heads: HashMap<JobId, JobId> = open.iter().map(|id| (*id, *id)).collect();
-        let mut covered: HashSet<JobId> = HashSet::new();
+        let mut covered_jobs: HashSet<JobId> = HashSet::new();
         let mut shared: Vec<&Shared> = self.shared.iter().collect();
         shared.sort_by_key(|shared| std::cmp::Reverse(shared.step));
         for Shared { job, step, state, of } in shared {
             if has_state(*step, *state) {
-                covered.extend(of);
+                covered_jobs.extend(of);
                 continue;
             }
-            let members = || of.iter().filter(|id| open.contains(id) && !covered.contains(id));
-            let next: BTreeSet<JobId> = members().filter_map(|id| heads.get(id).copied()).collect();
-            if next.len() > 1 {
-                wanted.insert(*job);
+            let members = || of.iter().filter(|id| open.contains(id) && !covered_jobs.contains(id));
+            let continuations: BTreeSet<JobId> = members().filter_map(|id| heads.get(id).copied()).collect();
+            if continuations.len() > 1 {
+                shared_jobs.insert(*job);
                 members().for_each(|id| {
                     heads.insert(*id, *job);
                 });
             }
         }
-        wanted
+        shared_jobs
     }
 
     /// Savings by the states of the plan, by the steps of the recipes, among the `open` jobs.
     pub fn savings(&self, open: &HashSet<JobId>) -> BTreeMap<String, Saving> {
-        let mut found: BTreeMap<String, Saving> = BTreeMap::new();
+        let mut savings: BTreeMap<String, Saving> = BTreeMap::new();
         let end = |id: JobId| {
             let Job { task, values, .. } = self.job(id);
             task.reach(values).and_then(|reach| reach.end)
@@ -310,9 +311,9 @@ impl Plan {
             let name = recipe.as_ref().map_or_else(|| step.to_string(), |recipe| format!("{recipe}:{step}"));
             let from = from.unwrap_or(0).min(steps);
             let stretch = Stretch { job: id, from, end: steps, is_shared: self.is_shared(id) };
-            found.entry(name).or_default().0.push(stretch);
+            savings.entry(name).or_default().0.push(stretch);
         }
-        found.retain(|_, saving| saving.continuing() > 0);
-        found
+        savings.retain(|_, saving| saving.continuing() > 0);
+        savings
     }
 }

@@ -31,13 +31,13 @@ pub struct Turn {
 impl Recipe {
     /// True if a step measures: it is exclusive, or a table, a figure or a claim shows a time or a rate of it.
     pub fn measures(&self, step: usize) -> bool {
-        let of = &self.steps[step];
-        let is_timing = |metric: &&str| self.traits(of, metric).is_timing();
-        of.resources.exclusive
+        let measured_step = &self.steps[step];
+        let is_timing = |metric: &&str| self.traits(measured_step, metric).is_timing();
+        measured_step.resources.exclusive
             || self.shown().any(|shown| shown.steps.contains(&step) && shown.metrics.iter().any(is_timing))
     }
 
-    /// The axis along which a step repeats the same measurement: `seed`, else the one that a comparison names as noise.
+    /// The axis along which a step repeats the same measurement: `seed`, else the axis that a comparison names as noise.
     fn repeats(&self, step: usize) -> Option<&str> {
         if self.steps[step].axes().contains(&"seed") {
             return Some("seed");
@@ -59,9 +59,9 @@ pub(super) fn assign(studies: &[Study], jobs: &mut [Job]) {
             }
             let rounds = rounds(&study.recipe, index, points);
             let mut of_step: BTreeMap<usize, Vec<JobId>> = BTreeMap::new();
-            let mut seen = HashSet::new();
+            let mut distinct_ids = HashSet::new();
             for ((_, id), round) in points.iter().zip(rounds) {
-                if jobs[id.index()].turn.is_none() && seen.insert(*id) {
+                if jobs[id.index()].turn.is_none() && distinct_ids.insert(*id) {
                     of_step.entry(round).or_default().push(*id);
                 }
             }
@@ -86,7 +86,7 @@ fn draw(recipe: &str, step: &str, round: usize, key: Key) -> [u8; 32] {
 /// is zipped with that of the repetitions belongs to the repetition.
 fn rounds(recipe: &Recipe, step: usize, points: &[(Point, JobId)]) -> Vec<usize> {
     let Some(axis) = recipe.repeats(step) else { return vec![0; points.len()] };
-    let zipped: Vec<&str> = recipe.steps[step]
+    let zipped_axes: Vec<&str> = recipe.steps[step]
         .matrix
         .dimensions
         .iter()
@@ -98,10 +98,11 @@ fn rounds(recipe: &Recipe, step: usize, points: &[(Point, JobId)]) -> Vec<usize>
     let mut repetitions: Vec<Vec<&Value>> = Vec::new();
     let mut of_point = Vec::with_capacity(points.len());
     for (point, _) in points {
-        let others = point.values.iter().filter(|(name, _)| name != axis && !zipped.contains(&name.as_str()));
-        let others: Vec<String> = others.map(|(name, value)| format!("{name}={:?}", value.value)).collect();
+        let other_values =
+            point.values.iter().filter(|(name, _)| name != axis && !zipped_axes.contains(&name.as_str()));
+        let other_values: Vec<String> = other_values.map(|(name, value)| format!("{name}={:?}", value.value)).collect();
         let next = numbers.len();
-        let number = *numbers.entry(others.join("\u{0}")).or_insert(next);
+        let number = *numbers.entry(other_values.join("\u{0}")).or_insert(next);
         if number == next {
             repetitions.push(Vec::new());
         }
@@ -117,14 +118,14 @@ fn rounds(recipe: &Recipe, step: usize, points: &[(Point, JobId)]) -> Vec<usize>
 
 /// The rank of each value: by size if all are numbers, else in the order of the text.
 fn ranks(values: Vec<&Value>) -> HashMap<String, usize> {
-    let mut seen = HashSet::new();
-    let mut distinct: Vec<(String, Option<f64>)> =
+    let mut texts = HashSet::new();
+    let mut values: Vec<(String, Option<f64>)> =
         values.into_iter().map(|value| (format!("{value:?}"), value.as_f64())).collect();
-    distinct.retain(|(text, _)| seen.insert(text.clone()));
-    if distinct.iter().all(|(_, number)| number.is_some()) {
-        distinct.sort_by(|(_, a), (_, b)| a.unwrap_or(0.0).total_cmp(&b.unwrap_or(0.0)));
+    values.retain(|(text, _)| texts.insert(text.clone()));
+    if values.iter().all(|(_, number)| number.is_some()) {
+        values.sort_by(|(_, a), (_, b)| a.unwrap_or(0.0).total_cmp(&b.unwrap_or(0.0)));
     }
-    distinct.into_iter().enumerate().map(|(rank, (text, _))| (text, rank)).collect()
+    values.into_iter().enumerate().map(|(rank, (text, _))| (text, rank)).collect()
 }
 
 impl Plan {

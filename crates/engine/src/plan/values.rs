@@ -39,7 +39,7 @@ impl Builder<'_> {
         step: &Step,
         point: &Point,
         matrix: &Names,
-        written: &[(&'static Param, Option<&Template>)],
+        params: &[(&'static Param, Option<&Template>)],
         needs: &[Rc<Group>],
     ) -> Option<JobValues> {
         if !self.has_room(step, point, matrix) {
@@ -47,20 +47,20 @@ impl Builder<'_> {
         }
         let results = self.results(step, point, needs);
         let result = |reference: &Reference| {
-            let (_, value) = results.iter().find(|(found, _)| found == reference)?;
+            let (_, value) = results.iter().find(|(candidate, _)| candidate == reference)?;
             value.clone()
         };
         let is_program = step.task.name == <Command as TaskSpec>::NAME;
-        let (mut given, mut respelled) = (Values::new(), Values::new());
+        let (mut given_values, mut spellings) = (Values::new(), Values::new());
         let mut places = Places::new();
         let mut ok = true;
-        for (param, template) in written {
-            let resolved = |spelling| match template {
+        for (param, template) in params {
+            let resolve = |spelling| match template {
                 Some(template) => template.resolve_with(&self.recipe.params, matrix, spelling, &result),
                 None => matrix.get(param.name).cloned(),
             };
-            let Some(value) = resolved(Spelling::Canonical) else {
-                // The point has no such value, or a mistake has been reported, and what follows from it is no other one.
+            let Some(value) = resolve(Spelling::Canonical) else {
+                // The point has no such value, or a mistake has been reported; its consequences are not reported again.
                 ok &= template.is_none_or(|template| template.is_left_out(matrix));
                 if let Some(reference) = template.and_then(|template| template.lacking(matrix)) {
                     self.no_axis(step, point, reference);
@@ -68,13 +68,14 @@ impl Builder<'_> {
                 continue;
             };
             let is_respelled = |template: &&Template| is_program && template.is_respelled(&self.recipe.params, matrix);
-            let other = template.filter(is_respelled).and_then(|_| resolved(Spelling::Written));
+            let written_value = template.filter(is_respelled).and_then(|_| resolve(Spelling::Written));
             places.push((param, value.span));
             match record::check(param, &value.value, Spelling::Canonical) {
-                Ok(checked) => {
-                    given.insert(param.name.to_owned(), checked);
-                    let other = other.and_then(|other| record::check(param, &other.value, Spelling::Written).ok());
-                    respelled.extend(other.map(|other| (param.name, other)));
+                Ok(canonical) => {
+                    given_values.insert(param.name.to_owned(), canonical);
+                    let written_value = written_value
+                        .and_then(|written_value| record::check(param, &written_value.value, Spelling::Written).ok());
+                    spellings.extend(written_value.map(|written_value| (param.name, written_value)));
                 }
                 Err(error) => {
                     self.does_not_fit(step, matrix, param, *template, &value, &error);
@@ -89,9 +90,9 @@ impl Builder<'_> {
             }
             values
         };
-        let mut keyed = (!respelled.is_empty()).then(|| complete(given.clone()));
-        given.extend(respelled);
-        let mut values = complete(given);
+        let mut keyed = (!spellings.is_empty()).then(|| complete(given_values.clone()));
+        given_values.extend(spellings);
+        let mut values = complete(given_values);
         let inputs = self.inputs(step, &mut values, &places)?;
         if is_program && let Some(folder) = self.folder_by_hand(step, &values, &places) {
             for values in keyed.iter_mut().chain([&mut values]) {
@@ -106,7 +107,7 @@ impl Builder<'_> {
         }
         let has_unknown = step.with.iter().any(|(name, _)| step.task.param(&name.value).is_none());
         for conflict in step.task.conflicts(&record::preview(&values)) {
-            // An unknown parameter has been reported, and may be the one that is missing here.
+            // An unknown parameter has been reported; it may be a misspelling of the missing parameter.
             let is_given = |param: &&str| step.with.iter().any(|(name, _)| name.value == **param);
             if has_unknown && !conflict.params.iter().any(is_given) {
                 continue;
@@ -206,12 +207,12 @@ impl Builder<'_> {
     }
 
     /// Says that a job is left out because the step whose result it takes has no points.
-    fn left_out(&mut self, step: &Step, point: &Point, needed: &str, span: Span) {
+    fn left_out(&mut self, step: &Step, point: &Point, needed_step: &str, span: Span) {
         let message = format!(
-            "`{}` is left out: it takes a result of `{needed}`, which has no job for it",
+            "`{}` is left out: it takes a result of `{needed_step}`, which has no job for it",
             self.label(step, point)
         );
-        let help = format!("give `{}` the `if` of `{needed}`, or a value that needs no job", step.name.value);
+        let help = format!("give `{}` the `if` of `{needed_step}`, or a value that needs no job", step.name.value);
         self.problems.warn(&self.recipe.sources, span, message, help);
     }
 
@@ -242,23 +243,24 @@ impl Builder<'_> {
         const EACH: u64 = 512;
         let sources = &self.recipe.sources;
         let mut values = 0;
-        let mut fits = true;
+        let mut is_short = true;
         for (_, template) in &step.with {
             let size = template.size(&self.recipe.params, matrix);
             if size > MAX_VALUE_BYTES {
                 too_long(template, size, sources, self.problems);
-                fits = false;
+                is_short = false;
             }
             values += size as u64;
         }
-        fits && self.room.take(EACH + 2 * weight_of(&point.values) + 2 * values, step.name.span, sources, self.problems)
+        is_short
+            && self.room.take(EACH + 2 * weight_of(&point.values) + 2 * values, step.name.span, sources, self.problems)
     }
 
     /// The values of a step's expressions that name results of needed jobs: a text for each that
     /// [`resolve`](crate::record::resolve) replaces, or a list of them where several jobs are needed. By the expression with
     /// its place, because all values that come from one alias have the place of the alias.
     fn results(&mut self, step: &Step, point: &Point, needs: &[Rc<Group>]) -> Vec<(Reference, Option<Value>)> {
-        let mut found = Vec::new();
+        let mut results = Vec::new();
         for (param, template) in &step.with {
             for reference in template.references() {
                 let Scope::Needs(name, product) = &reference.scope else { continue };
@@ -279,7 +281,7 @@ impl Builder<'_> {
                         self.left_out(step, point, name, reference.span);
                         None
                     }
-                    [one] => Some(one.clone()),
+                    [flow] => Some(flow.clone()),
                     several if is_list => Some(Value::List(several.to_vec())),
                     several => {
                         let message = format!(
@@ -294,10 +296,10 @@ impl Builder<'_> {
                         None
                     }
                 };
-                found.push((reference.clone(), value));
+                results.push((reference.clone(), value));
             }
         }
-        found
+        results
     }
 
     /// Returns the result `product` of the job `id`, if the job will leave it.
@@ -309,26 +311,26 @@ impl Builder<'_> {
                 return Some(Deferred { key: job.key, product, name: name.to_owned() });
             }
             Product::Metric => {
-                let known = job.task.metrics().map(|metric| metric.name);
-                (format!("task `{}` does not measure `{name}`", job.task.name), suggest(name, "metrics", known))
+                let metrics = job.task.metrics().map(|metric| metric.name);
+                (format!("task `{}` does not measure `{name}`", job.task.name), suggest(name, "metrics", metrics))
             }
             // A program may report any name.
             Product::Curve if job.task.open_metrics || job.task.curves.contains(&name) => {
                 return Some(Deferred { key: job.key, product, name: name.to_owned() });
             }
             Product::Curve => {
-                let none = || format!("task `{}` records no curves", job.task.name);
-                let help = suggest(name, "curves", job.task.curves.iter().copied()).unwrap_or_else(none);
+                let no_curves = || format!("task `{}` records no curves", job.task.name);
+                let help = suggest(name, "curves", job.task.curves.iter().copied()).unwrap_or_else(no_curves);
                 (format!("task `{}` does not record a curve `{name}`", job.task.name), Some(help))
             }
             Product::Artifact => {
-                let known = job.task.artifacts(&job.values);
-                if known.iter().any(|known| known == name) {
+                let artifacts = job.task.artifacts(&job.values);
+                if artifacts.iter().any(|artifact| artifact == name) {
                     return Some(Deferred { key: job.key, product, name: name.to_owned() });
                 }
-                let none =
+                let no_artifacts =
                     format!("it keeps no artifacts; `sweep tasks {}` shows which parameters keep some", job.task.name);
-                let help = suggest(name, "artifacts", known.iter().map(String::as_str)).or(Some(none));
+                let help = suggest(name, "artifacts", artifacts.iter().map(String::as_str)).or(Some(no_artifacts));
                 (format!("`{}` leaves no artifact `{name}`", job.label), help)
             }
         };
@@ -365,14 +367,14 @@ impl Builder<'_> {
     /// Resolves the paths of a job's inputs against the recipe's folder and computes their digests.
     fn inputs(&mut self, step: &Step, values: &mut Values, places: &Places) -> Option<BTreeMap<String, String>> {
         let mut inputs = BTreeMap::new();
-        let ignored = ignored(values);
+        let ignore_patterns = ignored(values);
         // Defaults are no files.
         for (param, place) in places {
             let Some(value) = values.get_mut(param.name) else { continue };
-            if let (Kind::Folder, Value::Text(written)) = (param.kind, &mut *value) {
-                let path = self.recipe.sources.folder(place.source).join(&*written);
+            if let (Kind::Folder, Value::Text(folder)) = (param.kind, &mut *value) {
+                let path = self.recipe.sources.folder(place.source).join(&*folder);
                 match real_folder(&path) {
-                    Ok(real) => *written = real,
+                    Ok(real) => *folder = real,
                     Err(error) => {
                         self.no_input(step, param, &path, *place, &error);
                         return None;
@@ -381,11 +383,11 @@ impl Builder<'_> {
                 continue;
             }
             // Results of needed jobs are identified by the jobs' keys.
-            for (part, written) in
+            for (part, input) in
                 record::input_paths(param.kind, value).into_iter().filter(|(_, path)| !record::is_open(path))
             {
-                let path = self.recipe.sources.folder(place.source).join(&*written);
-                match self.jobs.digests.of_input(&path, &ignored) {
+                let path = self.recipe.sources.folder(place.source).join(&*input);
+                match self.jobs.digests.of_input(&path, &ignore_patterns) {
                     Ok(digest) => {
                         if self.jobs.digests.take_found_results() {
                             let results = self.jobs.digests.results().unwrap_or(Path::new("results"));
@@ -401,7 +403,7 @@ impl Builder<'_> {
                             self.problems.push(*place, problem.help("rename the folder that is not UTF-8"));
                             return None;
                         };
-                        text.clone_into(written);
+                        text.clone_into(input);
                     }
                     Err(error) => {
                         let template = step.with.iter().find(|(name, _)| name.value == param.name);
@@ -417,10 +419,10 @@ impl Builder<'_> {
 
     fn no_input(&mut self, step: &Step, param: &Param, path: &Path, span: Span, error: &io::Error) {
         let built_in = if let Kind::Path(built_in) = param.kind { built_in } else { &[] };
-        let what = format!("`{}` of step `{}`", param.name, step.name.value);
+        let subject = format!("`{}` of step `{}`", param.name, step.name.value);
         let message = match error.kind() {
-            io::ErrorKind::NotFound => format!("{what}: there is no `{}`", path.display()),
-            _ => format!("{what} cannot be read: {error}"),
+            io::ErrorKind::NotFound => format!("{subject}: there is no `{}`", path.display()),
+            _ => format!("{subject} cannot be read: {error}"),
         };
         let help = match built_in {
             [] => "paths are relative to the folder of the file that contains them".to_owned(),

@@ -14,7 +14,7 @@ use super::{
     deferred::{self, Deferred},
 };
 
-/// All that decides the result of a program, without what only reads it.
+/// Everything that decides the result of a program, without the parameters that only read its result.
 #[derive(Serialize)]
 struct Computation<'a> {
     format: u32,
@@ -37,8 +37,8 @@ pub(crate) trait Needs {
 }
 
 impl Identity {
-    /// Digest of what the job computes: equal for jobs of which one need not run if the other has. With `reads_params`, its
-    /// program reads the file with its parameters, so that each of them counts. The code is not in it.
+    /// Digest of the job's computation: of two jobs with equal digests, only one has to run. With `reads_params`, the
+    /// program reads the file with its parameters, so that each of them counts. The digest does not cover the code.
     pub(crate) fn computation(&self, reads_params: bool, needs: &dyn Needs) -> Result<Key, serde_json::Error> {
         // In the form of a record, which keeps no spelling of numbers.
         let mut params: Values = serde_json::from_str(&serde_json::to_string(&self.params)?)?;
@@ -47,8 +47,10 @@ impl Identity {
             params.retain(|name, _| !Command::MEASURING.contains(&name.as_str()));
             arguments = flag_arguments(&params);
             if arguments.is_some() {
-                let read = reads_params.then_some("params");
-                params.retain(|name, _| !Command::ARGUMENTS.contains(&name.as_str()) || Some(name.as_str()) == read);
+                let params_name = reads_params.then_some("params");
+                params.retain(|name, _| {
+                    !Command::ARGUMENTS.contains(&name.as_str()) || Some(name.as_str()) == params_name
+                });
             } else if !reads_params {
                 params.retain(|name, value| name.as_str() != "params" || !without_null(value));
             }
@@ -126,11 +128,11 @@ mod tests {
 
     #[test]
     fn what_only_reads_a_program_is_no_part_of_its_computation() {
-        let plain = of(r#"{"argv": ["a"]}"#);
-        let same = [r#"{"argv": ["a"], "reads": {"csv": "x"}}"#, r#"{"argv": ["a"], "metrics": {"loss": "min"}}"#];
-        assert_eq!(same.map(of), [plain, plain]);
+        let baseline = of(r#"{"argv": ["a"]}"#);
+        let variants = [r#"{"argv": ["a"], "reads": {"csv": "x"}}"#, r#"{"argv": ["a"], "metrics": {"loss": "min"}}"#];
+        assert_eq!(variants.map(of), [baseline, baseline]);
         for other in [r#"{"argv": ["b"]}"#, r#"{"argv": ["a"], "outputs": ["x"]}"#, r#"{"argv": ["a"], "seed": 1}"#] {
-            assert_ne!(of(other), plain, "{other}");
+            assert_ne!(of(other), baseline, "{other}");
         }
     }
 
@@ -139,19 +141,19 @@ mod tests {
         let with = |params: &str| of(&format!(r#"{{"argv": ["a", "${{{{ flags }}}}"], {params}}}"#));
         let [all, arguments] = with(r#""params": {"lr": 1}"#);
         for params in [r#"{"lr": 1, "x": null}"#, r#"{"lr": 1, "x": false}"#, r#"{"lr": 1, "o": {"x": [], "y": {}}}"#] {
-            let [all_of_it, its_arguments] = with(&format!(r#""params": {params}"#));
-            assert_ne!(all_of_it, all, "{params}");
-            assert_eq!(its_arguments == arguments, !params.contains('['), "{params}");
+            let [full_key, argument_key] = with(&format!(r#""params": {params}"#));
+            assert_ne!(full_key, all, "{params}");
+            assert_eq!(argument_key == arguments, !params.contains('['), "{params}");
         }
         assert_eq!(with(r#""params": {"lr": 1}, "hyphens": true"#), [all, arguments], "the file is the same, too");
         assert_ne!(with(r#""params": {"lr": 2}"#)[1], arguments);
         assert_ne!(with(r#""params": {"lr": 1}, "flags": "equals""#)[1], arguments);
-        let by_hand = of(r#"{"argv": ["a", "--lr", "1"]}"#)[1];
-        assert_ne!(by_hand, arguments, "what is written out is another recipe");
-        let [read, unread] = of(r#"{"run": "a", "params": {"x": null, "o": {"y": null}}}"#);
-        let [plain, _] = of(r#"{"run": "a"}"#);
-        assert!(read != plain && unread == plain);
-        assert_ne!(of(r#"{"run": "a", "params": {"x": false}}"#)[1], plain);
+        let manual_key = of(r#"{"argv": ["a", "--lr", "1"]}"#)[1];
+        assert_ne!(manual_key, arguments, "what is written out is another recipe");
+        let [read_key, unread_key] = of(r#"{"run": "a", "params": {"x": null, "o": {"y": null}}}"#);
+        let [plain_key, _] = of(r#"{"run": "a"}"#);
+        assert!(read_key != plain_key && unread_key == plain_key);
+        assert_ne!(of(r#"{"run": "a", "params": {"x": false}}"#)[1], plain_key);
     }
 
     #[test]

@@ -23,7 +23,7 @@ pub struct Conditions {
     /// Mean number of cores that the job kept busy, with all processes that it started.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub own: Option<f64>,
-    /// Mean number of cores of the machine that all other processes kept busy while the job ran, including those that a
+    /// Mean number of cores of the machine that all other processes kept busy while the job ran, including cores that a
     /// hypervisor took. Absent for a job that was too short for the kernel's clock.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub foreign: Option<f64>,
@@ -126,8 +126,8 @@ impl GpuUse {
         match self.exhausted {
             None => text,
             Some(0) => format!("{text}, after an attempt that ran out of memory on a shared GPU"),
-            Some(given) => {
-                format!("{text}, after an attempt for which {} of a shared GPU were not enough", bytes(given))
+            Some(memory) => {
+                format!("{text}, after an attempt for which {} of a shared GPU were not enough", bytes(memory))
             }
         }
     }
@@ -142,7 +142,7 @@ pub struct SeedPlan {
     pub most: usize,
 }
 
-/// Run that a job belonged to: its place in it, and what was run.
+/// Run that a job belonged to: the job's place in the run, and the program and arguments of the run.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RunConditions {
@@ -164,7 +164,7 @@ pub struct RunConditions {
     /// State of the Git repository that contains the recipe.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub git: Option<GitState>,
-    /// Arguments of the command line; those that look like secrets are masked.
+    /// Arguments of the command line; arguments that look like secrets are masked.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub arguments: Vec<String>,
 }
@@ -224,7 +224,7 @@ impl Conditions {
             Some(false) => git.commit.clone(),
             None => format!("{}, changes unknown", git.commit),
         });
-        let alone = match (exclusive.asked, exclusive.held) {
+        let exclusive_use = match (exclusive.asked, exclusive.held) {
             (_, true) => "held",
             (true, false) => "asked for, but not held",
             (false, false) => "no",
@@ -233,7 +233,7 @@ impl Conditions {
         let facts = [
             ("processor", machine.cpu.clone()),
             ("system", (!system.is_empty()).then(|| system.join(" "))),
-            ("exclusive use", Some(alone.to_owned())),
+            ("exclusive use", Some(exclusive_use.to_owned())),
             ("cores that the job used", cores(self.own)),
             ("cores that others used", cores(self.foreign)),
             ("attempts", Some(self.attempts.to_string())),

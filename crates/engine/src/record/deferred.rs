@@ -93,8 +93,8 @@ impl Deferred {
     }
 
     fn parse(text: &str) -> Option<Self> {
-        let (key, rest) = text.split_once('.')?;
-        let (product, name) = rest.split_once('.')?;
+        let (key, tail) = text.split_once('.')?;
+        let (product, name) = tail.split_once('.')?;
         let product = match product {
             "metrics" => Product::Metric,
             "curves" => Product::Curve,
@@ -105,9 +105,9 @@ impl Deferred {
 
     /// The result that a text as a whole stands for.
     fn whole(text: &str) -> Option<Self> {
-        let inner = text.strip_prefix(OPEN)?.strip_suffix(CLOSE)?;
+        let content = text.strip_prefix(OPEN)?.strip_suffix(CLOSE)?;
         // Two of them in one text also begin and end like one.
-        (!inner.contains(OPEN)).then(|| Self::parse(inner))?
+        (!content.contains(OPEN)).then(|| Self::parse(content))?
     }
 }
 
@@ -118,58 +118,58 @@ pub(crate) fn is_open(text: &str) -> bool {
 
 /// A value's text for people: a result is shown without the key of its job.
 pub(crate) fn without_keys(text: &str) -> String {
-    let mut shown = String::new();
-    let mut rest = text;
-    while let Some((before, after)) = rest.split_once(OPEN) {
-        let (inner, after) = after.split_once(CLOSE).unwrap_or((after, ""));
-        shown.push_str(before);
-        match inner.split_once('.') {
-            Some((_, name)) => shown.extend(["${{ needs.", name, " }}"]),
+    let mut output = String::new();
+    let mut remainder = text;
+    while let Some((prefix, tail)) = remainder.split_once(OPEN) {
+        let (expression, tail) = tail.split_once(CLOSE).unwrap_or((tail, ""));
+        output.push_str(prefix);
+        match expression.split_once('.') {
+            Some((_, name)) => output.extend(["${{ needs.", name, " }}"]),
             // The expression refers to no result.
-            None => shown.extend([OPEN, inner, CLOSE]),
+            None => output.extend([OPEN, expression, CLOSE]),
         }
-        rest = after;
+        remainder = tail;
     }
-    shown + rest
+    output + remainder
 }
 
 /// A text in which each result is replaced.
 pub(super) fn renamed(text: &str, name: &mut dyn FnMut(&Deferred) -> String) -> String {
-    let mut out = String::new();
-    let mut rest = text;
-    while let Some((before, after)) = rest.split_once(OPEN) {
-        let (inner, after) = after.split_once(CLOSE).unwrap_or((after, ""));
-        out.push_str(before);
-        match Deferred::parse(inner) {
-            Some(deferred) => out.extend([OPEN, &name(&deferred), CLOSE]),
-            None => out.extend([OPEN, inner, CLOSE]),
+    let mut output = String::new();
+    let mut remainder = text;
+    while let Some((prefix, tail)) = remainder.split_once(OPEN) {
+        let (expression, tail) = tail.split_once(CLOSE).unwrap_or((tail, ""));
+        output.push_str(prefix);
+        match Deferred::parse(expression) {
+            Some(deferred) => output.extend([OPEN, &name(&deferred), CLOSE]),
+            None => output.extend([OPEN, expression, CLOSE]),
         }
-        rest = after;
+        remainder = tail;
     }
-    out + rest
+    output + remainder
 }
 
 /// The artifacts that a job with these parameters takes: the keys of the jobs that leave them, and their names.
 pub(crate) fn taken(values: &Values) -> BTreeSet<(Key, String)> {
-    fn walk(value: &Value, found: &mut BTreeSet<(Key, String)>) {
+    fn walk(value: &Value, artifacts: &mut BTreeSet<(Key, String)>) {
         match value {
             Value::Text(text) => {
                 for part in text.split(OPEN).skip(1) {
-                    let flow = part.split_once(CLOSE).and_then(|(inner, _)| Deferred::parse(inner));
+                    let flow = part.split_once(CLOSE).and_then(|(expression, _)| Deferred::parse(expression));
                     let flow = flow.filter(|flow| flow.product == Product::Artifact);
-                    found.extend(flow.map(|flow| (flow.key, flow.name)));
+                    artifacts.extend(flow.map(|flow| (flow.key, flow.name)));
                 }
             }
-            Value::List(items) => items.iter().for_each(|item| walk(item, found)),
-            Value::Map(entries) => entries.values().for_each(|value| walk(value, found)),
+            Value::List(items) => items.iter().for_each(|item| walk(item, artifacts)),
+            Value::Map(entries) => entries.values().for_each(|value| walk(value, artifacts)),
             _ => {}
         }
     }
-    let mut found = BTreeSet::new();
+    let mut artifacts = BTreeSet::new();
     for value in values.values() {
-        walk(value, &mut found);
+        walk(value, &mut artifacts);
     }
-    found
+    artifacts
 }
 
 /// True if a value refers to a result.
@@ -271,16 +271,16 @@ pub fn resolve(
     values: &Values,
     look_up: &mut dyn FnMut(Key) -> Option<(Record, std::path::PathBuf)>,
 ) -> Result<Values, Unresolved> {
-    let mut settled = values.clone();
+    let mut resolved_values = values.clone();
     for param in task.params() {
-        let Some(value) = settled.get_mut(param.name) else { continue };
+        let Some(value) = resolved_values.get_mut(param.name) else { continue };
         if waits(value) {
-            let known = resolved_value(value, look_up)?;
-            let fits = param.spelled(&known, Spelling::Written);
-            *value = fits.map_err(|error| Unresolved::Value { param: param.name, error })?;
+            let literal = resolved_value(value, look_up)?;
+            let checked_value = param.spelled(&literal, Spelling::Written);
+            *value = checked_value.map_err(|error| Unresolved::Value { param: param.name, error })?;
         }
     }
-    Ok(settled)
+    Ok(resolved_values)
 }
 
 fn resolved_value(
@@ -291,19 +291,19 @@ fn resolved_value(
         Value::Text(text) => match Deferred::whole(text) {
             Some(flow) => result(&flow, look_up),
             None => {
-                let mut known = String::new();
-                let mut rest = text.as_str();
-                while let Some((before, after)) = rest.split_once(OPEN) {
-                    let (inner, after) = after.split_once(CLOSE).unwrap_or((after, ""));
-                    known.push_str(before);
-                    match Deferred::parse(inner) {
-                        Some(flow) => known.push_str(&result(&flow, look_up)?.to_string()),
-                        None => known.extend([OPEN, inner, CLOSE]),
+                let mut output = String::new();
+                let mut remainder = text.as_str();
+                while let Some((prefix, tail)) = remainder.split_once(OPEN) {
+                    let (expression, tail) = tail.split_once(CLOSE).unwrap_or((tail, ""));
+                    output.push_str(prefix);
+                    match Deferred::parse(expression) {
+                        Some(flow) => output.push_str(&result(&flow, look_up)?.to_string()),
+                        None => output.extend([OPEN, expression, CLOSE]),
                     }
-                    rest = after;
+                    remainder = tail;
                 }
-                known.push_str(rest);
-                Ok(Value::Text(known))
+                output.push_str(remainder);
+                Ok(Value::Text(output))
             }
         },
         Value::List(items) => {
@@ -343,7 +343,7 @@ fn result(
     }
 }
 
-/// A curve as a value: the map of `at` and `values` that its record has, too.
+/// A curve as a value: a map of `at` and `values`, as in its record.
 fn steps_and_values(curve: &Curve) -> Value {
     let at = curve.at.iter().map(|step| i64::try_from(*step).map_or(Value::Float(*step as f64), Value::Int));
     let values = curve.values.iter().map(|value| Value::number(*value));
@@ -377,14 +377,18 @@ mod tests {
     #[test]
     fn only_what_a_kind_can_be_is_taken() {
         let param = |task: &str, name: &str| Task::info(task).unwrap().param(name).unwrap();
-        let known = |param: &Param, value: &Value| check(param, value, Spelling::Canonical);
+        let check_value = |param: &Param, value: &Value| check(param, value, Spelling::Canonical);
         let metric = Value::Text(flow(Product::Metric, "loss").placeholder());
         let artifact = Value::Text(flow(Product::Artifact, "checkpoint").placeholder());
-        assert_eq!(known(param("train", "lr"), &metric), Ok(metric.clone()));
-        assert!(known(param("train", "lr"), &artifact).is_err());
-        assert_eq!(known(param("eval", "init"), &artifact), Ok(artifact.clone()));
-        assert!(known(param("eval", "init"), &metric).is_err());
-        assert!(known(param("train", "prune"), &metric).is_err(), "a word is no number");
-        assert_eq!(known(param("command", "inputs"), &artifact), Ok(Value::List(vec![artifact])), "a list of one");
+        assert_eq!(check_value(param("train", "lr"), &metric), Ok(metric.clone()));
+        assert!(check_value(param("train", "lr"), &artifact).is_err());
+        assert_eq!(check_value(param("eval", "init"), &artifact), Ok(artifact.clone()));
+        assert!(check_value(param("eval", "init"), &metric).is_err());
+        assert!(check_value(param("train", "prune"), &metric).is_err(), "a word is no number");
+        assert_eq!(
+            check_value(param("command", "inputs"), &artifact),
+            Ok(Value::List(vec![artifact])),
+            "a list of one"
+        );
     }
 }

@@ -180,30 +180,30 @@ impl Environment {
             return Vec::new();
         }
         let sides = [first, second].map(|side| {
-            let mut all: BTreeMap<String, BTreeSet<Value>> = BTreeMap::new();
+            let mut values_by_name: BTreeMap<String, BTreeSet<Value>> = BTreeMap::new();
             for (name, values) in side.iter().flat_map(|environment| environment.values()) {
-                all.entry(name).or_default().extend(values);
+                values_by_name.entry(name).or_default().extend(values);
             }
-            all
+            values_by_name
         });
         let names: BTreeSet<&String> = sides.iter().flat_map(BTreeMap::keys).collect();
-        let mut differing = Vec::new();
+        let mut differences = Vec::new();
         for name in names {
             let values = sides.each_ref().map(|side| side.get(name));
             if ids(values[0]) == ids(values[1]) {
                 continue;
             }
-            differing.push(match at_one_path(values) {
-                Some((path, shown)) => {
+            differences.push(match at_one_path(values) {
+                Some((path, texts)) => {
                     let kind = name.split(' ').next().unwrap_or_default();
-                    (format!("{kind} {path}"), shown.map(|shown| vec![shown]))
+                    (format!("{kind} {path}"), texts.map(|text| vec![text]))
                 }
                 None => (name.clone(), values.map(shown)),
             });
         }
         // Things that people know by their versions come first.
-        differing.sort_by_key(|(name, _)| ORDER.iter().position(|kind| name.starts_with(kind)));
-        differing
+        differences.sort_by_key(|(name, _)| ORDER.iter().position(|kind| name.starts_with(kind)));
+        differences
     }
 
     /// Returns the things that several environments have in different states. A thing that only some of the environments use is
@@ -249,8 +249,8 @@ impl Environment {
         lines.extend(self.container.iter().map(|image| format!("container {image}")));
         lines.extend(self.packages.iter().map(|(name, version)| format!("package {name} {version}")));
         let part = |kind: &str, path: &str, part: &Part| format!("{kind} {path} ({})", part.shown());
-        lines.extend(self.programs.iter().map(|(path, one)| part("program", path, one)));
-        lines.extend(self.libraries.iter().map(|(path, one)| part("library", path, one)));
+        lines.extend(self.programs.iter().map(|(path, program)| part("program", path, program)));
+        lines.extend(self.libraries.iter().map(|(path, library)| part("library", path, library)));
         lines.into_iter().map(|line| clean(&line).into_owned()).collect()
     }
 }
@@ -260,9 +260,9 @@ const ORDER: [&str; 4] = ["container", "program", "package", "library"];
 
 /// The path of a program or library that is the only one of its name on both sides, at the same path, with its values.
 fn at_one_path(values: [Option<&BTreeSet<Value>>; 2]) -> Option<(&str, [String; 2])> {
-    let only = |values: Option<&'_ BTreeSet<Value>>| values.filter(|values| values.len() == 1)?.first().cloned();
+    let only_value = |values: Option<&'_ BTreeSet<Value>>| values.filter(|values| values.len() == 1)?.first().cloned();
     let path = values[0]?.first()?.path.as_deref()?;
-    let [first, second] = values.map(only);
+    let [first, second] = values.map(only_value);
     let (first, second) = (first?, second?);
     (second.path.as_deref() == Some(path)).then_some((path, [first.shown, second.shown]))
 }
@@ -330,29 +330,29 @@ mod tests {
 
     #[test]
     fn the_same_content_at_another_path_is_no_difference() {
-        let moved = environment(|moved| {
-            let part = moved.programs.remove("/usr/bin/python3.11").unwrap();
-            moved.programs.insert("/opt/bin/python3.11".to_owned(), part);
-            moved.command = Some("/opt/bin/python".to_owned());
+        let other = environment(|other| {
+            let part = other.programs.remove("/usr/bin/python3.11").unwrap();
+            other.programs.insert("/opt/bin/python3.11".to_owned(), part);
+            other.command = Some("/opt/bin/python".to_owned());
         });
-        assert!(Environment::differences(&[&same()], &[&moved]).is_empty());
-        assert!(Environment::conflicts(&[&same(), &moved]).is_empty());
+        assert!(Environment::differences(&[&same()], &[&other]).is_empty());
+        assert!(Environment::conflicts(&[&same(), &other]).is_empty());
         assert!(Environment::differences(&[&same()], &[]).is_empty(), "nothing is known of one side");
     }
 
     #[test]
     fn versions_in_names_are_versions_of_one_thing() {
-        let newer = environment(|newer| {
-            newer.programs = [("/usr/bin/python3.12".to_owned(), Part::of_build("ac"))].into();
-            newer.libraries = [("/lib/libfoo.so.2".to_owned(), Part::of_content("bc"))].into();
-            newer.packages.insert("numpy".to_owned(), "2.1".to_owned());
-            newer.packages.insert("more".to_owned(), "1".to_owned());
+        let other = environment(|other| {
+            other.programs = [("/usr/bin/python3.12".to_owned(), Part::of_build("ac"))].into();
+            other.libraries = [("/lib/libfoo.so.2".to_owned(), Part::of_content("bc"))].into();
+            other.packages.insert("numpy".to_owned(), "2.1".to_owned());
+            other.packages.insert("more".to_owned(), "1".to_owned());
         });
-        let found = Environment::differences(&[&same()], &[&newer]);
-        let shown: Vec<String> =
-            found.iter().map(|(name, [a, b])| format!("{name}: {} → {}", a.join(", "), b.join(", "))).collect();
+        let differences = Environment::differences(&[&same()], &[&other]);
+        let lines: Vec<String> =
+            differences.iter().map(|(name, [a, b])| format!("{name}: {} → {}", a.join(", "), b.join(", "))).collect();
         assert_eq!(
-            shown,
+            lines,
             [
                 "program python: /usr/bin/python3.11 (build aa) → /usr/bin/python3.12 (build ac)",
                 "package more: none → 1",
@@ -360,7 +360,7 @@ mod tests {
                 "library libfoo: /lib/libfoo.so.1.2 (content bb) → /lib/libfoo.so.2 (content bc)",
             ]
         );
-        let conflicts = Environment::conflicts(&[&same(), &newer]);
+        let conflicts = Environment::conflicts(&[&same(), &other]);
         assert_eq!(conflicts, ["program python", "package numpy", "library libfoo"], "`more` is used by one of them");
     }
 
@@ -369,11 +369,11 @@ mod tests {
         assert_eq!(library_name(r"/x/lib\xff.so.1"), r"lib\xff");
         assert_eq!(program_name("/x/7"), "7");
         assert_eq!(program_name("/"), "");
-        let strange = environment(|strange| {
-            strange.libraries.insert(r"/x/lib\x1b[31m.so".to_owned(), Part::unknown());
-            strange.command = Some("/x/\u{202e}python".to_owned());
+        let other = environment(|other| {
+            other.libraries.insert(r"/x/lib\x1b[31m.so".to_owned(), Part::unknown());
+            other.command = Some("/x/\u{202e}python".to_owned());
         });
-        assert!(strange.lines().iter().all(|line| !line.chars().any(char::is_control)));
-        assert!(!strange.short().contains('\u{202e}'), "{}", strange.short());
+        assert!(other.lines().iter().all(|line| !line.chars().any(char::is_control)));
+        assert!(!other.short().contains('\u{202e}'), "{}", other.short());
     }
 }

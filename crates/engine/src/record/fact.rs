@@ -26,7 +26,7 @@ const OTHER: &str = "other";
 const LINK: &str = "link:";
 /// Prefix of the digest of the names in a folder, with the information which of them are folders.
 const ENTRIES: &str = "entries:";
-/// The same in records of earlier versions, without the kinds.
+/// Prefix of the digest of names without their kinds, in records of earlier versions.
 const NAMES: &str = "names:";
 /// Before the modules that Python looked for in a folder and did not find; see [`Found`].
 const WITHOUT: &str = "without:";
@@ -53,8 +53,8 @@ const LAST: &[u8] = b"~pox";
 fn counts(name: &OsStr) -> bool {
     static IGNORED: LazyLock<Ignore> = LazyLock::new(|| Ignore::new(&[]).unwrap_or_default());
     let bytes = name.as_bytes();
-    let is_plain = bytes.first().is_none_or(|first| !FIRST.contains(first));
-    if is_plain && bytes.last().is_none_or(|last| !LAST.contains(last)) {
+    let is_plain = bytes.first().is_none_or(|byte| !FIRST.contains(byte));
+    if is_plain && bytes.last().is_none_or(|byte| !LAST.contains(byte)) {
         return true;
     }
     name != PROBE && !bytes.starts_with(b"#") && !IGNORED.is_ignored(&name.to_string_lossy(), true)
@@ -82,9 +82,9 @@ pub(crate) fn of_patterns(patterns: &[String]) -> String {
 
 /// Returns the same property for a job with the present patterns: names that no longer match would be missing in the listings.
 pub(crate) fn patterns_now(fact: &str, patterns: &[String]) -> String {
-    let then = fact.strip_prefix(PATTERNS).unwrap_or_default();
-    let holds = then.lines().all(|pattern| patterns.iter().any(|own| own == pattern));
-    if holds { fact.to_owned() } else { of_patterns(patterns) }
+    let old_patterns = fact.strip_prefix(PATTERNS).unwrap_or_default();
+    let is_covered = old_patterns.lines().all(|pattern| patterns.iter().any(|other| other == pattern));
+    if is_covered { fact.to_owned() } else { of_patterns(patterns) }
 }
 
 /// The property of a folder, under a layer, that was listed with these names.
@@ -120,18 +120,18 @@ enum Found {
 impl Found {
     /// Returns the kind of entry that a folder has for a module.
     fn of(folder: &Path, layer: &Layer, entries: &BTreeMap<OsString, bool>, module: &str) -> Self {
-        let has = |end: &str| entries.contains_key(OsStr::new(&format!("{module}{end}")));
+        let has_entry = |end: &str| entries.contains_key(OsStr::new(&format!("{module}{end}")));
         let is_folder = entries.get(OsStr::new(module)).is_some_and(|_| layer.at(&folder.join(module)).is_dir());
-        let starts = format!("{module}.");
-        let after = entries
-            .range::<OsStr, _>((Bound::Included(OsStr::new(&starts)), Bound::Unbounded))
+        let prefix = format!("{module}.");
+        let later_names = entries
+            .range::<OsStr, _>((Bound::Included(OsStr::new(&prefix)), Bound::Unbounded))
             .map(|(name, _)| name.as_bytes());
-        let mut own = after.take_while(|name| name.starts_with(starts.as_bytes()));
-        if own.any(|name| name.ends_with(b".so"))
+        let mut module_names = later_names.take_while(|name| name.starts_with(prefix.as_bytes()));
+        if module_names.any(|name| name.ends_with(b".so"))
             || (is_folder && layer.at(&folder.join(module).join("__init__.py")).exists())
         {
             Self::First
-        } else if has(".py") || has(".pyc") {
+        } else if has_entry(".py") || has_entry(".pyc") {
             Self::Source
         } else if is_folder {
             Self::Portion
@@ -141,17 +141,17 @@ impl Found {
     }
 }
 
-/// The property of a folder in which Python looked for these modules: the missing entries that would take precedence over the
-/// existing ones.
+/// The property of a folder in which Python looked for these modules: the missing entries that would take precedence over
+/// existing entries.
 pub(crate) fn of_modules(folder: &Path, layer: &Layer, modules: BTreeSet<&str>) -> String {
     let entries = layer.entries(folder).unwrap_or_default();
-    let missing = modules.into_iter().filter_map(|module| match Found::of(folder, layer, &entries, module) {
+    let names = modules.into_iter().filter_map(|module| match Found::of(folder, layer, &entries, module) {
         Found::Nothing => Some(module.to_owned()),
         Found::Portion => Some(format!("{module}.")),
         Found::Source => Some(format!("{module}/")),
         Found::First => None,
     });
-    format!("{WITHOUT}{}", missing.collect::<Vec<_>>().join(" "))
+    format!("{WITHOUT}{}", names.collect::<Vec<_>>().join(" "))
 }
 
 /// True for the property of a folder that was listed.
@@ -172,33 +172,33 @@ pub(crate) fn now(fact: &str, path: &Path, layer: &Layer, is_made: &mut dyn FnMu
         let Ok(entries) = layer.entries(path) else { return state(path) };
         let form = if fact.starts_with(ENTRIES) { ENTRIES } else { NAMES };
         let all = || entries.iter().map(|(name, is_folder)| (name.as_os_str(), *is_folder));
-        // A job may list what another one has made that has not ended yet.
-        let whole = listing(all(), form);
-        if whole == fact {
-            return whole;
+        // A job may list files of another job that has not ended yet.
+        let full_listing = listing(all(), form);
+        if full_listing == fact {
+            return full_listing;
         }
         return listing(all().filter(|(name, _)| !counts(name) || !is_made(&path.join(name))), form);
     }
     if let Some(modules) = fact.strip_prefix(WITHOUT) {
         let Ok(entries) = layer.entries(path) else { return state(path) };
         let is_there = |module: &&str| {
-            let (name, then) = match module.strip_suffix('/') {
+            let (name, old_kind) = match module.strip_suffix('/') {
                 Some(name) => (name, Found::Source),
                 None => module.strip_suffix('.').map_or((*module, Found::Nothing), |name| (name, Found::Portion)),
             };
-            Found::of(path, layer, &entries, name) > then
+            Found::of(path, layer, &entries, name) > old_kind
         };
-        let found: Vec<&str> = modules.split(' ').filter(|module| !module.is_empty()).filter(is_there).collect();
-        return if found.is_empty() { fact.to_owned() } else { format!("{WITH}{}", found.join(" ")) };
+        let new_modules: Vec<&str> = modules.split(' ').filter(|module| !module.is_empty()).filter(is_there).collect();
+        return if new_modules.is_empty() { fact.to_owned() } else { format!("{WITH}{}", new_modules.join(" ")) };
     }
     state(path)
 }
 
 /// True if a property of a path is another one now, and not only another kind of property.
-pub(crate) fn is_other(then: &str, now: &str) -> bool {
+pub(crate) fn is_other(old: &str, new: &str) -> bool {
     let is_of_names = |fact: &str| (fact.starts_with(NAMES), fact.starts_with(ENTRIES));
     let is_of_modules = |fact: &str| fact.starts_with(WITHOUT) || fact.starts_with(WITH);
-    then != now && is_of_names(then) == is_of_names(now) && is_of_modules(then) == is_of_modules(now)
+    old != new && is_of_names(old) == is_of_names(new) && is_of_modules(old) == is_of_modules(new)
 }
 
 /// Returns the property of a path, without following a link.
@@ -219,7 +219,7 @@ pub(crate) fn state(path: &Path) -> String {
 /// A change of a property for people: of what, from what, to what. Digests follow `content`.
 pub(crate) fn change(path: &str, old: &str, new: &str, content: &str) -> (String, String, String) {
     let place = if path.is_empty() { "the project's folder" } else { path };
-    let shown = |fact: &str| match fact.split_once(':') {
+    let text = |fact: &str| match fact.split_once(':') {
         Some(("link", target)) => target.to_owned(),
         Some(("names" | "entries", digest)) => format!("{content}{}", digest.chars().take(12).collect::<String>()),
         Some(("with", modules)) => modules.replace(['/', '.'], ""),
@@ -228,14 +228,14 @@ pub(crate) fn change(path: &str, old: &str, new: &str, content: &str) -> (String
         _ if old == ABSENT => "there".to_owned(),
         _ => fact.to_owned(),
     };
-    let what = match old.split_once(':') {
+    let subject = match old.split_once(':') {
         Some(("names" | "entries", _)) => format!("names in {place}"),
         Some(("without", _)) => format!("modules in {place}"),
         Some(("place", _)) => "the place of the program".to_owned(),
         Some(("ignored", _)) => "ignored names".to_owned(),
         _ => place.to_owned(),
     };
-    (what, shown(old), shown(new))
+    (subject, text(old), text(new))
 }
 
 /// A folder without links.
@@ -251,42 +251,46 @@ mod tests {
     fn a_property_holds_until_the_path_changes() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path();
-        let nobody = &mut |_: &Path| false;
+        let is_made = &mut |_: &Path| false;
         fs::write(path.join("a.txt"), "1").unwrap();
-        let listed = [OsStr::new("a.txt"), OsStr::new(".a.txt.swp"), OsStr::new("__pycache__")];
-        let names = of_entries(path, &Layer::default(), listed.into_iter());
-        let earlier = listing(listed.into_iter().map(|name| (name, false)), NAMES);
-        assert_eq!(now(&earlier, path, &Layer::default(), nobody), earlier, "as a record of an earlier version has it");
-        assert_eq!(now(&names, path, &Layer::default(), nobody), names, "an editor's file does not count");
+        let entries = [OsStr::new("a.txt"), OsStr::new(".a.txt.swp"), OsStr::new("__pycache__")];
+        let names = of_entries(path, &Layer::default(), entries.into_iter());
+        let old_listing = listing(entries.into_iter().map(|name| (name, false)), NAMES);
+        assert_eq!(
+            now(&old_listing, path, &Layer::default(), is_made),
+            old_listing,
+            "as a record of an earlier version has it"
+        );
+        assert_eq!(now(&names, path, &Layer::default(), is_made), names, "an editor's file does not count");
         let modules = of_modules(path, &Layer::default(), BTreeSet::from(["numpy", "utils"]));
-        assert_eq!(now(&modules, path, &Layer::default(), nobody), modules);
-        assert_eq!(now(ABSENT, &path.join("utils.py"), &Layer::default(), nobody), ABSENT);
+        assert_eq!(now(&modules, path, &Layer::default(), is_made), modules);
+        assert_eq!(now(ABSENT, &path.join("utils.py"), &Layer::default(), is_made), ABSENT);
         fs::write(path.join(".hidden"), "").unwrap();
-        assert_eq!(now(WITHOUT, path, &Layer::default(), nobody), WITHOUT, "no module was looked for");
+        assert_eq!(now(WITHOUT, path, &Layer::default(), is_made), WITHOUT, "no module was looked for");
         fs::remove_file(path.join(".hidden")).unwrap();
 
         fs::write(path.join("utils.py"), "").unwrap();
-        assert_ne!(now(&names, path, &Layer::default(), nobody), names);
+        assert_ne!(now(&names, path, &Layer::default(), is_made), names);
         assert_eq!(
-            now(&names, path, &Layer::default(), &mut |made: &Path| made.ends_with("utils.py")),
+            now(&names, path, &Layer::default(), &mut |file: &Path| file.ends_with("utils.py")),
             names,
             "a job has made it"
         );
-        assert_eq!(now(&modules, path, &Layer::default(), nobody), "with:utils");
-        assert_eq!(now(ABSENT, &path.join("utils.py"), &Layer::default(), nobody), FILE);
-        assert_eq!(now(ABSENT, &path.join("a.txt/x"), &Layer::default(), nobody), ABSENT, "a file is no folder");
+        assert_eq!(now(&modules, path, &Layer::default(), is_made), "with:utils");
+        assert_eq!(now(ABSENT, &path.join("utils.py"), &Layer::default(), is_made), FILE);
+        assert_eq!(now(ABSENT, &path.join("a.txt/x"), &Layer::default(), is_made), ABSENT, "a file is no folder");
         // Entries that take precedence over an existing module.
         fs::write(path.join("data.json"), "").unwrap();
         let modules = of_modules(path, &Layer::default(), BTreeSet::from(["data", "utils"]));
         assert_eq!(modules, "without:data utils/", "`data.json` is no module");
         fs::create_dir(path.join("utils")).unwrap();
         assert_eq!(
-            now(&modules, path, &Layer::default(), nobody),
+            now(&modules, path, &Layer::default(), is_made),
             modules,
             "a folder alone does not come before a file"
         );
         fs::write(path.join("utils/__init__.py"), "").unwrap();
-        assert_eq!(now(&modules, path, &Layer::default(), nobody), "with:utils/");
+        assert_eq!(now(&modules, path, &Layer::default(), is_made), "with:utils/");
         let names = of_entries(path, &Layer::default(), [OsStr::new("data.json")].into_iter());
         fs::remove_file(path.join("data.json")).unwrap();
         fs::create_dir(path.join("data.json")).unwrap();

@@ -40,12 +40,12 @@ impl Digest {
 /// The files and links below a folder, by their path from it, with `/`. Links are not followed; a folder without files
 /// leaves no trace.
 pub(crate) fn of_folder(folder: &Path) -> io::Result<BTreeMap<String, Digest>> {
-    let mut found = BTreeMap::new();
-    walk(folder, "", &mut found)?;
-    Ok(found)
+    let mut digests = BTreeMap::new();
+    walk(folder, "", &mut digests)?;
+    Ok(digests)
 }
 
-fn walk(folder: &Path, prefix: &str, found: &mut BTreeMap<String, Digest>) -> io::Result<()> {
+fn walk(folder: &Path, prefix: &str, digests: &mut BTreeMap<String, Digest>) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
         let name = entry.file_name();
@@ -55,9 +55,9 @@ fn walk(folder: &Path, prefix: &str, found: &mut BTreeMap<String, Digest>) -> io
         let path = format!("{prefix}{name}");
         let kind = entry.file_type()?;
         if kind.is_dir() {
-            walk(&entry.path(), &format!("{path}/"), found)?;
+            walk(&entry.path(), &format!("{path}/"), digests)?;
         } else {
-            found.insert(path, of(&entry.path(), kind)?);
+            digests.insert(path, of(&entry.path(), kind)?);
         }
     }
     Ok(())

@@ -64,8 +64,8 @@ impl Identity {
         for param in task.params().filter(|param| matches!(param.kind, Kind::List(Kind::Path(_)))) {
             // A program finds the inputs of a list by name, and where they come from makes no difference to it.
             if let Some(Value::List(paths)) = params.get_mut(param.name) {
-                let known = paths.iter_mut().filter(|path| !path.as_text().is_some_and(deferred::is_open));
-                for path in known {
+                let input_paths = paths.iter_mut().filter(|path| !path.as_text().is_some_and(deferred::is_open));
+                for path in input_paths {
                     let name = path.as_text().and_then(|path| input_name(Path::new(path)));
                     *path = name.map_or(Value::Null, |name| Value::Text(name.to_owned()));
                 }
@@ -213,15 +213,15 @@ mod tests {
 
     fn identity(params: &[(&str, Value)], needs: Vec<Key>) -> Identity {
         let task = Task::info("train").unwrap();
-        let given = params.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
-        Identity::new(task, &task.complete(given), Some(Backend::Cpu), BTreeMap::new(), needs.into())
+        let values = params.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
+        Identity::new(task, &task.complete(values), Some(Backend::Cpu), BTreeMap::new(), needs.into())
     }
 
     #[test]
     fn the_json_of_an_identity_is_pinned() {
         let json = serde_json::to_string(&identity(&[("iters", Value::Int(7)), ("lr", Value::Float(1e-3))], vec![]));
-        let pinned = r#"{"format":1,"task":"train","revision":4,"backend":"cpu","params":{"iters":7,"lr":0.001}}"#;
-        assert_eq!(json.unwrap(), pinned);
+        let expected = r#"{"format":1,"task":"train","revision":4,"backend":"cpu","params":{"iters":7,"lr":0.001}}"#;
+        assert_eq!(json.unwrap(), expected);
     }
 
     #[test]
@@ -237,15 +237,16 @@ mod tests {
 
     #[test]
     fn a_default_written_out_is_the_same_job() {
-        let spelled = identity(&[("iters", Value::Int(200)), ("model", Value::Text("gpt2-nano".into()))], vec![]);
-        assert_eq!(spelled.key().unwrap(), identity(&[], vec![]).key().unwrap());
+        let explicit_identity =
+            identity(&[("iters", Value::Int(200)), ("model", Value::Text("gpt2-nano".into()))], vec![]);
+        assert_eq!(explicit_identity.key().unwrap(), identity(&[], vec![]).key().unwrap());
     }
 
     #[test]
     fn every_field_changes_the_key() {
         let base = identity(&[], vec![]);
         let key = base.key().unwrap();
-        let changed = [
+        let identities = [
             Identity { revision: base.revision + 1, ..base.clone() },
             Identity { backend: Some(Backend::Cuda), ..base.clone() },
             Identity { inputs: BTreeMap::from([("data".into(), "00".into())]), ..base.clone() },
@@ -253,7 +254,7 @@ mod tests {
             identity(&[("seed", Value::Int(1))], vec![]),
             identity(&[], vec![key]),
         ];
-        for other in changed {
+        for other in identities {
             assert_ne!(other.key().unwrap(), key, "{other:?}");
         }
     }

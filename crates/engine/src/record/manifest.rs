@@ -1,7 +1,7 @@
 //! Files and packages that a finished job was observed to read, and the manifests that tie them to records.
 //!
 //! A job's *base key* is the key of its identity without code. Under it the store keeps manifests: each names the
-//! record of one run and the set of what that run read. Sets are stored once by content, because thousands of jobs read
+//! record of one run and the set of files that the run read. Sets are stored once by content, because thousands of jobs read
 //! the same files.
 
 use std::{
@@ -63,7 +63,7 @@ pub struct ReadFile {
     pub by: Option<String>,
 }
 
-/// A line of the store's list of manifests: a record, and what its job read.
+/// A line of the store's list of manifests: a record, and the set of files that its job read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manifest {
     /// Base key of the job.
@@ -115,9 +115,9 @@ impl Line {
     /// Reads a line.
     pub(crate) fn parse(line: &[u8]) -> Self {
         let Ok(manifest) = serde_json::from_slice::<Manifest>(line) else { return Self::Damaged };
-        let Some(rest) = line.strip_prefix(SEAL) else { return Self::Unsealed(manifest) };
-        let parts = rest.split_at_checked(DIGITS);
-        let body = parts.and_then(|(digest, rest)| Some((digest, rest.strip_prefix(SEALED)?)));
+        let Some(tail) = line.strip_prefix(SEAL) else { return Self::Unsealed(manifest) };
+        let parts = tail.split_at_checked(DIGITS);
+        let body = parts.and_then(|(digest, tail)| Some((digest, tail.strip_prefix(SEALED)?)));
         match body {
             Some((digest, body)) if blake3::hash(body).to_hex().as_bytes() == digest => Self::Sealed(manifest),
             _ => Self::Damaged,
@@ -165,7 +165,7 @@ impl Observation {
         let is_of_it = manifest.record == *key && manifest.base == base && manifest.code == identity.code;
         let is_named = read.as_ref().is_none_or(|read| *read == manifest.set);
         // A lost environment does not invalidate the rest.
-        let is_its = environment.as_ref().is_none_or(|own| Some(own.id()) == set.environment);
+        let is_its = environment.as_ref().is_none_or(|environment| Some(environment.id()) == set.environment);
         if is_of_it && is_named && is_its && manifest.set == set.id() {
             Ok(observation)
         } else {
@@ -180,13 +180,13 @@ impl ReadSet {
         Self { format: SET_FORMAT, files, facts: BTreeMap::new(), own: Own::default(), packages, environment: None }
     }
 
-    /// The same with properties of other paths, and with the paths that the job itself has changed.
+    /// Returns the set with properties of other paths, and with the paths that the job itself has changed.
     #[must_use]
     pub fn with_facts(self, facts: BTreeMap<String, String>, own: Own) -> Self {
         Self { facts, own, ..self }
     }
 
-    /// The same with the identifier of the environment.
+    /// Returns the set with the identifier of the environment.
     #[must_use]
     pub fn with_environment(self, environment: Option<String>) -> Self {
         Self { environment, ..self }
@@ -204,10 +204,10 @@ impl ReadSet {
         let files = self.files.iter().map(|(path, file)| ["file", path, &file.digest, ""]);
         let packages = self.packages.iter().map(|(name, package)| ["package", name, &package.folder, &package.version]);
         let facts = self.facts.iter().map(|(path, fact)| ["fact", path, fact, ""]);
-        let made = |path: &String| if self.own.made.contains(path) { "made" } else { "" };
-        let left = self.own.left.iter().map(|(path, state)| ["left", path, state, made(path)]);
+        let mark = |path: &String| if self.own.made.contains(path) { "made" } else { "" };
+        let left_files = self.own.left.iter().map(|(path, state)| ["left", path, state, mark(path)]);
         let environment = self.environment.iter().map(|id| ["environment", id, "", ""]);
-        digest_of(files.chain(packages).chain(facts).chain(left).chain(environment))
+        digest_of(files.chain(packages).chain(facts).chain(left_files).chain(environment))
     }
 }
 
@@ -257,12 +257,12 @@ fn escape(bytes: &[u8], text: &mut String) {
     }
 }
 
-/// The path that a text of [`path_text`] stands for. Other text stands for itself as far as possible.
+/// The path that a text of [`path_text`] stands for. Other text stands for itself, but an invalid `\x` escape is dropped.
 pub(crate) fn text_path(text: &str) -> PathBuf {
     let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let [first, tail @ ..] = rest {
-        rest = match (first, tail) {
+    let mut remainder = text.as_bytes();
+    while let [first, tail @ ..] = remainder {
+        remainder = match (first, tail) {
             (b'\\', [b'\\', tail @ ..]) => {
                 bytes.push(b'\\');
                 tail
@@ -307,16 +307,16 @@ mod tests {
         assert_eq!(Line::parse(line), Line::Sealed(manifest.clone()));
         for at in 0..line.len() {
             for bit in 0..8 {
-                let mut changed = line.to_vec();
-                changed[at] ^= 1 << bit;
+                let mut changed_line = line.to_vec();
+                changed_line[at] ^= 1 << bit;
                 // If the change hits the name of the digest, the rest of the line is unchanged.
-                let found = Line::parse(&changed);
-                assert!(found == Line::Damaged || found == Line::Unsealed(manifest.clone()), "{at}: {found:?}");
+                let result = Line::parse(&changed_line);
+                assert!(result == Line::Damaged || result == Line::Unsealed(manifest.clone()), "{at}: {result:?}");
             }
             assert_eq!(Line::parse(&line[..at]), Line::Damaged);
         }
-        let earlier = serde_json::to_vec(&manifest).unwrap();
-        assert_eq!(Line::parse(&earlier), Line::Unsealed(manifest));
+        let unsealed_line = serde_json::to_vec(&manifest).unwrap();
+        assert_eq!(Line::parse(&unsealed_line), Line::Unsealed(manifest));
     }
 
     #[test]
@@ -326,12 +326,12 @@ mod tests {
         let set = |digest: &str, version: &str| {
             ReadSet::new([("a.py".into(), file(digest))].into(), [("numpy".into(), package(version))].into())
         };
-        let one = set("1", "2");
-        assert_ne!(one.id(), set("2", "2").id());
-        assert_ne!(one.id(), set("1", "3").id());
-        let text = serde_json::to_vec(&one).unwrap();
-        assert_eq!(ReadSet::parse(&text, &one.id()), Some(one.clone()));
+        let read_set = set("1", "2");
+        assert_ne!(read_set.id(), set("2", "2").id());
+        assert_ne!(read_set.id(), set("1", "3").id());
+        let text = serde_json::to_vec(&read_set).unwrap();
+        assert_eq!(ReadSet::parse(&text, &read_set.id()), Some(read_set.clone()));
         assert_eq!(ReadSet::parse(&text, &set("2", "2").id()), None, "another content");
-        assert_eq!(ReadSet::parse(b"{", &one.id()), None);
+        assert_eq!(ReadSet::parse(b"{", &read_set.id()), None);
     }
 }

@@ -45,11 +45,11 @@ impl Milestones {
     /// Returns the plausible milestones: those from a file may be in any order, and implausible ones are skipped.
     pub fn sound(&self) -> impl Iterator<Item = Milestone> + '_ {
         let mut last: Option<Milestone> = None;
-        self.0.iter().copied().filter(move |own| {
-            let follows = last.is_none_or(|last| last.step < own.step && last.seconds < own.seconds);
-            let is_sound = follows && own.seconds.is_finite() && own.seconds >= 0.0;
+        self.0.iter().copied().filter(move |milestone| {
+            let is_later = last.is_none_or(|last| last.step < milestone.step && last.seconds < milestone.seconds);
+            let is_sound = is_later && milestone.seconds.is_finite() && milestone.seconds >= 0.0;
             if is_sound {
-                last = Some(*own);
+                last = Some(*milestone);
             }
             is_sound
         })
@@ -65,9 +65,12 @@ mod tests {
         let mut milestones = Milestones::default();
         for step in 0..1000_u32 {
             milestones.reach(u64::from(step), f64::from(step) + 1.0);
-            let kept: Vec<Milestone> = milestones.sound().collect();
-            assert!(kept.len() <= MAX_MILESTONES);
-            assert_eq!((kept[0].step, kept[kept.len() - 1].step), (0, u64::from(step)));
+            let sound_milestones: Vec<Milestone> = milestones.sound().collect();
+            assert!(sound_milestones.len() <= MAX_MILESTONES);
+            assert_eq!(
+                (sound_milestones[0].step, sound_milestones[sound_milestones.len() - 1].step),
+                (0, u64::from(step))
+            );
         }
         // A program that counts anew, and a clock that stands.
         milestones.reach(5, 2000.0);

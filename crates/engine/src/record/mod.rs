@@ -8,7 +8,7 @@
 //! values, `milestones.rs` has the times of steps, and `conditions.rs` the conditions under which the job ran.
 //!
 //! `manifest.rs` has the files that a program was observed to read, `fact.rs` properties of other paths, and `environment.rs`
-//! what the program used outside of its project.
+//! the programs and libraries that it used outside of its project.
 
 mod alike;
 mod conditions;

@@ -44,7 +44,7 @@ impl KeyList {
     }
 }
 
-/// The keys of needed jobs, sorted, each once: those of several lists.
+/// The keys of needed jobs from several lists, sorted, each once.
 #[derive(Debug, Clone, Default)]
 pub struct Needed(Vec<Arc<KeyList>>);
 
@@ -76,21 +76,22 @@ impl Needed {
 
     /// The lists merged: runs of keys that are in one list, preceded by the remaining keys of the others.
     fn runs(&self) -> impl Iterator<Item = (&KeyList, Range<usize>)> {
-        let mut begins = vec![0; self.0.len()];
+        let mut starts = vec![0; self.0.len()];
         iter::from_fn(move || {
-            let heads = self.0.iter().zip(&begins).enumerate();
-            let heads = heads.filter_map(|(index, (list, begin))| Some((*list.keys.get(*begin)?, index)));
-            let (first, index) = heads.clone().min()?;
-            let next = heads.filter(|(_, other)| *other != index).map(|(key, _)| key).min();
-            let (list, begin) = (&self.0[index], begins[index]);
-            let end = next
-                .map_or(list.keys.len(), |next| begin + list.keys[begin..].partition_point(|key| *key < next).max(1));
-            begins[index] = end;
+            let heads = self.0.iter().zip(&starts).enumerate();
+            let heads = heads.filter_map(|(index, (list, start))| Some((*list.keys.get(*start)?, index)));
+            let (first_key, index) = heads.clone().min()?;
+            let next_key = heads.filter(|(_, other)| *other != index).map(|(key, _)| key).min();
+            let (list, start) = (&self.0[index], starts[index]);
+            let end = next_key.map_or(list.keys.len(), |next_key| {
+                start + list.keys[start..].partition_point(|key| *key < next_key).max(1)
+            });
+            starts[index] = end;
             // A key in several lists counts once.
-            for (list, begin) in self.0.iter().zip(&mut begins) {
-                *begin += usize::from(list.keys.get(*begin) == Some(&first));
+            for (list, start) in self.0.iter().zip(&mut starts) {
+                *start += usize::from(list.keys.get(*start) == Some(&first_key));
             }
-            Some((list.as_ref(), begin..end))
+            Some((list.as_ref(), start..end))
         })
     }
 }
@@ -142,12 +143,12 @@ mod tests {
         ) {
             let keys = |list: &Vec<u8>| list.iter().map(|number| key(*number)).collect::<Vec<Key>>();
             let parts: Needed = lists.iter().map(|list| Arc::new(KeyList::new(keys(list)))).collect();
-            let whole = Needed::from(lists.iter().flat_map(keys).collect::<Vec<Key>>());
-            prop_assert_eq!(&parts, &whole);
+            let single_list = Needed::from(lists.iter().flat_map(keys).collect::<Vec<Key>>());
+            prop_assert_eq!(&parts, &single_list);
             prop_assert_eq!(parts.is_empty(), lists.concat().is_empty());
             prop_assert!(lists.concat().iter().all(|number| parts.contains(key(*number))));
             let json = serde_json::to_string(&parts).unwrap();
-            prop_assert_eq!(&json, &serde_json::to_string(&whole).unwrap());
+            prop_assert_eq!(&json, &serde_json::to_string(&single_list).unwrap());
             let pieces: Vec<&[u8]> = parts.json().collect();
             prop_assert_eq!(format!("[{}]", String::from_utf8(pieces.join(&b","[..])).unwrap()), json);
         }

@@ -1,4 +1,4 @@
-//! Keys of states: what several jobs have in common until a step.
+//! Keys of states, which several jobs have in common until a step.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -17,7 +17,7 @@ const UNTIL: &str = "until";
 pub struct Prefixes {
     /// The job's end.
     pub reach: Reach,
-    /// The first step on which the state depends on a parameter, for those that do not act from the first step on.
+    /// The first step whose state depends on a parameter, for parameters that do not act from the first step on.
     acts_from: BTreeMap<String, u64>,
     /// The name of the variant of a program's code, which follows from its content.
     variant: Option<String>,
@@ -92,8 +92,8 @@ impl Prefixes {
 
     /// The steps before the job's end from which a parameter acts.
     pub fn breakpoints(&self) -> impl Iterator<Item = u64> {
-        let before_the_end = |step: &u64| self.reach.end.is_none_or(|end| *step < end);
-        self.acts_from.values().copied().filter(move |step| *step > 0 && *step < NEVER && before_the_end(step))
+        let is_before_end = |step: &u64| self.reach.end.is_none_or(|end| *step < end);
+        self.acts_from.values().copied().filter(move |step| *step > 0 && *step < NEVER && is_before_end(step))
     }
 }
 
@@ -103,10 +103,10 @@ mod tests {
 
     use super::*;
 
-    fn key(task: &str, given: &[(&str, Value)], step: u64) -> Key {
+    fn key(task: &str, params: &[(&str, Value)], step: u64) -> Key {
         let task = Task::info(task).unwrap();
-        let given = given.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
-        let values = task.complete(given.collect());
+        let params = params.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
+        let values = task.complete(params.collect());
         let identity = Identity::new(task, &values, None, BTreeMap::new(), Needed::default());
         Prefixes::of(task, &values).unwrap().key(&identity, step).unwrap()
     }
@@ -143,13 +143,13 @@ mod tests {
 
     #[test]
     fn a_job_continues_from_states_before_its_end() {
-        let prefixes = |given: &[(&str, i64)]| {
+        let prefixes = |params: &[(&str, i64)]| {
             let task = Task::info("train").unwrap();
-            let given = given.iter().map(|(name, value)| ((*name).to_owned(), Value::Int(*value)));
-            Prefixes::of(task, &task.complete(given.collect())).unwrap()
+            let params = params.iter().map(|(name, value)| ((*name).to_owned(), Value::Int(*value)));
+            Prefixes::of(task, &task.complete(params.collect())).unwrap()
         };
-        let whole = prefixes(&[]);
-        assert_eq!([0, 1, 199, 200, 201].map(|step| whole.contains(step)), [false, true, true, false, false]);
+        let full_run = prefixes(&[]);
+        assert_eq!([0, 1, 199, 200, 201].map(|step| full_run.contains(step)), [false, true, true, false, false]);
         let part = prefixes(&[("until", 20)]);
         assert_eq!([19, 20, 21].map(|step| part.contains(step)), [true, true, false]);
         assert!(Prefixes::of(Task::info("mock").unwrap(), &Values::new()).is_none());

@@ -70,7 +70,7 @@ pub struct Provenance {
     /// The state that another job has left and from which it continued; `None` if it began with its first step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub continued: Option<Started>,
-    /// Times at which it had done numbers of steps, as far as it has reported them.
+    /// Times at which the job reported numbers of finished steps.
     #[serde(default, skip_serializing_if = "Milestones::is_empty")]
     pub milestones: Milestones,
     /// The part of its log that the job wrote. Records of earlier versions have none.
@@ -104,7 +104,7 @@ pub struct MeasuredAgain {
     pub from: Key,
     /// Time.
     pub at: jiff::Timestamp,
-    /// The parameters that differ from those of that record.
+    /// The parameters that differ from the parameters of that record.
     pub changed: Vec<String>,
     /// Values that could not be taken from stored files, with the reasons.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -115,9 +115,9 @@ impl MeasuredAgain {
     /// Returns sentences without their ends: the source, the reason, and the missing values.
     pub fn sentences(&self) -> Vec<String> {
         let names: Vec<String> = self.changed.iter().map(|name| format!("`{name}`")).collect();
-        let because = if names.is_empty() { String::new() } else { format!(", because {} changed", names.join(", ")) };
+        let cause = if names.is_empty() { String::new() } else { format!(", because {} changed", names.join(", ")) };
         let from = self.from.short();
-        let mut sentences = vec![format!("measured again from record {from}{because}; no program ran")];
+        let mut sentences = vec![format!("measured again from record {from}{cause}; no program ran")];
         sentences.extend(self.notes.iter().cloned());
         sentences
     }
@@ -196,28 +196,28 @@ impl Record {
             digest: Option<serde::de::IgnoredAny>,
         }
 
-        let damaged = |reason: String| RecordError::Damaged { path: path.to_owned(), reason };
-        let parsed = serde_json::from_slice::<Self>(text);
+        let damage = |reason: String| RecordError::Damaged { path: path.to_owned(), reason };
+        let result = serde_json::from_slice::<Self>(text);
         // A later version's need not look like one of this version.
-        let format = match &parsed {
+        let format = match &result {
             Ok(record) => record.format,
             Err(error) => serde_json::from_slice(text)
                 .map(|Format { format, .. }| format)
-                .map_err(|_| damaged(error.to_string()))?,
+                .map_err(|_| damage(error.to_string()))?,
         };
         if format > RECORD_FORMAT {
             return Err(RecordError::TooNew { path: path.to_owned(), found: format });
         }
-        let record = parsed.map_err(|error| damaged(error.to_string()))?;
+        let record = result.map_err(|error| damage(error.to_string()))?;
         if record.key != key {
-            return Err(damaged(format!("it is the record of {}", record.key)));
+            return Err(damage(format!("it is the record of {}", record.key)));
         }
         if Self::has_digest(text) {
             if !is_sealed(text) {
-                return Err(damaged("it has changed since it was written: its digest differs".into()));
+                return Err(damage("it has changed since it was written: its digest differs".into()));
             }
         } else if serde_json::from_slice(text).is_ok_and(|Format { digest, .. }| digest.is_some()) {
-            return Err(damaged("it has changed since it was written: its digest is not in the first line".into()));
+            return Err(damage("it has changed since it was written: its digest is not in the first line".into()));
         }
         Ok(record.with_current_names())
     }
@@ -226,16 +226,19 @@ impl Record {
     /// that were recorded in base units the unit in their name.
     fn with_current_names(mut self) -> Self {
         let Some(task) = Task::info(&self.identity.task) else { return self };
-        let current = |name: &str| {
-            let new = current_name(name);
-            (new != name && task.metric(name).is_some_and(|metric| metric.name == new)).then(|| new.to_owned())
+        let current_metric = |name: &str| {
+            let new_name = current_name(name);
+            (new_name != name && task.metric(name).is_some_and(|metric| metric.name == new_name))
+                .then(|| new_name.to_owned())
         };
         let Outcome { metrics, facts, .. } = &mut self.outcome;
-        *metrics =
-            mem::take(metrics).into_iter().map(|(name, metric)| (current(&name).unwrap_or(name), metric)).collect();
+        *metrics = mem::take(metrics)
+            .into_iter()
+            .map(|(name, metric)| (current_metric(&name).unwrap_or(name), metric))
+            .collect();
         let fact = |name: String| {
-            let absent = name.strip_prefix("absent.").and_then(current);
-            absent.map_or(name, |metric| format!("absent.{metric}"))
+            let new_metric = name.strip_prefix("absent.").and_then(current_metric);
+            new_metric.map_or(name, |metric| format!("absent.{metric}"))
         };
         *facts = mem::take(facts).into_iter().map(|(name, text)| (fact(name), text)).collect();
         self.outcome = self.outcome.in_named_units();
@@ -245,8 +248,8 @@ impl Record {
 
 /// True if a text's digest is that of the rest of it.
 fn is_sealed(text: &[u8]) -> bool {
-    let parts = text.strip_prefix(SEAL).and_then(|rest| rest.split_at_checked(DIGITS));
-    let Some((digest, body)) = parts.and_then(|(digest, rest)| Some((digest, rest.strip_prefix(SEALED)?))) else {
+    let parts = text.strip_prefix(SEAL).and_then(|tail| tail.split_at_checked(DIGITS));
+    let Some((digest, body)) = parts.and_then(|(digest, tail)| Some((digest, tail.strip_prefix(SEALED)?))) else {
         return false;
     };
     blake3::hash(body).to_hex().as_bytes() == digest
@@ -301,24 +304,24 @@ pub(crate) mod tests {
     #[test]
     fn no_byte_of_a_record_can_be_changed() {
         let record = sample();
-        let whole = record.to_text().unwrap();
-        let read = |text: &[u8]| Record::parse(text, Path::new("x"), record.key);
-        assert_eq!(read(&whole).unwrap(), record);
-        for at in 0..whole.len() {
-            let mut changed = whole.clone();
-            changed[at] ^= 1;
-            // But for the name of the digest: what it would be the digest of is whole then.
-            let found = read(&changed);
-            assert!(found.is_err() || found.is_ok_and(|found| found == record && at < SEAL.len()), "byte {at}");
+        let record_text = record.to_text().unwrap();
+        let parse = |text: &[u8]| Record::parse(text, Path::new("x"), record.key);
+        assert_eq!(parse(&record_text).unwrap(), record);
+        for at in 0..record_text.len() {
+            let mut changed_text = record_text.clone();
+            changed_text[at] ^= 1;
+            // A change in the name of the digest leaves the rest of the record unchanged.
+            let result = parse(&changed_text);
+            assert!(result.is_err() || result.is_ok_and(|result| result == record && at < SEAL.len()), "byte {at}");
         }
-        let pretty = serde_json::from_slice::<serde_json::Value>(&whole).unwrap().to_string();
-        assert!(read(pretty.as_bytes()).is_err(), "a digest that cannot be checked");
+        let pretty_text = serde_json::from_slice::<serde_json::Value>(&record_text).unwrap().to_string();
+        assert!(parse(pretty_text.as_bytes()).is_err(), "a digest that cannot be checked");
     }
 
     #[test]
     fn metrics_of_earlier_names_are_read_under_their_names_of_today() {
         let names = ["utilisation.cpu", "steps.left_out", "compute.ceiling", "loss"];
-        let read = |task: &str| {
+        let read_names = |task: &str| {
             let mut record = sample();
             record.identity.task = task.into();
             for name in names {
@@ -330,18 +333,18 @@ pub(crate) mod tests {
             let metrics: Vec<String> = outcome.metrics.keys().filter(|name| *name != "value").cloned().collect();
             (metrics, outcome.facts.into_keys().collect::<Vec<_>>())
         };
-        let (metrics, facts) = read("train");
+        let (metrics, facts) = read_names("train");
         assert_eq!(metrics, ["loss", "peak.compute", "steps.skipped", "utilization.cpu"]);
         assert_eq!(facts, ["absent.utilization.memory"]);
-        // A program's own metrics are called as it calls them, except for one that the task declares.
-        assert_eq!(read("command").0, ["compute.ceiling", "loss", "steps.left_out", "utilization.cpu"]);
+        // A program's own metrics keep their names, except for a metric that the task declares.
+        assert_eq!(read_names("command").0, ["compute.ceiling", "loss", "steps.left_out", "utilization.cpu"]);
     }
 
     #[test]
     fn a_record_in_another_jobs_place_is_refused() {
         let record = sample();
         let text = serde_json::to_vec(&record).unwrap();
-        let other: Key = "0".repeat(64).parse().unwrap();
-        assert!(matches!(Record::parse(&text, Path::new("x"), other), Err(RecordError::Damaged { .. })));
+        let other_key: Key = "0".repeat(64).parse().unwrap();
+        assert!(matches!(Record::parse(&text, Path::new("x"), other_key), Err(RecordError::Damaged { .. })));
     }
 }

@@ -44,17 +44,17 @@ impl Remarks {
                 values += if is_measured(task, name, curve.unit) { curve.values.len() } else { 0 };
             }
         }
-        let mut first = [0; 8];
-        first.copy_from_slice(&hasher.finalize().as_bytes()[..8]);
-        let digest = if values > 0 { u64::from_le_bytes(first).max(1) } else { 0 };
-        let diverged = outcome.diverged().map(|(name, since)| (name.to_owned(), since)).collect();
+        let mut bytes = [0; 8];
+        bytes.copy_from_slice(&hasher.finalize().as_bytes()[..8]);
+        let digest = if values > 0 { u64::from_le_bytes(bytes).max(1) } else { 0 };
+        let diverged = outcome.diverged().map(|(name, step)| (name.to_owned(), step)).collect();
         Self { diverged, digest, values }
     }
 }
 
 fn is_measured(task: Option<&TaskInfo>, name: &str, unit: Unit) -> bool {
-    let declared = task.and_then(|task| task.metric(name));
-    unit != Unit::Count && declared.is_none_or(|metric| metric.precision != Precision::Deterministic)
+    let metric = task.and_then(|task| task.metric(name));
+    unit != Unit::Count && metric.is_none_or(|metric| metric.precision != Precision::Deterministic)
 }
 
 /// True if a metric depends on the machine: times, rates and sizes; of declared metrics also fractions and ratios of
@@ -80,7 +80,7 @@ pub(crate) fn is_about_machine(name: &str) -> bool {
         "ratio",
         "share",
     ];
-    name.split('.').next().is_some_and(|first| ABOUT.contains(&first))
+    name.split('.').next().is_some_and(|word| ABOUT.contains(&word))
 }
 
 #[cfg(test)]

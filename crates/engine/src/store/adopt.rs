@@ -34,19 +34,19 @@ impl Store {
     }
 }
 
-/// Gives the files of a folder a name in another one, too. Both are in the store, where no file is changed.
+/// Links the files of folder `from` into folder `to`. Both are in the store, where no file is changed.
 fn link(from: &Path, to: &Path) -> io::Result<()> {
     for entry in fs::read_dir(from)? {
         let entry = entry?;
-        let (path, there, kind) = (entry.path(), to.join(entry.file_name()), entry.file_type()?);
+        let (path, target, kind) = (entry.path(), to.join(entry.file_name()), entry.file_type()?);
         if kind.is_dir() {
-            fs::create_dir(&there)?;
-            link(&path, &there)?;
+            fs::create_dir(&target)?;
+            link(&path, &target)?;
         } else if kind.is_symlink() {
-            fs::os::unix::fs::symlink(fs::read_link(&path)?, &there)?;
-        } else if std::fs::hard_link(&path, &there).is_err() {
+            fs::os::unix::fs::symlink(fs::read_link(&path)?, &target)?;
+        } else if std::fs::hard_link(&path, &target).is_err() {
             // Some file systems have no links, and some systems forbid links to files of others.
-            fs::copy(&path, &there)?;
+            fs::copy(&path, &target)?;
         }
     }
     Ok(())

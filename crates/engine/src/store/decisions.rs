@@ -23,7 +23,7 @@ pub struct Decision {
     pub kind: String,
     /// The version of the kind's rule; raised when the same members would give another result.
     pub version: u32,
-    /// The rule, as far as the result depends on it.
+    /// The part of the rule that the result depends on.
     pub rule: Json,
     /// The jobs that the decision follows from, sorted by key.
     pub members: Vec<Member>,
@@ -77,19 +77,19 @@ impl Store {
             text => text?,
         };
         let decision = serde_json::from_slice::<Decision>(&text).ok();
-        Ok(decision.filter(|decision| decision.key().is_ok_and(|found| found == *key)))
+        Ok(decision.filter(|decision| decision.key().is_ok_and(|stored_key| stored_key == *key)))
     }
 
     /// All decisions whose files are whole, sorted by key.
     pub fn all_decisions(&self) -> io::Result<Vec<(Key, Decision)>> {
         let names = entries(&self.decisions())?.into_iter();
         let keys = names.filter_map(|path| path.file_stem()?.to_str()?.parse::<Key>().ok());
-        let mut found = Vec::new();
+        let mut decisions = Vec::new();
         for key in keys {
-            found.extend(self.decision(&key)?.map(|decision| (key, decision)));
+            decisions.extend(self.decision(&key)?.map(|decision| (key, decision)));
         }
-        found.sort_by_key(|(key, _)| *key);
-        Ok(found)
+        decisions.sort_by_key(|(key, _)| *key);
+        Ok(decisions)
     }
 
     /// Stores `decision`, unless the store has it; returns its key.
@@ -139,10 +139,10 @@ mod tests {
 
     #[test]
     fn the_same_members_in_any_order_are_the_same_decision() {
-        let one = decision(&[('a', Some(1.5)), ('b', None)]);
-        assert_eq!(one, decision(&[('b', Some(f64::NAN)), ('a', Some(1.5))]));
-        assert_eq!(one.key().unwrap(), decision(&[('b', None), ('a', Some(1.5))]).key().unwrap());
-        assert_ne!(one.key().unwrap(), decision(&[('a', Some(1.5)), ('b', Some(0.0))]).key().unwrap());
+        let original = decision(&[('a', Some(1.5)), ('b', None)]);
+        assert_eq!(original, decision(&[('b', Some(f64::NAN)), ('a', Some(1.5))]));
+        assert_eq!(original.key().unwrap(), decision(&[('b', None), ('a', Some(1.5))]).key().unwrap());
+        assert_ne!(original.key().unwrap(), decision(&[('a', Some(1.5)), ('b', Some(0.0))]).key().unwrap());
     }
 
     #[test]
@@ -151,16 +151,16 @@ mod tests {
         let store = Store::new(folder.path());
         store.create().unwrap();
         // Numbers with all their digits.
-        let made = decision(&[('a', Some(0.1 + 0.2)), ('c', Some(1e-300)), ('b', None)]);
-        let key = store.keep_decision(&made).unwrap();
-        assert_eq!(store.decision(&key).unwrap(), Some(made.clone()));
+        let original = decision(&[('a', Some(0.1 + 0.2)), ('c', Some(1e-300)), ('b', None)]);
+        let key = store.keep_decision(&original).unwrap();
+        assert_eq!(store.decision(&key).unwrap(), Some(original.clone()));
         let file = store.decision_file(&key);
         let text = fs::read_to_string(&file).unwrap();
-        for damaged in ["", "{", &text.replace("1e-300", "2e-300")] {
-            fs::write(&file, damaged).unwrap();
-            assert_eq!(store.decision(&key).unwrap(), None, "{damaged}");
+        for damaged_text in ["", "{", &text.replace("1e-300", "2e-300")] {
+            fs::write(&file, damaged_text).unwrap();
+            assert_eq!(store.decision(&key).unwrap(), None, "{damaged_text}");
         }
-        assert_eq!(store.keep_decision(&made).unwrap(), key);
-        assert_eq!(store.decision(&key).unwrap(), Some(made));
+        assert_eq!(store.keep_decision(&original).unwrap(), key);
+        assert_eq!(store.decision(&key).unwrap(), Some(original));
     }
 }

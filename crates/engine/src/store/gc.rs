@@ -76,8 +76,8 @@ impl Store {
                 // In a shared store each holder has a folder of its own.
                 let key = path.file_name().and_then(|name| name.to_str()?.split('.').next()?.parse().ok());
                 // The checkpoints of a job that is still wanted are for its next attempt.
-                let wanted = |key| folder == "partial" && reached.contains(&key) && !self.contains(key);
-                if key.is_some_and(|key: Key| !wanted(key) && !self.is_locked(key)) {
+                let is_needed = |key| folder == "partial" && reached.contains(&key) && !self.contains(key);
+                if key.is_some_and(|key: Key| !is_needed(key) && !self.is_locked(key)) {
                     garbage.leftover_bytes += size(&path)?;
                     garbage.leftovers.push(path);
                 }
@@ -104,24 +104,24 @@ impl Store {
     }
 
     /// Files and folders that are written under temporary names: temporary files, the folders that archives are unpacked to,
-    /// and those that processes of earlier versions kept for their jobs.
+    /// and the folders that processes of earlier versions kept for their jobs.
     fn temporary(&self) -> io::Result<Vec<PathBuf>> {
-        let mut found = Vec::new();
+        let mut paths = Vec::new();
         let places = [(self.root.clone(), TEMPORARY), (self.root.join("staging"), IMPORT), (self.root.join(SPARE), "")];
-        for (folder, beginning) in places {
-            let begins = |path: &PathBuf| {
-                path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(beginning.as_bytes()))
+        for (folder, prefix) in places {
+            let has_prefix = |path: &PathBuf| {
+                path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(prefix.as_bytes()))
             };
-            found.extend(entries(&folder)?.into_iter().filter(begins));
+            paths.extend(entries(&folder)?.into_iter().filter(has_prefix));
         }
-        Ok(found)
+        Ok(paths)
     }
 
     /// Removes the garbage. Even if this process is killed meanwhile, every record is either complete or missing.
     pub fn remove(&self, garbage: &Garbage) -> Result<(), GcError> {
         let (records, leftovers) = (garbage.records.len(), garbage.leftovers.len());
-        let _removing = info_span!(target: log::STORE, "gc", records, leftovers).entered();
-        let _alone = InUse::alone(&self.root, self.is_shared())?.ok_or(GcError::InUse)?;
+        let _span = info_span!(target: log::STORE, "gc", records, leftovers).entered();
+        let _in_use = InUse::alone(&self.root, self.is_shared())?.ok_or(GcError::InUse)?;
         for path in &garbage.leftovers {
             remove_if_there(path)?;
         }
@@ -145,14 +145,14 @@ impl Store {
         fs::create_dir_all(self.root.join("staging"))?;
         for (key, bytes) in &garbage.records {
             debug!(target: log::STORE, key = key.short(), bytes, "removing a record");
-            let aside = self.staging(*key);
-            remove_if_there(&aside)?;
-            match fs::rename(self.folder(*key), &aside) {
+            let staging = self.staging(*key);
+            remove_if_there(&staging)?;
+            match fs::rename(self.folder(*key), &staging) {
                 // Another one has removed it since it was looked.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 renamed => renamed?,
             }
-            remove_if_there(&aside)?;
+            remove_if_there(&staging)?;
         }
         self.remove_manifests()?;
         Ok(())

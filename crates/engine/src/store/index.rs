@@ -158,8 +158,8 @@ trait Line: for<'r> From<&'r Record> + Serialize + DeserializeOwned + Send {
     fn key(&self) -> Key;
     /// Adds the origin of the record, for files that have it.
     fn came_from(&mut self, _origin: Option<Origin>) {}
-    /// Parses `line`, with only the metrics in `only`, if that is given; `None` if the line is invalid.
-    fn parse(line: &[u8], only: Option<&HashSet<&str>>) -> Option<Self>;
+    /// Parses `line`, with only the metrics in `names`, if `names` is given; `None` if the line is invalid.
+    fn parse(line: &[u8], names: Option<&HashSet<&str>>) -> Option<Self>;
 }
 
 impl Line for Entry {
@@ -169,7 +169,7 @@ impl Line for Entry {
         self.key
     }
 
-    fn parse(line: &[u8], _only: Option<&HashSet<&str>>) -> Option<Self> {
+    fn parse(line: &[u8], _names: Option<&HashSet<&str>>) -> Option<Self> {
         whole(line)
     }
 }
@@ -186,8 +186,8 @@ impl Line for Measured {
         self.origin = origin;
     }
 
-    fn parse(line: &[u8], only: Option<&HashSet<&str>>) -> Option<Self> {
-        /// The same without a copy of every name, because most names are not needed.
+    fn parse(line: &[u8], names: Option<&HashSet<&str>>) -> Option<Self> {
+        /// A line that borrows the names of metrics, because most names are not needed.
         #[derive(Deserialize)]
         struct Borrowed<'l> {
             key: Key,
@@ -206,16 +206,16 @@ impl Line for Measured {
             remarks: Remarks,
         }
 
-        let only = only.and_then(|only| {
+        let entry = names.and_then(|names| {
             let (_, line) = serde_json::from_slice::<(Stamp, Borrowed<'_>)>(line).ok()?;
             let Borrowed { key, metrics, started, seconds, backend, device, host, sweep, origin, under, remarks } =
                 line;
-            let metrics = metrics.into_iter().filter(|(name, _)| only.contains(name));
+            let metrics = metrics.into_iter().filter(|(name, _)| names.contains(name));
             let metrics = metrics.map(|(name, metric)| (name.to_owned(), metric)).collect();
             Some(Self { key, metrics, started, seconds, backend, device, host, sweep, origin, under, remarks })
         });
         // A name with something in it that JSON escapes is understood so.
-        only.or_else(|| whole(line))
+        entry.or_else(|| whole(line))
     }
 }
 
@@ -239,7 +239,7 @@ impl Store {
         Ok(self.all(&self.stamps()?))
     }
 
-    /// The same, and beside it what each of the records has measured.
+    /// An entry and the measurements of every record that can be read, both ordered by key.
     pub fn measured(&self) -> io::Result<(Vec<Entry>, Vec<Measured>)> {
         let stamps = self.stamps()?;
         Ok((self.all(&stamps), self.all(&stamps)))
@@ -259,57 +259,61 @@ impl Store {
     /// Jobs with a valid record among these jobs. A record is read, and compared with its digest, once for each of its
     /// stamps: the index remembers them. A record of a later version is an error.
     pub fn look(&self, keys: &[Key]) -> Result<Looked, StoreError> {
-        let _looking = info_span!(target: log::STORE, "look-up", keys = keys.len()).entered();
-        let mut looked = Looked { whole: vec![false; keys.len()], stamps: vec![None; keys.len()], damaged: Vec::new() };
+        let _span = info_span!(target: log::STORE, "look-up", keys = keys.len()).entered();
+        let mut lookup = Looked { whole: vec![false; keys.len()], stamps: vec![None; keys.len()], damaged: Vec::new() };
         let shards = self.shards();
         let candidates: Vec<usize> =
             (0..keys.len()).filter(|index| shards[usize::from(keys[*index].first())]).collect();
-        let there = in_parts(&candidates, 2000, |part| {
+        let present_files = in_parts(&candidates, 2000, |part| {
             let file = |index: &usize| Some((*index, self.record_file(keys[*index]).symlink_metadata().ok()?));
             part.iter().filter_map(file).collect()
         });
-        let mut stamps = Vec::with_capacity(there.len());
-        for (index, metadata) in there {
+        let mut stamps = Vec::with_capacity(present_files.len());
+        for (index, metadata) in present_files {
             if metadata.is_file() {
                 stamps.push((index, stamp(&metadata)));
             } else {
                 // Neither a file nor nothing.
-                looked.damaged.extend(self.get(keys[index]).err());
+                lookup.damaged.extend(self.get(keys[index]).err());
             }
         }
         for (index, stamp) in &stamps {
-            looked.stamps[*index] = Some(*stamp);
+            lookup.stamps[*index] = Some(*stamp);
         }
-        let wanted: HashMap<Key, Stamp> = stamps.iter().map(|(index, stamp)| (keys[*index], *stamp)).collect();
-        let text =
-            if wanted.is_empty() { Vec::new() } else { fs::read(self.root.join(Entry::FILE)).unwrap_or_default() };
-        let known = text.split(|byte| *byte == b'\n').filter_map(about);
-        let known: HashSet<Key> =
-            known.filter(|(stamp, key)| wanted.get(key) == Some(stamp)).map(|(_, key)| key).collect();
-        let (old, new): (Vec<_>, Vec<_>) = stamps.into_iter().partition(|(index, _)| known.contains(&keys[*index]));
-        for (index, _) in old {
-            looked.whole[index] = true;
+        let stamps_by_key: HashMap<Key, Stamp> = stamps.iter().map(|(index, stamp)| (keys[*index], *stamp)).collect();
+        let text = if stamps_by_key.is_empty() {
+            Vec::new()
+        } else {
+            fs::read(self.root.join(Entry::FILE)).unwrap_or_default()
+        };
+        let indexed_keys = text.split(|byte| *byte == b'\n').filter_map(about);
+        let indexed_keys: HashSet<Key> =
+            indexed_keys.filter(|(stamp, key)| stamps_by_key.get(key) == Some(stamp)).map(|(_, key)| key).collect();
+        let (indexed_records, new_records): (Vec<_>, Vec<_>) =
+            stamps.into_iter().partition(|(index, _)| indexed_keys.contains(&keys[*index]));
+        for (index, _) in indexed_records {
+            lookup.whole[index] = true;
         }
-        let found = in_parts(&new, 500, |part| {
+        let records = in_parts(&new_records, 500, |part| {
             part.iter().map(|(index, stamp)| (*index, *stamp, self.get(keys[*index]))).collect()
         });
         let mut lines = Vec::new();
-        for (index, stamp, record) in found {
+        for (index, stamp, record) in records {
             match record {
                 Ok(Some(record)) => {
-                    looked.whole[index] = true;
+                    lookup.whole[index] = true;
                     lines.push((stamp, Entry::from(&record)));
                 }
                 Ok(None) => {}
-                Err(error @ StoreError::Record(RecordError::Damaged { .. })) => looked.damaged.push(error),
+                Err(error @ StoreError::Record(RecordError::Damaged { .. })) => lookup.damaged.push(error),
                 Err(error) => return Err(error),
             }
         }
         if !lines.is_empty() {
-            let torn = text.last().is_some_and(|last| *last != b'\n');
-            self.append(torn, lines.iter().map(|(stamp, line)| (*stamp, line)));
+            let is_torn = text.last().is_some_and(|byte| *byte != b'\n');
+            self.append(is_torn, lines.iter().map(|(stamp, line)| (*stamp, line)));
         }
-        Ok(looked)
+        Ok(lookup)
     }
 
     /// The sets of files that the records name, by their keys. Records that the index does not list are opened.
@@ -318,8 +322,8 @@ impl Store {
         let text = if keys.is_empty() { Vec::new() } else { fs::read(self.root.join(Entry::FILE)).unwrap_or_default() };
         // If several lines are about a record, the last one counts.
         let lines = text.split(|byte| *byte == b'\n').filter_map(|line| Some((about(line)?.1, named_set(line))));
-        let known: HashMap<Key, Option<&str>> = lines.collect();
-        let set = |key: Key| match known.get(&key) {
+        let set_by_key: HashMap<Key, Option<&str>> = lines.collect();
+        let set = |key: Key| match set_by_key.get(&key) {
             Some(set) => Some((key, (*set)?.to_owned())),
             None => Some((key, self.get(key).ok().flatten()?.read?)),
         };
@@ -345,51 +349,51 @@ impl Store {
 
     /// Lines about all records that there are.
     fn all<L: Line>(&self, stamps: &[(Key, Stamp)]) -> Vec<L> {
-        let Found { lines, written, .. } = self.find(stamps, None);
+        let Found { lines, written: line_count, .. } = self.find(stamps, None);
         // More than half of the lines are about missing records.
-        if written > 2 * lines.len() + 100 {
+        if line_count > 2 * lines.len() + 100 {
             let stamps: HashMap<Key, Stamp> = stamps.iter().copied().collect();
             self.rewrite(lines.iter().filter_map(|line: &L| Some((*stamps.get(&line.key())?, line))));
         }
         lines
     }
 
-    /// Lines about these records, those that are new among them added to the file.
-    fn find<L: Line>(&self, stamps: &[(Key, Stamp)], only: Option<&HashSet<&str>>) -> Found<L> {
-        let mut found = Found { lines: Vec::with_capacity(stamps.len()), written: 0, unreadable: None };
+    /// Returns lines about these records, and appends the lines that the file lacks to it.
+    fn find<L: Line>(&self, stamps: &[(Key, Stamp)], names: Option<&HashSet<&str>>) -> Found<L> {
+        let mut result = Found { lines: Vec::with_capacity(stamps.len()), written: 0, unreadable: None };
         if stamps.is_empty() {
-            return found;
+            return result;
         }
         let text = fs::read(self.root.join(L::FILE)).unwrap_or_default();
-        let (mut known, written) = parse::<L>(&text, &stamps.iter().copied().collect(), only);
-        let mut new = Vec::new();
+        let (mut line_by_key, line_count) = parse::<L>(&text, &stamps.iter().copied().collect(), names);
+        let mut new_lines = Vec::new();
         for (key, stamp) in stamps {
-            if let Some(line) = known.remove(key) {
-                found.lines.push(line);
+            if let Some(line) = line_by_key.remove(key) {
+                result.lines.push(line);
                 continue;
             }
             match self.get(*key) {
                 Ok(Some(record)) => {
-                    new.push((*stamp, found.lines.len()));
+                    new_lines.push((*stamp, result.lines.len()));
                     let mut line = L::from(&record);
                     line.came_from(self.origin(*key));
-                    found.lines.push(line);
+                    result.lines.push(line);
                 }
                 Ok(None) => {}
-                Err(error) => found.unreadable = found.unreadable.or(Some(error)),
+                Err(error) => result.unreadable = result.unreadable.or(Some(error)),
             }
         }
-        if !new.is_empty() {
-            let torn = text.last().is_some_and(|last| *last != b'\n');
-            self.append(torn, new.iter().map(|(stamp, index)| (*stamp, &found.lines[*index])));
+        if !new_lines.is_empty() {
+            let is_torn = text.last().is_some_and(|byte| *byte != b'\n');
+            self.append(is_torn, new_lines.iter().map(|(stamp, index)| (*stamp, &result.lines[*index])));
         }
-        found.written = written + new.len();
-        found
+        result.written = line_count + new_lines.len();
+        result
     }
 
     /// Appends lines in one write. A failure only slows down the next read.
-    fn append<'e, L: Line + 'e>(&self, torn: bool, lines: impl Iterator<Item = (Stamp, &'e L)>) {
-        let text = if torn { format!("\n{}", to_text(lines)) } else { to_text(lines) };
+    fn append<'e, L: Line + 'e>(&self, is_torn: bool, lines: impl Iterator<Item = (Stamp, &'e L)>) {
+        let text = if is_torn { format!("\n{}", to_text(lines)) } else { to_text(lines) };
         let file = fs::OpenOptions::new().create(true).append(true).open(self.root.join(L::FILE));
         let _ = file.and_then(|mut file| file.write_all(text.as_bytes()));
     }
@@ -406,9 +410,9 @@ fn stamp(metadata: &Metadata) -> Stamp {
     for number in times.map(i64::cast_unsigned).into_iter().chain([metadata.len(), metadata.ino()]) {
         hasher.update(&number.to_le_bytes());
     }
-    let mut first = [0; 8];
-    first.copy_from_slice(&hasher.finalize().as_bytes()[..8]);
-    Stamp::from_le_bytes(first)
+    let mut bytes = [0; 8];
+    bytes.copy_from_slice(&hasher.finalize().as_bytes()[..8]);
+    Stamp::from_le_bytes(bytes)
 }
 
 /// Content of a derived file about records.
@@ -422,27 +426,31 @@ struct Found<L> {
 }
 
 /// The lines about these records, by key, and how many there are in all. Long files are read by several threads.
-fn parse<L: Line>(text: &[u8], wanted: &HashMap<Key, Stamp>, only: Option<&HashSet<&str>>) -> (HashMap<Key, L>, usize) {
+fn parse<L: Line>(
+    text: &[u8],
+    stamps: &HashMap<Key, Stamp>,
+    names: Option<&HashSet<&str>>,
+) -> (HashMap<Key, L>, usize) {
     const PART: usize = 1 << 20;
     let threads = thread::available_parallelism().map_or(1, usize::from).min(text.len() / PART + 1);
     let mut parts = Vec::new();
-    let mut rest = text;
-    for left in (1..=threads).rev() {
-        let middle = rest.len() / left;
-        let end = rest[middle.min(rest.len())..].iter().position(|byte| *byte == b'\n');
-        let (part, further) = rest.split_at(end.map_or(rest.len(), |end| middle + end + 1));
+    let mut remainder = text;
+    for remaining_parts in (1..=threads).rev() {
+        let part_size = remainder.len() / remaining_parts;
+        let end = remainder[part_size.min(remainder.len())..].iter().position(|byte| *byte == b'\n');
+        let (part, tail) = remainder.split_at(end.map_or(remainder.len(), |end| part_size + end + 1));
         parts.push(part);
-        rest = further;
+        remainder = tail;
     }
-    let read = |part: &[u8]| -> (Vec<L>, usize) {
+    let read_part = |part: &[u8]| -> (Vec<L>, usize) {
         let lines = || part.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
         // The key and the stamp are at the beginning of a line, so other lines need not be parsed.
-        let meant = |line: &&[u8]| about(line).is_some_and(|(stamp, key)| wanted.get(&key) == Some(&stamp));
-        (lines().filter(meant).filter_map(|line| L::parse(line, only)).collect(), lines().count())
+        let is_relevant = |line: &&[u8]| about(line).is_some_and(|(stamp, key)| stamps.get(&key) == Some(&stamp));
+        (lines().filter(is_relevant).filter_map(|line| L::parse(line, names)).collect(), lines().count())
     };
-    let read = threads::each(&parts, read);
-    let written = read.iter().map(|(_, written)| written).sum();
-    (read.into_iter().flat_map(|(lines, _)| lines).map(|line| (line.key(), line)).collect(), written)
+    let results = threads::each(&parts, read_part);
+    let line_count = results.iter().map(|(_, line_count)| line_count).sum();
+    (results.into_iter().flat_map(|(lines, _)| lines).map(|line| (line.key(), line)).collect(), line_count)
 }
 
 /// Understands a line with all that is in it.
@@ -454,19 +462,19 @@ fn whole<L: DeserializeOwned>(line: &[u8]) -> Option<L> {
 fn about(line: &[u8]) -> Option<(Stamp, Key)> {
     let line = line.strip_prefix(b"[")?;
     let comma = line.iter().position(|byte| *byte == b',')?;
-    let rest = line[comma + 1..].strip_prefix(br#"{"key":""#)?;
-    let quote = rest.iter().position(|byte| *byte == b'"')?;
+    let tail = line[comma + 1..].strip_prefix(br#"{"key":""#)?;
+    let quote = tail.iter().position(|byte| *byte == b'"')?;
     let text = |bytes| std::str::from_utf8(bytes).ok();
-    Some((text(&line[..comma])?.parse().ok()?, text(&rest[..quote])?.parse().ok()?))
+    Some((text(&line[..comma])?.parse().ok()?, text(&tail[..quote])?.parse().ok()?))
 }
 
 /// The set behind the key with which a line of the index begins.
 fn named_set(line: &[u8]) -> Option<&str> {
     const NAME: &[u8] = br#"","read":""#;
-    let rest = &line[line.iter().position(|byte| *byte == b'{')?..];
-    let rest = rest.get(br#"{"key":""#.len() + 64..)?.strip_prefix(NAME)?;
-    let quote = rest.iter().position(|byte| *byte == b'"')?;
-    std::str::from_utf8(&rest[..quote]).ok()
+    let tail = &line[line.iter().position(|byte| *byte == b'{')?..];
+    let tail = tail.get(br#"{"key":""#.len() + 64..)?.strip_prefix(NAME)?;
+    let quote = tail.iter().position(|byte| *byte == b'"')?;
+    std::str::from_utf8(&tail[..quote]).ok()
 }
 
 fn to_text<'e, L: Line + 'e>(lines: impl Iterator<Item = (Stamp, &'e L)>) -> String {
@@ -508,12 +516,13 @@ mod tests {
     fn a_damaged_index_is_mended() {
         let (_results, store, record) = store_with_one();
         let entry = [Entry::from(&record)];
-        let whole = to_text(entry.iter().map(|entry| (store.stamp(record.key).unwrap(), entry)));
-        for text in [String::new(), "noise\n".into(), whole[..whole.len() / 2].to_owned(), "{}\n".repeat(500)] {
+        let index_text = to_text(entry.iter().map(|entry| (store.stamp(record.key).unwrap(), entry)));
+        for text in [String::new(), "noise\n".into(), index_text[..index_text.len() / 2].to_owned(), "{}\n".repeat(500)]
+        {
             fs::write(store.root.join(Entry::FILE), &text).unwrap();
             assert_eq!(store.index().unwrap(), entry);
-            let mended = fs::read_to_string(store.root.join(Entry::FILE)).unwrap();
-            assert!(mended.ends_with(&whole) && mended.lines().count() < 5, "{mended}");
+            let repaired_text = fs::read_to_string(store.root.join(Entry::FILE)).unwrap();
+            assert!(repaired_text.ends_with(&index_text) && repaired_text.lines().count() < 5, "{repaired_text}");
         }
     }
     /// A job that has run again has the same key and may have measured something else.
@@ -521,17 +530,21 @@ mod tests {
     fn what_was_written_since_is_read_anew() {
         let (_results, store, record) = store_with_one();
         let stamp = store.stamp(record.key).unwrap();
-        let measured = |stamp| store.measured_by(&[(record.key, stamp)], &HashSet::from(["value"])).unwrap();
-        assert_eq!(measured(stamp), [Measured::from(&record)]);
-        let none = store.measured_by(&[(record.key, stamp)], &HashSet::new()).unwrap();
-        assert!(none[0].metrics.is_empty(), "what nobody asks for is not read");
-        let mut later = record.clone();
-        later.outcome.set(&sweep_job::tasks::Mock::VALUE, 7.0);
+        let read_measured = |stamp| store.measured_by(&[(record.key, stamp)], &HashSet::from(["value"])).unwrap();
+        assert_eq!(read_measured(stamp), [Measured::from(&record)]);
+        let no_metrics = store.measured_by(&[(record.key, stamp)], &HashSet::new()).unwrap();
+        assert!(no_metrics[0].metrics.is_empty(), "what nobody asks for is not read");
+        let mut changed_record = record.clone();
+        changed_record.outcome.set(&sweep_job::tasks::Mock::VALUE, 7.0);
         let path = store.folder(record.key).join("record.json");
-        fs::write(&path, serde_json::to_vec(&later).unwrap()).unwrap();
+        fs::write(&path, serde_json::to_vec(&changed_record).unwrap()).unwrap();
         let file = std::fs::File::options().write(true).open(&path).unwrap();
         file.set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
-        assert_eq!(measured(store.stamp(record.key).unwrap()), [Measured::from(&later)]);
-        assert_eq!(store.measured().unwrap().1, [Measured::from(&later)], "the line of the earlier one counts no more");
+        assert_eq!(read_measured(store.stamp(record.key).unwrap()), [Measured::from(&changed_record)]);
+        assert_eq!(
+            store.measured().unwrap().1,
+            [Measured::from(&changed_record)],
+            "the line of the earlier one counts no more"
+        );
     }
 }

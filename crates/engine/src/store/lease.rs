@@ -64,12 +64,12 @@ pub(super) struct Lease {
 }
 
 impl Owner {
-    fn new(own: &Path) -> Self {
+    fn new(own_path: &Path) -> Self {
         let numbers = std::fs::read_link("/proc/self/ns/pid").unwrap_or_default();
         let pid = std::process::id();
         let restart = std::env::var("SLURM_RESTART_COUNT").ok().and_then(|count| count.parse().ok()).unwrap_or(0);
         Self {
-            own: own.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default(),
+            own: own_path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default(),
             host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
             boot: machine::boot(),
             numbers: numbers.to_string_lossy().into_owned(),
@@ -81,13 +81,13 @@ impl Owner {
 
     /// True if the holder lives, as `me` sees it; `None` if that is unknown here.
     fn lives(&self, me: &Self) -> Option<bool> {
-        let here = |owner: &Self| (owner.host.clone(), owner.boot.clone(), owner.numbers.clone());
-        if here(self) == here(me) && !self.boot.is_empty() {
+        let location = |owner: &Self| (owner.host.clone(), owner.boot.clone(), owner.numbers.clone());
+        if location(self) == location(me) && !self.boot.is_empty() {
             return Some(machine::begun(self.pid) == Some(self.begun));
         }
         match (&self.slurm, &me.slurm) {
             // Slurm starts a job again when it has given up the machine on which it was.
-            (Some((id, restart)), Some((own, own_restart))) if id == own && restart < own_restart => Some(false),
+            (Some((id, restart)), Some((own_id, own_restart))) if id == own_id && restart < own_restart => Some(false),
             _ => None,
         }
     }
@@ -128,8 +128,8 @@ struct Found {
 
 impl Found {
     fn is_alive(&self, me: &Owner, now: SystemTime) -> bool {
-        let seen = self.owner.as_ref().and_then(|owner| owner.lives(me));
-        seen.unwrap_or_else(|| now.duration_since(self.touched).is_ok_and(|age| age < STALE) || now < self.touched)
+        let is_living = self.owner.as_ref().and_then(|owner| owner.lives(me));
+        is_living.unwrap_or_else(|| now.duration_since(self.touched).is_ok_and(|age| age < STALE) || now < self.touched)
     }
 }
 
@@ -145,30 +145,30 @@ impl Lease {
     pub(super) fn try_take(folder: &Path, name: &str) -> io::Result<Option<Self>> {
         fs::create_dir_all(folder)?;
         let path = folder.join(name);
-        let own = Presence::announce(&folder.join(format!("{name}.{}", unique())))?;
-        let me = Owner::new(&own.path);
+        let presence = Presence::announce(&folder.join(format!("{name}.{}", unique())))?;
+        let me = Owner::new(&presence.path);
         // Each turn takes a dead holder away; there are not many.
         for _ in 0..10 {
-            match fs::hard_link(&own.path, &path) {
-                Ok(()) => return Ok(Some(Self { path, own })),
+            match fs::hard_link(&presence.path, &path) {
+                Ok(()) => return Ok(Some(Self { path, own: presence })),
                 Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
                 // The response to the first request may have been lost: then the link exists.
-                Err(_) if own.file.metadata()?.nlink() > 1 => return Ok(Some(Self { path, own })),
+                Err(_) if presence.file.metadata()?.nlink() > 1 => return Ok(Some(Self { path, own: presence })),
                 Err(_) => {}
             }
-            futimens(&*own.file, &now())?;
+            futimens(&*presence.file, &now())?;
             // The file server gives the time.
-            let now = own.file.metadata()?.modified()?;
+            let now = presence.file.metadata()?.modified()?;
             match look(&path) {
-                Some(found) if found.is_alive(&me, now) => return Ok(None),
-                Some(found) => take_away(folder, &path, &found, &me.own)?,
+                Some(holder) if holder.is_alive(&me, now) => return Ok(None),
+                Some(holder) => take_away(folder, &path, &holder, &me.own)?,
                 None => {}
             }
         }
         Ok(None)
     }
 
-    /// True if a process holds the lease of this name, as far as can be seen without requesting it.
+    /// True if a process seems to hold the lease of this name; only a request for the lease shows it with certainty.
     pub(super) fn is_held(folder: &Path, name: &str) -> bool {
         Presence::is_alive(&folder.join(name)).unwrap_or(false)
     }
@@ -183,7 +183,7 @@ impl Lease {
     pub(super) fn sees_alive(&self, path: &Path) -> io::Result<bool> {
         futimens(&*self.own.file, &now())?;
         let now = self.own.file.metadata()?.modified()?;
-        Ok(look(path).is_some_and(|found| found.is_alive(&Owner::new(&self.own.path), now)))
+        Ok(look(path).is_some_and(|holder| holder.is_alive(&Owner::new(&self.own.path), now)))
     }
 
     /// A name that no other holder has.
@@ -202,23 +202,25 @@ impl Drop for Lease {
 
 /// Takes over a dead holder's lease. Of several processes that do so at once, one may take a lease that another has
 /// just taken: it puts that lease back.
-fn take_away(folder: &Path, path: &Path, dead: &Found, mine: &str) -> io::Result<()> {
-    let aside = folder.join(format!("{mine}.aside"));
-    match fs::rename(path, &aside) {
+fn take_away(folder: &Path, path: &Path, dead_holder: &Found, own_name: &str) -> io::Result<()> {
+    let aside_path = folder.join(format!("{own_name}.aside"));
+    match fs::rename(path, &aside_path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(error),
         Ok(()) => {}
     }
-    if fs::metadata(&aside)?.ino() == dead.inode {
-        let (host, pid) = dead.owner.as_ref().map(|owner| (owner.host.as_str(), owner.pid)).unzip();
+    if fs::metadata(&aside_path)?.ino() == dead_holder.inode {
+        let (host, pid) = dead_holder.owner.as_ref().map(|owner| (owner.host.as_str(), owner.pid)).unzip();
         warn!(target: log::CLAIM, host, pid, "took over the lease of a holder that is dead or silent");
-        if let Some(owner) = dead.owner.as_ref().filter(|owner| !owner.own.contains('/') && !owner.own.is_empty()) {
+        if let Some(owner) =
+            dead_holder.owner.as_ref().filter(|owner| !owner.own.contains('/') && !owner.own.is_empty())
+        {
             let _ = std::fs::remove_file(folder.join(&owner.own));
         }
     } else {
-        let _ = std::fs::hard_link(&aside, path);
+        let _ = std::fs::hard_link(&aside_path, path);
     }
-    fs::remove_file(&aside)
+    fs::remove_file(&aside_path)
 }
 
 /// A unique name: this machine's, this process's, and a number.
@@ -245,12 +247,12 @@ fn keep_alive(file: &Arc<File>) {
         let _ = thread::Builder::new().name("leases".into()).spawn(|| {
             loop {
                 thread::sleep(RENEWAL);
-                let held: Vec<Arc<File>> = {
+                let live_files: Vec<Arc<File>> = {
                     let mut files = FILES.lock().unwrap_or_else(PoisonError::into_inner);
                     files.retain(|file| file.strong_count() > 0);
                     files.iter().filter_map(Weak::upgrade).collect()
                 };
-                for file in held {
+                for file in live_files {
                     // A disk that does not respond now may respond at the next renewal.
                     let _ = futimens(&*file, &now());
                 }
@@ -266,11 +268,11 @@ mod tests {
     use super::*;
 
     fn holder(folder: &Path, change: impl FnOnce(&mut Owner)) {
-        let own = folder.join("x.other");
-        let mut owner = Owner::new(&own);
+        let own_path = folder.join("x.other");
+        let mut owner = Owner::new(&own_path);
         change(&mut owner);
-        fs::write(&own, serde_json::to_vec(&owner).unwrap()).unwrap();
-        fs::hard_link(&own, folder.join("x")).unwrap();
+        fs::write(&own_path, serde_json::to_vec(&owner).unwrap()).unwrap();
+        fs::hard_link(&own_path, folder.join("x")).unwrap();
     }
 
     fn age(path: &Path, by: Duration) {
@@ -280,10 +282,10 @@ mod tests {
     #[test]
     fn one_holder_at_a_time_and_nothing_left_behind() {
         let folder = tempfile::tempdir().unwrap();
-        let first = Lease::try_take(folder.path(), "x").unwrap().unwrap();
+        let lease = Lease::try_take(folder.path(), "x").unwrap().unwrap();
         assert!(Lease::try_take(folder.path(), "x").unwrap().is_none() && Lease::is_held(folder.path(), "x"));
-        assert!(!first.is_lost());
-        drop(first);
+        assert!(!lease.is_lost());
+        drop(lease);
         assert!(!Lease::is_held(folder.path(), "x"));
         drop(Lease::try_take(folder.path(), "x").unwrap().unwrap());
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
@@ -291,41 +293,41 @@ mod tests {
 
     #[test]
     fn of_many_who_ask_at_once_one_gets_it_whoever_held_it_before() {
-        for dead in [false, true] {
+        for is_dead in [false, true] {
             let folder = tempfile::tempdir().unwrap();
-            if dead {
+            if is_dead {
                 holder(folder.path(), |owner| owner.pid = u32::MAX);
             }
-            let taken: Vec<Option<Lease>> = thread::scope(|scope| {
+            let leases: Vec<Option<Lease>> = thread::scope(|scope| {
                 let askers: Vec<_> =
                     (0..16).map(|_| scope.spawn(|| Lease::try_take(folder.path(), "x").unwrap())).collect();
                 askers.into_iter().map(|asker| asker.join().unwrap()).collect()
             });
-            let held: Vec<&Lease> = taken.iter().flatten().filter(|lease| !lease.is_lost()).collect();
-            assert_eq!(held.len(), 1, "the holder before was dead: {dead}");
+            let held_leases: Vec<&Lease> = leases.iter().flatten().filter(|lease| !lease.is_lost()).collect();
+            assert_eq!(held_leases.len(), 1, "the holder before was dead: {is_dead}");
         }
     }
 
     #[test]
     fn the_dead_are_told_from_the_living() {
         type Change = fn(&mut Owner);
-        let elsewhere: Change = |owner| owner.host = "elsewhere".into();
-        for (change, silent, held) in [
+        let move_elsewhere: Change = |owner| owner.host = "elsewhere".into();
+        for (change, is_silent, is_held) in [
             ((|_| {}) as Change, false, true),
             // This process lives, however late it is.
             (|_| {}, true, true),
             (|owner| owner.begun += 1, false, false),
             // The process is not visible from this machine: only the age of its lease counts.
-            (elsewhere, false, true),
-            (elsewhere, true, false),
+            (move_elsewhere, false, true),
+            (move_elsewhere, true, false),
         ] {
             let folder = tempfile::tempdir().unwrap();
             holder(folder.path(), change);
-            if silent {
+            if is_silent {
                 age(&folder.path().join("x"), STALE + RENEWAL);
             }
-            assert_eq!(Lease::is_held(folder.path(), "x"), held);
-            assert_eq!(Lease::try_take(folder.path(), "x").unwrap().is_none(), held);
+            assert_eq!(Lease::is_held(folder.path(), "x"), is_held);
+            assert_eq!(Lease::try_take(folder.path(), "x").unwrap().is_none(), is_held);
         }
     }
 
@@ -346,11 +348,11 @@ mod tests {
     fn whoever_was_silent_for_too_long_is_told_that_it_has_lost() {
         let folder = tempfile::tempdir().unwrap();
         let lease = Lease::try_take(folder.path(), "x").unwrap().unwrap();
-        let found = look(&lease.path).unwrap();
-        take_away(folder.path(), &lease.path, &found, "other").unwrap();
+        let holder = look(&lease.path).unwrap();
+        take_away(folder.path(), &lease.path, &holder, "other").unwrap();
         assert!(lease.is_lost());
-        let next = Lease::try_take(folder.path(), "x").unwrap().unwrap();
+        let next_lease = Lease::try_take(folder.path(), "x").unwrap().unwrap();
         drop(lease);
-        assert!(!next.is_lost(), "the old holder does not take the new one's away");
+        assert!(!next_lease.is_lost(), "the old holder does not take the new one's away");
     }
 }

@@ -46,7 +46,9 @@ impl Lock {
                 Err(TryLockError::Error(error)) => return Err(error),
             }
             // The last holder removes the file; then the lock just taken is on a file that no other process will open.
-            if fs::metadata(&path).is_ok_and(|now| file.metadata().is_ok_and(|own| own.ino() == now.ino())) {
+            if fs::metadata(&path).is_ok_and(|path_metadata| {
+                file.metadata().is_ok_and(|file_metadata| file_metadata.ino() == path_metadata.ino())
+            }) {
                 return Ok(Some(Self::Flock { path, _file: Arc::new(file) }));
             }
         }
@@ -64,14 +66,14 @@ impl Lock {
                 // locked only until this name is removed.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                     match Self::try_take(folder, name, false)? {
-                        Some(left) => drop(left),
+                        Some(lock) => drop(lock),
                         None => return Ok(None),
                     }
                 }
                 Err(_) => break,
             }
         }
-        // The file system has no links, or no more to this file; or what was left cannot be removed.
+        // The file system has no hard links, or no more links to this file; or a leftover cannot be removed.
         Self::try_take(folder, name, false)
     }
 
@@ -122,9 +124,9 @@ impl InUse {
             // First announced, then checked: removers do the same, and one of both sees the other.
             let users = store.join("users");
             fs::create_dir_all(&users)?;
-            let present = Presence::announce(&users.join(unique()))?;
-            let clear = !Lease::is_held(&store.join("locks"), CLEARING);
-            return Ok(clear.then_some(Self(Use::Present(present))));
+            let presence = Presence::announce(&users.join(unique()))?;
+            let is_clear = !Lease::is_held(&store.join("locks"), CLEARING);
+            return Ok(is_clear.then_some(Self(Use::Present(presence))));
         }
         let file = open(&store.join("in-use"))?;
         Self::taken(file.try_lock_shared(), file)

@@ -42,13 +42,13 @@ impl Store {
         }
         // A job that ended meanwhile has written its line before its record.
         manifests = self.listed_manifests();
-        let missing = self.unlisted(&mut manifests);
-        for manifest in &missing {
+        let missing_manifests = self.unlisted(&mut manifests);
+        for manifest in &missing_manifests {
             manifests.add(manifest.clone());
         }
-        if !missing.is_empty() {
-            let (list, number) = (self.manifest_list(), count(missing.len(), "line"));
-            let end = match self.append_manifests(&missing) {
+        if !missing_manifests.is_empty() {
+            let (list, number) = (self.manifest_list(), count(missing_manifests.len(), "line"));
+            let end = match self.append_manifests(&missing_manifests) {
                 Ok(()) => "written again from the records".to_owned(),
                 Err(error) => format!("which cannot be written again: {error}"),
             };
@@ -62,15 +62,16 @@ impl Store {
         Manifests::open(&self.manifest_list(), self.sets())
     }
 
-    /// Manifests of records that name a set, as far as the list does not have them.
+    /// Manifests that the list lacks, of records that name a set.
     fn unlisted(&self, manifests: &mut Manifests) -> Vec<Manifest> {
         let mut sets = self.sets_of_records().unwrap_or_default();
         sets.retain(|(key, set)| !manifests.lists(*key, set));
         let manifest = |(record, set): (Key, String)| {
-            let identity = self.get(record).ok().flatten().filter(|found| found.read.as_ref() == Some(&set))?.identity;
-            let (base, own) = (identity.base_key().ok()?, manifests.own_of(&set));
+            let identity =
+                self.get(record).ok().flatten().filter(|candidate| candidate.read.as_ref() == Some(&set))?.identity;
+            let (base, own_files) = (identity.base_key().ok()?, manifests.own_of(&set));
             // A record does not name its tool, and nothing depends on the tool.
-            Some(Manifest { base, record, code: identity.code, set, tool: Tool::Kernel, own })
+            Some(Manifest { base, record, code: identity.code, set, tool: Tool::Kernel, own: own_files })
         };
         sets.into_iter().filter_map(manifest).collect()
     }
@@ -122,8 +123,8 @@ impl Store {
             fs::create_dir_all(folder)?;
         }
         // Appending is atomic among the processes of one machine only, and a failure in the middle of a line is not.
-        let _appending = APPENDING.lock().unwrap_or_else(PoisonError::into_inner);
-        let _held = if self.is_shared() { Some(self.wait_for_lock()?) } else { None };
+        let _guard = APPENDING.lock().unwrap_or_else(PoisonError::into_inner);
+        let _lock = if self.is_shared() { Some(self.wait_for_lock()?) } else { None };
         let mut file = fs::OpenOptions::new().read(true).append(true).create(true).open(&list)?;
         flock(&file, FlockOperation::LockExclusive)?;
         cut_torn_line(&mut file)?;
@@ -147,8 +148,8 @@ impl Store {
 
     fn wait_for_lock(&self) -> io::Result<super::Held> {
         loop {
-            if let Some(held) = self.lock(LOCK)? {
-                return Ok(held);
+            if let Some(lock) = self.lock(LOCK)? {
+                return Ok(lock);
             }
             thread::sleep(Duration::from_millis(20));
         }
@@ -162,20 +163,20 @@ impl Store {
             text => text?,
         };
         let mut exists: HashMap<Key, bool> = HashMap::new();
-        let mut kept = Vec::with_capacity(text.len());
+        let mut remaining_text = Vec::with_capacity(text.len());
         // A state may exist without the record of its job.
         let mut sets: HashSet<String> = self.states()?.into_iter().filter_map(|state| state.set).collect();
         for line in text.split(|byte| *byte == b'\n') {
             let Some(manifest) = Line::parse(line).manifest() else { continue };
             if *exists.entry(manifest.record).or_insert_with(|| self.contains(manifest.record)) {
-                kept.extend_from_slice(line);
-                kept.push(b'\n');
+                remaining_text.extend_from_slice(line);
+                remaining_text.push(b'\n');
                 sets.insert(manifest.set);
             }
         }
-        if kept != text {
+        if remaining_text != text {
             let mut file = tempfile::NamedTempFile::new_in(&self.root)?;
-            file.write_all(&kept)?;
+            file.write_all(&remaining_text)?;
             file.as_file().sync_all()?;
             failpoints::point("gc: before the manifests")?;
             file.persist(&list).map_err(|error| error.error)?;
@@ -191,10 +192,10 @@ impl Store {
 }
 
 /// Removes the files with other names from the folders in a folder.
-fn remove_others(folder: &Path, kept: &HashSet<String>) -> io::Result<()> {
+fn remove_others(folder: &Path, names: &HashSet<String>) -> io::Result<()> {
     for shard in entries(folder)? {
         for file in entries(&shard)? {
-            if !file.file_name().and_then(|name| name.to_str()).is_some_and(|name| kept.contains(name)) {
+            if !file.file_name().and_then(|name| name.to_str()).is_some_and(|name| names.contains(name)) {
                 super::lock::remove_file_if_there(&file)?;
             }
         }
@@ -208,14 +209,14 @@ fn cut_torn_line(file: &mut fs::File) -> io::Result<()> {
         return Ok(());
     }
     file.seek(SeekFrom::End(-1))?;
-    let mut last = [0];
-    file.read_exact(&mut last)?;
-    if last == *b"\n" {
+    let mut last_byte = [0];
+    file.read_exact(&mut last_byte)?;
+    if last_byte == *b"\n" {
         return Ok(());
     }
     let mut text = Vec::new();
     file.rewind()?;
     file.read_to_end(&mut text)?;
-    let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
-    file.set_len(whole as u64)
+    let length = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+    file.set_len(length as u64)
 }

@@ -4,9 +4,9 @@
 //! [`Store::claim`] returns `Hit`, or `Miss` with the [`Pending`] that holds the job's lock and is the only thing that
 //! can write its record, or `Busy` while another process holds the lock.
 //!
-//! `index.rs` has one line for each record and one for its metrics, both derived and repaired; `manifests.rs` what jobs were
-//! observed to read and their environments; `states.rs` what jobs leave for longer ones; `decisions.rs` the decisions of
-//! searches; `adopt.rs` records that follow from others; `origin.rs` where records came from. `lock.rs` locks by the
+//! `index.rs` has one line for each record and one for its metrics, both derived and repaired; `manifests.rs` the files that
+//! jobs were observed to read and their environments; `states.rs` states that jobs leave for longer ones; `decisions.rs` the
+//! decisions of searches; `adopt.rs` records that follow from others; `origin.rs` where records came from. `lock.rs` locks by the
 //! operating system, `lease.rs` in a store that several machines use, and `own.rs` has the file that a process's locks are
 //! links to. Commits that overlap share their syncs (`syncs.rs`). `gc.rs`, `verify.rs` and `transfer.rs` implement `sweep
 //! cache`.
@@ -22,7 +22,7 @@
 //! results/store/decisions/            decisions of searches
 //! results/store/states/<step>/<key>/  state.json, files/
 //! results/store/staging/, locks/      records that are being written, and their writers
-//! results/store/partial/<key>/        what an attempt keeps for the next one
+//! results/store/partial/<key>/        checkpoints that an attempt keeps for the next attempt
 //! results/store/in-use                locked by every sweep that uses the store
 //! results/runs/<time>-<pid>/          plan.json, journal.jsonl, logs/<key>.log, provenance.json, diff.patch, packages-<digest>.txt
 //! results/reports/<recipe>/           index.html, jobs/, tables/, figures/, claims.json, setup.md
@@ -173,7 +173,7 @@ impl Store {
         self.root.parent().unwrap_or(Path::new("."))
     }
 
-    /// Makes the store's folder, if it is not there, so that it survives whatever happens to the machine.
+    /// Makes the store's folder, if it does not exist, so that it survives a crash of the machine.
     pub fn create(&self) -> io::Result<()> {
         let format = self.root.join("format");
         if format.is_file() {
@@ -182,11 +182,11 @@ impl Store {
         host::failpoints::point("store: before its folder")?;
         fs::create_dir_all(&self.root)?;
         host::failpoints::point("store: before its format")?;
-        let beside = self.root.join(format!("format.{}", std::process::id()));
-        fs::write(&beside, format!("{STORE_FORMAT}\n"))?;
-        fs::File::open(&beside)?.sync_all()?;
+        let temporary = self.root.join(format!("format.{}", std::process::id()));
+        fs::write(&temporary, format!("{STORE_FORMAT}\n"))?;
+        fs::File::open(&temporary)?.sync_all()?;
         host::failpoints::point("store: format written")?;
-        fs::rename(&beside, &format)?;
+        fs::rename(&temporary, &format)?;
         fs::File::open(&self.root)?.sync_all()?;
         if let Some(results) = self.root.parent() {
             fs::File::open(results)?.sync_all()?;
@@ -230,7 +230,7 @@ impl Store {
         self.record_file(key).symlink_metadata().is_ok_and(|record| record.is_file())
     }
 
-    /// The keys of all records, those that cannot be read included.
+    /// The keys of all records, including records that cannot be read.
     pub fn keys(&self) -> io::Result<Vec<Key>> {
         let mut keys = Vec::new();
         for shard in entries(&self.root)? {
@@ -255,7 +255,7 @@ impl Store {
         self.contains(key) || !self.is_locked(key)
     }
 
-    /// Returns the keys of claimed jobs, also those of killed processes, which [`Store::is_free`] distinguishes.
+    /// Returns the keys of claimed jobs, including claims of killed processes, which [`Store::is_free`] distinguishes.
     pub fn claimed(&self) -> HashSet<Key> {
         let locks = entries(&self.locks()).unwrap_or_default();
         locks.into_iter().filter_map(|path| path.file_name()?.to_str()?.parse().ok()).collect()
@@ -264,12 +264,12 @@ impl Store {
     /// Announces a reader of the store, so that nothing is removed meanwhile. Waits, with a message, during a removal.
     pub fn hold(&self) -> io::Result<InUse> {
         const POLL_INTERVAL: Duration = Duration::from_millis(50);
-        let mut said = false;
+        let mut has_warned = false;
         loop {
-            if let Some(held) = InUse::shared(&self.root, self.is_shared())? {
-                return Ok(held);
+            if let Some(in_use) = InUse::shared(&self.root, self.is_shared())? {
+                return Ok(in_use);
             }
-            if !std::mem::replace(&mut said, true) {
+            if !std::mem::replace(&mut has_warned, true) {
                 say(format_args!("waiting for `sweep cache gc`, which removes records from this store"));
             }
             thread::sleep(POLL_INTERVAL);
@@ -299,7 +299,7 @@ impl Store {
         if self.is_shared() {
             return Ok(true);
         }
-        let Some(_alone) = InUse::alone(&self.root, false)? else { return Ok(false) };
+        let Some(_in_use) = InUse::alone(&self.root, false)? else { return Ok(false) };
         self.clear_locks()?;
         let file = fs::File::create(self.root.join(SHARED))?;
         file.sync_all()?;
@@ -354,7 +354,7 @@ impl Store {
         self.root.join("ledger")
     }
 
-    /// Files of this process in the store, unless other machines use it, too.
+    /// Files of this process in the store; `None` if other machines share the store.
     fn own(&self) -> Option<&Present> {
         if self.is_shared() { None } else { self.own.at(&self.root) }
     }
@@ -393,7 +393,7 @@ impl Store {
         self.folder(key).join("files")
     }
 
-    /// A job's record, if there is one that can be read; another one is replaced by the next commit.
+    /// A job's record, if it can be read; the next commit replaces a damaged record.
     fn readable(&self, key: Key) -> Result<Option<Record>, StoreError> {
         match self.get(key) {
             Err(StoreError::Record(RecordError::Damaged { .. })) => Ok(None),

@@ -57,18 +57,19 @@ impl Origin {
 
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let signed = self.signed.as_deref().map_or("not signed".to_owned(), |key| format!("signed by {}", clean(key)));
-        write!(f, "{}, pulled on {}, {signed}", clean(&self.from), self.day())
+        let signature =
+            self.signed.as_deref().map_or("not signed".to_owned(), |key| format!("signed by {}", clean(key)));
+        write!(f, "{}, pulled on {}, {signature}", clean(&self.from), self.day())
     }
 }
 
 impl Store {
-    /// Source of a record; `None` for one that was made here. An unreadable origin does not prove that.
+    /// Source of a record; `None` for a record that was made here. An unreadable origin does not prove that.
     pub fn origin(&self, key: Key) -> Option<Origin> {
         let folder = self.folder(key);
         Origin::read(&folder).unwrap_or_else(|_| {
-            let written = std::fs::metadata(folder.join(ORIGIN)).and_then(|metadata| metadata.modified());
-            let at = written.ok().and_then(|at| Timestamp::try_from(at).ok()).unwrap_or(Timestamp::UNIX_EPOCH);
+            let mtime = std::fs::metadata(folder.join(ORIGIN)).and_then(|metadata| metadata.modified());
+            let at = mtime.ok().and_then(|at| Timestamp::try_from(at).ok()).unwrap_or(Timestamp::UNIX_EPOCH);
             Some(Origin { from: format!("an unknown place ({ORIGIN} cannot be read)"), at, signed: None })
         })
     }

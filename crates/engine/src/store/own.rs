@@ -41,7 +41,7 @@ impl Present {
         let path = locks.join(format!("process-{}", unique()));
         host::failpoints::point("own: before its lock")?;
         let file = File::options().create_new(true).append(true).open(&path)?;
-        // Between the two, another process may remove it as one that a killed engine has left.
+        // Before the file is locked, another process may remove it as the leftover of a killed engine.
         file.try_lock().map_err(io::Error::from)?;
         if std::fs::metadata(&path)?.ino() != file.metadata()?.ino() {
             return Err(io::ErrorKind::NotFound.into());

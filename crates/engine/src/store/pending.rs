@@ -79,7 +79,7 @@ impl Pending {
         self.tracking().join(READS)
     }
 
-    /// Marks the record as one that was not made here.
+    /// Marks the record as made elsewhere.
     pub(super) fn came_from(&self, origin: &Origin) -> io::Result<()> {
         origin.write(&self.staging)
     }
@@ -97,19 +97,19 @@ impl Pending {
         Ok(self.store.add_manifest(&manifest, set)?)
     }
 
-    /// Writes the record, with the digests of its files: afterwards the job is done, whatever happens to the machine.
+    /// Writes the record, with the digests of its files. Afterwards the job is done, even if the machine crashes.
     pub fn commit(self, record: Record) -> Result<Record, StoreError> {
         self.store(record, false)
     }
 
-    /// The same for a record whose files are those of another record, whose digests it has.
+    /// Writes a record like [`Pending::commit`], with the files of another record, whose digests it has.
     pub(super) fn commit_linked(self, record: Record) -> Result<Record, StoreError> {
         self.store(record, true)
     }
 
     fn store(self, mut record: Record, is_linked: bool) -> Result<Record, StoreError> {
         let span = info_span!(target: host::log::STORE, "commit", key = self.key.short(), files = field::Empty);
-        let _committing = span.enter();
+        let _guard = span.enter();
         let syncs = Arc::clone(&self.store.syncs);
         let shared = syncs.join();
         host::failpoints::point("commit: before the digests")?;
@@ -126,14 +126,14 @@ impl Pending {
             fs::remove_dir(self.dir())?;
         }
         remove_if_there(&self.tracking())?;
-        let syncing = debug_span!(target: host::log::STORE, "sync");
-        syncing.in_scope(|| {
+        let sync_span = debug_span!(target: host::log::STORE, "sync");
+        sync_span.in_scope(|| {
             if shared.shares_sync(&self.staging) { Ok(()) } else { disk::sync(&self.staging, record.files.len()) }
         })?;
         host::failpoints::point("commit: the files are synced")?;
         let folder = self.store.folder(self.key);
         let Some(shard) = folder.parent() else { return Err(io::Error::from(io::ErrorKind::InvalidInput).into()) };
-        let new = !shard.exists();
+        let is_new = !shard.exists();
         host::failpoints::point("commit: before the shard")?;
         fs::create_dir_all(shard)?;
         host::failpoints::point("commit: before a damaged one is removed")?;
@@ -150,7 +150,7 @@ impl Pending {
         host::failpoints::point("commit: after the rename")?;
         if !shared.shares_sync(shard) {
             fs::File::open(shard)?.sync_all()?;
-            if new {
+            if is_new {
                 host::failpoints::point("commit: before the store's folder is synced")?;
                 fs::File::open(&self.store.root)?.sync_all()?;
             }

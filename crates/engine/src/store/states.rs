@@ -74,20 +74,20 @@ impl Store {
     pub fn state_steps(&self) -> io::Result<Vec<u64>> {
         let folders = entries(&self.root.join("states"))?;
         let mut steps: Vec<u64> = folders.iter().filter_map(|path| path.file_name()?.to_str()?.parse().ok()).collect();
-        steps.sort_unstable_by(|left, right| right.cmp(left));
+        steps.sort_unstable_by(|a, b| b.cmp(a));
         Ok(steps)
     }
 
     /// Returns all states, by their steps and keys. Unreadable states are skipped.
     pub fn states(&self) -> io::Result<Vec<State>> {
-        let mut found = Vec::new();
+        let mut states = Vec::new();
         for step in self.state_steps()?.into_iter().rev() {
             let mut folders = entries(&self.root.join("states").join(step.to_string()))?;
             folders.sort_unstable();
             let keys = folders.iter().filter_map(|path| path.file_name()?.to_str()?.parse().ok());
-            found.extend(keys.filter_map(|key| self.find_state(step, key)));
+            states.extend(keys.filter_map(|key| self.find_state(step, key)));
         }
-        Ok(found)
+        Ok(states)
     }
 
     /// True if there is such a state.
@@ -109,13 +109,13 @@ impl Store {
         if self.find_state(state.step, state.key).is_some() {
             return Ok(false);
         }
-        let _keeping = info_span!(target: log::STORE, "keep state", step = state.step).entered();
+        let _span = info_span!(target: log::STORE, "keep state", step = state.step).entered();
         failpoints::point("state: before its folder")?;
         let staging = self.root.join("staging");
         fs::create_dir_all(&staging)?;
         // The remains of a killed engine have a key as name, and are found by it.
-        let beside = tempfile::Builder::new().prefix(&format!("{}.", state.key)).tempdir_in(&staging)?;
-        let files = beside.path().join(FILES);
+        let temporary = tempfile::Builder::new().prefix(&format!("{}.", state.key)).tempdir_in(&staging)?;
+        let files = temporary.path().join(FILES);
         fs::create_dir(&files)?;
         put(&files)?;
         failpoints::point("state: the files are there")?;
@@ -123,11 +123,11 @@ impl Store {
         if state.files.is_empty() {
             return Ok(false);
         }
-        let mut about = fs::File::create(beside.path().join(ABOUT))?;
+        let mut description = fs::File::create(temporary.path().join(ABOUT))?;
         let text = serde_json::to_vec_pretty(&state)?;
-        failpoints::write_all(&mut about, &text, "state: before its description", "state: in its description")?;
-        drop(about);
-        disk::sync(beside.path(), state.files.len() + 1)?;
+        failpoints::write_all(&mut description, &text, "state: before its description", "state: in its description")?;
+        drop(description);
+        disk::sync(temporary.path(), state.files.len() + 1)?;
         let Some(parent) = place.parent() else { return Err(io::ErrorKind::InvalidInput.into()) };
         failpoints::point("state: synced")?;
         fs::create_dir_all(parent)?;
@@ -135,12 +135,12 @@ impl Store {
             remove_if_there(&place)?;
         }
         failpoints::point("state: before the rename")?;
-        match fs::rename(beside.path(), &place) {
+        match fs::rename(temporary.path(), &place) {
             // Another process has kept the same.
             Err(_) if self.find_state(state.step, state.key).is_some() => return Ok(false),
             renamed => renamed?,
         }
-        // The readers of the store's folders are like those of records.
+        // States have the same readers as records.
         fs::set_permissions(&place, std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
         failpoints::point("state: renamed")?;
         fs::File::open(parent)?.sync_all()?;
@@ -148,8 +148,8 @@ impl Store {
         Ok(true)
     }
 
-    /// Puts the files of a state into a folder, as hard links if they may not be written to, else as copies. `false` if
-    /// they are not those that were kept; then the state is removed.
+    /// Puts the files of a state into a folder, as hard links if they may not be written to, else as copies. Returns
+    /// `false` if the files have changed since they were kept; then the state is removed.
     pub fn take_state(&self, state: &State, to: &Path, is_read_only: bool) -> io::Result<bool> {
         let from = self.state(state.step, state.key).join(FILES);
         remove_if_there(to)?;
@@ -159,15 +159,15 @@ impl Store {
             if let Some(parent) = target.parent() {
                 fs::create_dir_all(parent)?;
             }
-            let taken = match digest {
+            let result = match digest {
                 Digest::Link { to } => std::os::unix::fs::symlink(to, &target),
                 Digest::File { .. } if is_read_only && std::fs::hard_link(&source, &target).is_ok() => Ok(()),
                 Digest::File { .. } => fs::copy(&source, &target).map(drop),
             };
-            match taken {
+            match result {
                 // A sweep that has ended meanwhile does not need the state anymore.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => break,
-                taken => taken?,
+                result => result?,
             }
         }
         failpoints::point("state: taken")?;
@@ -224,8 +224,8 @@ mod tests {
         assert!(store.states().unwrap().is_empty());
         let state = kept(&store, 3, '1', "weights");
         assert_eq!((state.bytes(), store.state_steps().unwrap()), (7, vec![3]));
-        let again = State::new(3, key('1'), "train", key('b'), "other".into());
-        assert!(!store.keep_state(again, |_| panic!("it is there")).unwrap());
+        let duplicate = State::new(3, key('1'), "train", key('b'), "other".into());
+        assert!(!store.keep_state(duplicate, |_| panic!("it is there")).unwrap());
         kept(&store, 20, '2', "more");
         assert_eq!(store.state_steps().unwrap(), [20, 3]);
         let to = folder.path().join("to");

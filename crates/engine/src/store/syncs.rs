@@ -32,7 +32,7 @@ struct State {
     begun: u64,
     /// True while a sync is in progress.
     running: bool,
-    /// The last one that has ended, and the last one that was successful.
+    /// Number of the last sync that has ended, and of the last successful sync.
     ended: u64,
     good: u64,
     /// No sync begins before that: the last one was slow.
@@ -61,37 +61,40 @@ impl Commit<'_> {
     /// files to the disk.
     pub(super) fn shares_sync(&self, folder: &Path) -> bool {
         let mut state = self.0.lock();
-        if state.commits < 2 || state.rests.is_some_and(|until| Instant::now() < until) {
+        if state.commits < 2 || state.rests.is_some_and(|deadline| Instant::now() < deadline) {
             return false;
         }
         drop(state);
         let Ok(Some(disk)) = disk::local(folder) else { return false };
         state = self.0.lock();
         state.waiting += 1;
-        let (needed, until) = (state.begun + 1, Instant::now() + GATHER_TIME);
+        let (needed_sync, deadline) = (state.begun + 1, Instant::now() + GATHER_TIME);
         loop {
-            if state.ended >= needed {
+            if state.ended >= needed_sync {
                 // A later sync that has ended meanwhile covers this commit, too.
-                return state.good >= needed;
+                return state.good >= needed_sync;
             }
-            let left = until.saturating_duration_since(Instant::now());
-            if !state.running && state.begun < needed && (left.is_zero() || state.waiting >= state.commits) {
-                (state.running, state.begun, state.waiting) = (true, needed, 0);
+            let remaining_time = deadline.saturating_duration_since(Instant::now());
+            if !state.running
+                && state.begun < needed_sync
+                && (remaining_time.is_zero() || state.waiting >= state.commits)
+            {
+                (state.running, state.begun, state.waiting) = (true, needed_sync, 0);
                 drop(state);
-                let begun = Instant::now();
-                let synced = disk.sync().is_ok();
-                let took = begun.elapsed();
+                let start = Instant::now();
+                let has_synced = disk.sync().is_ok();
+                let duration = start.elapsed();
                 state = self.0.lock();
-                (state.running, state.ended) = (false, needed);
-                state.rests = (took >= SLOW).then(|| Instant::now() + took * REST);
-                if synced {
-                    state.good = needed;
+                (state.running, state.ended) = (false, needed_sync);
+                state.rests = (duration >= SLOW).then(|| Instant::now() + duration * REST);
+                if has_synced {
+                    state.good = needed_sync;
                 }
                 self.0.changed.notify_all();
                 continue;
             }
-            // While a sync is under way, its end is what to wait for.
-            let wait = if state.running { Duration::MAX } else { left };
+            // While a sync is in progress, the commit waits for its end.
+            let wait = if state.running { Duration::MAX } else { remaining_time };
             state = self.0.changed.wait_timeout(state, wait).unwrap_or_else(PoisonError::into_inner).0;
         }
     }
@@ -126,7 +129,7 @@ mod tests {
         const ROUNDS: u64 = 20;
         let (syncs, folder) = (Syncs::default(), tempfile::tempdir_in("/dev/shm").unwrap());
         let barrier = Barrier::new(THREADS);
-        let ran = || {
+        let run_rounds = || {
             let mut shared = 0;
             for _ in 0..ROUNDS {
                 let commit = syncs.join();
@@ -140,7 +143,7 @@ mod tests {
             shared
         };
         let shared: u64 = thread::scope(|scope| {
-            let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(ran)).collect();
+            let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(run_rounds)).collect();
             threads.into_iter().map(|thread| thread.join().unwrap()).sum()
         });
         let state = syncs.lock();
@@ -151,14 +154,14 @@ mod tests {
     #[test]
     fn a_commit_does_not_wait_for_one_that_does_not_sync() {
         let (syncs, folder) = (Syncs::default(), tempfile::tempdir_in("/dev/shm").unwrap());
-        let (_slow, commit) = (syncs.join(), syncs.join());
+        let (_slow_commit, commit) = (syncs.join(), syncs.join());
         assert!(commit.shares_sync(folder.path()), "after the pause");
     }
 
     #[test]
     fn a_sync_that_had_begun_before_is_not_enough() {
         let (syncs, folder) = (Syncs::default(), tempfile::tempdir_in("/dev/shm").unwrap());
-        let (_other, commit) = (syncs.join(), syncs.join());
+        let (_other_commit, commit) = (syncs.join(), syncs.join());
         let mut state = syncs.lock();
         (state.begun, state.running) = (1, true);
         drop(state);

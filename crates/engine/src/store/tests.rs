@@ -35,14 +35,14 @@ fn locks_are_links_to_one_file_and_those_that_a_killed_process_has_left_do_not_h
     // Both are names of one file, which no process has locked anymore.
     fs::write(locks.join(a.to_string()), "").unwrap();
     fs::hard_link(locks.join(a.to_string()), locks.join(b.to_string())).unwrap();
-    let Claim::Miss(of_first) = first.claim(a).unwrap() else { panic!("nobody holds it") };
+    let Claim::Miss(first_claim) = first.claim(a).unwrap() else { panic!("nobody holds it") };
     assert!(matches!(second.claim(a).unwrap(), Claim::Busy) && !second.is_free(a));
-    let Claim::Miss(of_second) = second.claim(b).unwrap() else { panic!("nobody holds it") };
+    let Claim::Miss(second_claim) = second.claim(b).unwrap() else { panic!("nobody holds it") };
     assert!(matches!(first.claim(b).unwrap(), Claim::Busy), "each has a file of its own");
-    drop(of_first);
+    drop(first_claim);
     assert!(second.is_free(a) && !first.is_free(b));
-    let Claim::Miss(again) = second.claim(a).unwrap() else { panic!("it was given back") };
-    drop((again, of_second));
+    let Claim::Miss(next_claim) = second.claim(a).unwrap() else { panic!("it was given back") };
+    drop((next_claim, second_claim));
     drop((first, second));
     assert_eq!(entries(&locks).unwrap(), Vec::<PathBuf>::new());
 }
@@ -65,9 +65,9 @@ fn what_a_dead_process_left_in_staging_does_not_get_into_the_record() {
     let results = tempfile::tempdir().unwrap();
     let store = Store::new(results.path());
     let record = sample();
-    let left = results.path().join("store/staging").join(record.key.to_string()).join("files");
-    fs::create_dir_all(&left).unwrap();
-    fs::write(left.join("half"), "written").unwrap();
+    let leftover = results.path().join("store/staging").join(record.key.to_string()).join("files");
+    fs::create_dir_all(&leftover).unwrap();
+    fs::write(leftover.join("half"), "written").unwrap();
     let Claim::Miss(pending) = store.claim(record.key).unwrap() else { panic!("not done") };
     pending.commit(record.clone()).unwrap();
     assert!(!store.folder(record.key).join("files").exists());
@@ -91,14 +91,14 @@ fn what_vanishes_while_garbage_is_looked_for_is_no_garbage() {
     let results = tempfile::tempdir().unwrap();
     let store = Store::new(results.path());
     let record = sample();
-    let left = results.path().join("store/staging").join(record.key.to_string()).join("files");
+    let leftover = results.path().join("store/staging").join(record.key.to_string()).join("files");
     std::thread::scope(|scope| {
-        // The thread acts as the worker of a killed engine, until it ends, too.
+        // The thread acts as a worker that outlives its killed engine for a while.
         let worker = scope.spawn(|| {
             for _ in 0..100 {
-                fs::create_dir_all(&left).unwrap();
-                (0..20).for_each(|file| fs::write(left.join(file.to_string()), "content").unwrap());
-                fs::remove_dir_all(left.parent().unwrap()).unwrap();
+                fs::create_dir_all(&leftover).unwrap();
+                (0..20).for_each(|file| fs::write(leftover.join(file.to_string()), "content").unwrap());
+                fs::remove_dir_all(leftover.parent().unwrap()).unwrap();
             }
         });
         while !worker.is_finished() {

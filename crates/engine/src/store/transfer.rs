@@ -22,7 +22,7 @@ use crate::{
 const TOP: &str = "sweep-records";
 /// Prefix of the folders below `staging` that archives are unpacked to.
 pub(super) const IMPORT: &str = "import-";
-/// The file in a record's folder of the archive that has what its job was observed to read.
+/// The file in a record's folder of the archive that lists the files that its job was observed to read.
 const OBSERVATION: &str = "observation.json";
 /// A record is never larger.
 const MAX_RECORD: u64 = 1 << 30;
@@ -70,30 +70,31 @@ impl Store {
         let mut archive = Builder::new(to);
         let mut manifests = self.manifests();
         for key in keys {
-            let gone = || io::Error::new(io::ErrorKind::NotFound, format!("the record {} is gone", key.short()));
-            let text = self.text(*key)?.ok_or_else(gone)?;
+            let no_record = || io::Error::new(io::ErrorKind::NotFound, format!("the record {} is gone", key.short()));
+            let text = self.text(*key)?.ok_or_else(no_record)?;
             let record = Record::parse(&text, &self.record_file(*key), *key).map_err(StoreError::from)?;
             let top = format!("{TOP}/{key}");
             append(&mut archive, &format!("{top}/record.json"), &text)?;
             let base = record.identity.base_key().map_err(io::Error::from)?;
-            let observed = manifests.observation(base, *key);
-            if record.read.is_some() && observed.as_ref().map(|(manifest, _)| &manifest.set) != record.read.as_ref() {
+            let observation = manifests.observation(base, *key);
+            if record.read.is_some() && observation.as_ref().map(|(manifest, _)| &manifest.set) != record.read.as_ref()
+            {
                 let reason = "the list of the files that its program read is missing or damaged".to_owned();
                 return Err(TransferError::Damaged(key.short(), reason));
             }
-            if let Some((manifest, set)) = observed {
+            if let Some((manifest, set)) = observation {
                 let environment = set.environment.as_deref().and_then(|id| self.environment(id));
                 let observation = Observation { manifest, set: ReadSet::clone(&set), environment };
                 let text = serde_json::to_vec(&observation).map_err(io::Error::from)?;
                 append(&mut archive, &format!("{top}/{OBSERVATION}"), &text)?;
             }
             let files = self.files(*key);
-            let found = if files.is_dir() { record::of_folder(&files)? } else { BTreeMap::new() };
-            if found != record.files {
+            let actual_files = if files.is_dir() { record::of_folder(&files)? } else { BTreeMap::new() };
+            if actual_files != record.files {
                 let reason = "its files have changed; `sweep cache verify` lists them".to_owned();
                 return Err(TransferError::Damaged(key.short(), reason));
             }
-            for (name, file) in &found {
+            for (name, file) in &actual_files {
                 let path = format!("{top}/files/{name}");
                 match file {
                     Digest::Link { to } => {
@@ -130,51 +131,51 @@ impl Store {
         is_wanted: impl FnOnce(&ReadSet) -> Result<(), String>,
     ) -> Result<(), TransferError> {
         let key = pending.key();
-        self.unpacked(from, Some(key), |beside, _| {
-            let folder = beside.join(key.to_string());
-            let refused = |reason| TransferError::Damaged(key.short(), reason);
-            let observed = checked(&folder, key).and_then(|record| observed(&folder, &record)).map_err(refused)?;
-            if let Some(Observation { set, .. }) = observed {
+        self.unpacked(from, Some(key), |staging, _| {
+            let folder = staging.join(key.to_string());
+            let damage = |reason| TransferError::Damaged(key.short(), reason);
+            let observation = checked(&folder, key).and_then(|record| observed(&folder, &record)).map_err(damage)?;
+            if let Some(Observation { set, .. }) = observation {
                 is_wanted(&set).map_err(TransferError::Unwanted)?;
             }
-            self.put(&folder, pending, None)?.map_err(refused)
+            self.put(&folder, pending, None)?.map_err(damage)
         })
     }
 
-    fn bring(&self, from: impl Read, only: Option<Key>, origin: &Origin) -> Result<Imported, TransferError> {
+    fn bring(&self, from: impl Read, only_key: Option<Key>, origin: &Origin) -> Result<Imported, TransferError> {
         self.create()?;
-        let _held = self.hold()?;
-        self.unpacked(from, only, |beside, keys| self.take(beside, keys, origin))
+        let _in_use = self.hold()?;
+        self.unpacked(from, only_key, |staging, keys| self.take(staging, keys, origin))
     }
 
     /// Unpacks an archive beside the records, and removes the files after `take`.
     fn unpacked<T>(
         &self,
         from: impl Read,
-        only: Option<Key>,
+        only_key: Option<Key>,
         take: impl FnOnce(&Path, BTreeSet<Key>) -> Result<T, TransferError>,
     ) -> Result<T, TransferError> {
-        let beside = self.root.join("staging").join(format!("{IMPORT}{}-{}", std::process::id(), unique()));
-        remove_if_there(&beside)?;
-        fs::create_dir_all(&beside)?;
-        let result = unpack(from, &beside, only).and_then(|keys| take(&beside, keys));
-        remove_if_there(&beside)?;
+        let staging = self.root.join("staging").join(format!("{IMPORT}{}-{}", std::process::id(), unique()));
+        remove_if_there(&staging)?;
+        fs::create_dir_all(&staging)?;
+        let result = unpack(from, &staging, only_key).and_then(|keys| take(&staging, keys));
+        remove_if_there(&staging)?;
         result
     }
 
-    fn take(&self, beside: &Path, keys: BTreeSet<Key>, origin: &Origin) -> Result<Imported, TransferError> {
-        let mut imported = Imported::default();
+    fn take(&self, staging: &Path, keys: BTreeSet<Key>, origin: &Origin) -> Result<Imported, TransferError> {
+        let mut report = Imported::default();
         for key in keys {
             match self.claim(key)? {
-                Claim::Hit(_) => imported.known += 1,
-                Claim::Busy => imported.refused.push((key, "a sweep is running this job here".into())),
-                Claim::Miss(pending) => match self.put(&beside.join(key.to_string()), pending, Some(origin))? {
-                    Ok(()) => imported.added += 1,
-                    Err(reason) => imported.refused.push((key, reason)),
+                Claim::Hit(_) => report.known += 1,
+                Claim::Busy => report.refused.push((key, "a sweep is running this job here".into())),
+                Claim::Miss(pending) => match self.put(&staging.join(key.to_string()), pending, Some(origin))? {
+                    Ok(()) => report.added += 1,
+                    Err(reason) => report.refused.push((key, reason)),
                 },
             }
         }
-        Ok(imported)
+        Ok(report)
     }
 
     /// Stores an unpacked record, if it matches its key; else returns the reason.
@@ -185,9 +186,9 @@ impl Store {
         origin: Option<&Origin>,
     ) -> Result<Result<(), String>, TransferError> {
         let key = pending.key();
-        let checked = checked(folder, key).and_then(|record| Ok((observed(folder, &record)?, record)));
-        let (observation, record) = match checked {
-            Ok(checked) => checked,
+        let result = checked(folder, key).and_then(|record| Ok((observed(folder, &record)?, record)));
+        let (observation, record) = match result {
+            Ok(result) => result,
             Err(reason) => return Ok(Err(reason)),
         };
         if folder.join("files").is_dir() {
@@ -217,8 +218,8 @@ fn checked(folder: &Path, key: Key) -> Result<Record, String> {
         return Err(reason);
     }
     let files = folder.join("files");
-    let found = if files.is_dir() { record::of_folder(&files) } else { Ok(BTreeMap::new()) };
-    if found.map_err(|error| error.to_string())? != record.files {
+    let actual_files = if files.is_dir() { record::of_folder(&files) } else { Ok(BTreeMap::new()) };
+    if actual_files.map_err(|error| error.to_string())? != record.files {
         return Err("its files do not match its digests".into());
     }
     Ok(record)
@@ -251,20 +252,20 @@ fn append(archive: &mut Builder<impl Write>, path: &str, content: &[u8]) -> io::
     archive.append_data(&mut header(EntryType::Regular, content.len() as u64), path, content)
 }
 
-/// Unpacks an archive into an empty folder, and returns the keys of its records. With `only`, an archive with another
+/// Unpacks an archive into an empty folder, and returns the keys of its records. With `only_key`, an archive with another
 /// record is refused.
-fn unpack(mut from: impl Read, into: &Path, only: Option<Key>) -> Result<BTreeSet<Key>, TransferError> {
+fn unpack(mut from: impl Read, into: &Path, only_key: Option<Key>) -> Result<BTreeSet<Key>, TransferError> {
     let mut keys = BTreeSet::new();
     // Made last, and never on the way to anything else: so nothing is written through a link.
     let mut links: BTreeMap<PathBuf, PathBuf> = BTreeMap::new();
     archive::each(&mut from, |Item { path, link, entry }| {
-        let foreign = |what: &str| TransferError::Foreign(format!("{what} `{}`", path.display()));
-        let Some((key, inner)) = place(&path) else { return Err(foreign("it holds")) };
-        if only.is_some_and(|only| only != key) {
+        let foreign = |problem: &str| TransferError::Foreign(format!("{problem} `{}`", path.display()));
+        let Some((key, inner_path)) = place(&path) else { return Err(foreign("it holds")) };
+        if only_key.is_some_and(|only_key| only_key != key) {
             return Err(TransferError::Foreign(format!("it holds the record of another job, {}", key.short())));
         }
         keys.insert(key);
-        let target = into.join(key.to_string()).join(&inner);
+        let target = into.join(key.to_string()).join(&inner_path);
         if target.ancestors().any(|ancestor| links.contains_key(ancestor)) {
             return Err(foreign("it contains an entry below or instead of a link:"));
         }
@@ -274,16 +275,16 @@ fn unpack(mut from: impl Read, into: &Path, only: Option<Key>) -> Result<BTreeSe
         match entry.header().entry_type() {
             EntryType::Directory => fs::create_dir_all(&target)?,
             EntryType::Regular => {
-                if !inner.starts_with("files") && entry.size() > MAX_RECORD {
+                if !inner_path.starts_with("files") && entry.size() > MAX_RECORD {
                     return Err(foreign("there is no such record as"));
                 }
                 // An existing file may be a link that leads out of the folder, so the target must be new.
                 let mut file = fs::OpenOptions::new().create_new(true).write(true).open(&target)?;
                 io::copy(entry, &mut file)?;
             }
-            EntryType::Symlink if inner.starts_with("files") => {
+            EntryType::Symlink if inner_path.starts_with("files") => {
                 let to = link.unwrap_or_default();
-                if !stays_inside(&inner, &to) {
+                if !stays_inside(&inner_path, &to) {
                     return Err(foreign("a link leads out of its record:"));
                 }
                 links.insert(target, to);
@@ -295,7 +296,7 @@ fn unpack(mut from: impl Read, into: &Path, only: Option<Key>) -> Result<BTreeSe
     if keys.is_empty() {
         return Err(TransferError::Foreign("it is empty".to_owned()));
     }
-    if only.is_some() && !is_blank(from)? {
+    if only_key.is_some() && !is_blank(from)? {
         return Err(TransferError::Foreign("there is data after its end".to_owned()));
     }
     for (target, to) in &links {
@@ -305,10 +306,10 @@ fn unpack(mut from: impl Read, into: &Path, only: Option<Key>) -> Result<BTreeSe
 }
 
 /// True if only zeros are left, with which an archive is padded.
-fn is_blank(mut rest: impl Read) -> io::Result<bool> {
+fn is_blank(mut reader: impl Read) -> io::Result<bool> {
     let mut buffer = [0; 4096];
     loop {
-        match rest.read(&mut buffer)? {
+        match reader.read(&mut buffer)? {
             0 => return Ok(true),
             count if buffer[..count].iter().any(|byte| *byte != 0) => return Ok(false),
             _ => {}
@@ -318,25 +319,26 @@ fn is_blank(mut rest: impl Read) -> io::Result<bool> {
 
 /// Returns the key of the record that a path in the archive belongs to, and the path inside the record.
 fn place(path: &Path) -> Option<(Key, PathBuf)> {
-    let inner = path.strip_prefix(TOP).ok()?;
-    let mut parts = inner.components();
+    let inner_path = path.strip_prefix(TOP).ok()?;
+    let mut parts = inner_path.components();
     let key: Key = parts.next()?.as_os_str().to_str()?.parse().ok()?;
-    let rest: PathBuf = parts.collect();
-    let normal = rest.components().all(|part| matches!(part, Component::Normal(_)));
-    let known = ["record.json", OBSERVATION].iter().any(|name| rest == Path::new(name)) || rest.starts_with("files");
-    (normal && known).then_some((key, rest))
+    let file_path: PathBuf = parts.collect();
+    let is_normal = file_path.components().all(|part| matches!(part, Component::Normal(_)));
+    let is_known =
+        ["record.json", OBSERVATION].iter().any(|name| file_path == Path::new(name)) || file_path.starts_with("files");
+    (is_normal && is_known).then_some((key, file_path))
 }
 
-/// Checks that a link at `path` (which begins with `files`) leads to something in `files`: up first, as far as folders
-/// go, and then down. No link is on its way up, and one on its way down stays inside itself.
+/// Checks that a link at `path` (which begins with `files`) leads to a path in `files`: up at most to `files`, and then
+/// only down. The way up passes no link, and a link on the way down is checked itself.
 fn stays_inside(path: &Path, to: &Path) -> bool {
     let mut up = path.components().count().saturating_sub(2);
-    let mut down = false;
+    let mut has_descended = false;
     for part in to.components() {
         match part {
-            Component::Normal(_) => down = true,
+            Component::Normal(_) => has_descended = true,
             Component::CurDir => {}
-            Component::ParentDir if up > 0 && !down => up -= 1,
+            Component::ParentDir if up > 0 && !has_descended => up -= 1,
             Component::ParentDir | Component::RootDir | Component::Prefix(_) => return false,
         }
     }

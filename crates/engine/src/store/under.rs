@@ -65,8 +65,8 @@ impl Under {
     /// True if other processes kept more cores busy than times and rates tolerate, or some of a machine without a free core.
     pub fn is_disturbed(&self) -> bool {
         let Some(foreign) = self.foreign else { return false };
-        let full = self.own.zip(self.cores).is_some_and(|(own, cores)| own + foreign > FULL * cores as f64);
-        foreign > self.limit() || (full && foreign > MIN_LIMIT)
+        let is_full = self.own.zip(self.cores).is_some_and(|(own, cores)| own + foreign > FULL * cores as f64);
+        foreign > self.limit() || (is_full && foreign > MIN_LIMIT)
     }
 
     /// The part of a record's conditions; `None` if it has none.

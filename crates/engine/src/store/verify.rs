@@ -29,9 +29,9 @@ pub struct Verified {
     pub files: usize,
     /// Records with files without digests.
     pub without_digests: usize,
-    /// Records that bear no digest of their own.
+    /// Records without a digest of their own.
     pub unsealed: usize,
-    /// Records of programs that name no list of read files, in a store with a list that does not show what is missing in it.
+    /// Records of programs that name no list of read files, in a store whose list does not show missing lines.
     pub unlisted: usize,
     /// Defects.
     pub defects: Vec<Defect>,
@@ -51,20 +51,20 @@ pub struct Defect {
 impl Store {
     /// Computes all keys and digests again and compares.
     pub fn verify(&self) -> io::Result<Verified> {
-        let mut verified = Verified::default();
-        let mut lists = self.verify_list(&mut verified.damaged_lines)?;
+        let mut report = Verified::default();
+        let mut lists = self.verify_list(&mut report.damaged_lines)?;
         for key in self.keys()? {
-            verified.records += 1;
-            match self.verify_one(key, &mut lists, &mut verified) {
-                Ok(reasons) => verified.defects.extend(reasons.into_iter().map(|reason| Defect { key, reason })),
-                Err(error) => verified.defects.push(Defect { key, reason: error.to_string() }),
+            report.records += 1;
+            match self.verify_one(key, &mut lists, &mut report) {
+                Ok(reasons) => report.defects.extend(reasons.into_iter().map(|reason| Defect { key, reason })),
+                Err(error) => report.defects.push(Defect { key, reason: error.to_string() }),
             }
         }
-        Ok(verified)
+        Ok(report)
     }
 
     /// Reads the list of manifests line by line.
-    fn verify_list(&self, damaged: &mut Vec<String>) -> io::Result<Lists> {
+    fn verify_list(&self, damaged_lines: &mut Vec<String>) -> io::Result<Lists> {
         let path = self.manifest_list();
         let text = match fs::read(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
@@ -80,7 +80,7 @@ impl Store {
                     lists.is_sealed = false;
                     lists.by_record.entry(manifest.record).or_default().push(manifest);
                 }
-                Line::Damaged => damaged.push(format!(
+                Line::Damaged => damaged_lines.push(format!(
                     "{}:{}: the line is damaged; `sweep cache gc` removes it",
                     path.display(),
                     number + 1
@@ -91,32 +91,32 @@ impl Store {
     }
 
     /// Checks the list of the files that the program of a record read.
-    fn verify_read(record: &Record, lists: &mut Lists, verified: &mut Verified) -> Vec<String> {
-        let earlier = lists.by_record.remove(&record.key).unwrap_or_default();
+    fn verify_read(record: &Record, lists: &mut Lists, report: &mut Verified) -> Vec<String> {
+        let manifests = lists.by_record.remove(&record.key).unwrap_or_default();
         let base = record.identity.base_key().ok();
         let is_of_it = |manifest: &Manifest| Some(manifest.base) == base && manifest.code == record.identity.code;
         let mut reasons = Vec::new();
-        if earlier.iter().any(|manifest| !is_of_it(manifest)) {
+        if manifests.iter().any(|manifest| !is_of_it(manifest)) {
             reasons.push("its line in the list of manifests is that of another job".to_owned());
         }
-        let latest = earlier.last().map(|manifest| &manifest.set);
+        let latest_set = manifests.last().map(|manifest| &manifest.set);
         if let Some(set) = &record.read
             && !lists.manifests.lists(record.key, set)
         {
             let remedy = "`sweep plan` writes it again from the record";
             reasons.push(format!("its line in the list of manifests is missing or damaged; {remedy}"));
         }
-        if record.read.as_ref().or(latest).is_some_and(|set| !lists.manifests.has_set(set)) {
+        if record.read.as_ref().or(latest_set).is_some_and(|set| !lists.manifests.has_set(set)) {
             reasons.push(
                 "the list of the files that its program read is missing or damaged, so its job runs again".to_owned(),
             );
         }
         let is_program = record.identity.task == <Command as TaskSpec>::NAME;
-        verified.unlisted += usize::from(is_program && record.read.is_none() && latest.is_none() && !lists.is_sealed);
+        report.unlisted += usize::from(is_program && record.read.is_none() && latest_set.is_none() && !lists.is_sealed);
         reasons
     }
 
-    fn verify_one(&self, key: Key, lists: &mut Lists, verified: &mut Verified) -> io::Result<Vec<String>> {
+    fn verify_one(&self, key: Key, lists: &mut Lists, report: &mut Verified) -> io::Result<Vec<String>> {
         let text = match self.text(key) {
             Ok(Some(text)) => text,
             Ok(None) if self.condemned(key).exists() => {
@@ -129,27 +129,27 @@ impl Store {
             Ok(record) => record,
             Err(error) => return Ok(vec![error.to_string()]),
         };
-        verified.unsealed += usize::from(!Record::has_digest(&text));
+        report.unsealed += usize::from(!Record::has_digest(&text));
         let mut reasons: Vec<String> = wrong_key(&record).into_iter().collect();
-        reasons.extend(Self::verify_read(&record, lists, verified));
+        reasons.extend(Self::verify_read(&record, lists, report));
         if let Err(error) = Origin::read(&self.folder(key)) {
             reasons.push(format!("{ORIGIN} cannot be read: {error}"));
         }
         let files = self.files(key);
-        let found = if files.is_dir() { record::of_folder(&files)? } else { std::collections::BTreeMap::new() };
-        if record.files.is_empty() && !found.is_empty() {
-            verified.without_digests += 1;
+        let actual_files = if files.is_dir() { record::of_folder(&files)? } else { std::collections::BTreeMap::new() };
+        if record.files.is_empty() && !actual_files.is_empty() {
+            report.without_digests += 1;
             return Ok(reasons);
         }
-        for (name, written) in &record.files {
-            match found.get(name) {
+        for (name, expected) in &record.files {
+            match actual_files.get(name) {
                 None => reasons.push(format!("the file {name} is missing")),
-                Some(now) if now == written => verified.files += 1,
-                Some(now) => reasons.push(format!("the file {name} was {written} and is {now}")),
+                Some(actual) if actual == expected => report.files += 1,
+                Some(actual) => reasons.push(format!("the file {name} was {expected} and is {actual}")),
             }
         }
         reasons.extend(
-            found
+            actual_files
                 .keys()
                 .filter(|name| !record.files.contains_key(*name))
                 .map(|name| format!("the file {name} does not belong to the record")),

@@ -15,9 +15,9 @@ pub(super) fn truncated_normal(draws: &mut Draws, mu: f64, sigma: f64, low: f64,
             continue;
         }
         // The second normal number of the pair is not used: simplicity matters more than a few draws.
-        let drawn = mu + sigma * u * (-2.0 * libm::log(square) / square).sqrt();
-        if (low..=high).contains(&drawn) {
-            return drawn;
+        let number = mu + sigma * u * (-2.0 * libm::log(square) / square).sqrt();
+        if (low..=high).contains(&number) {
+            return number;
         }
     }
     mu.clamp(low, high)

@@ -58,12 +58,12 @@ impl History {
             (Outcome::Failed, Outcome::Failed) => Ordering::Equal,
             (Outcome::Failed, Outcome::Measured { .. }) => Ordering::Greater,
             (Outcome::Measured { .. }, Outcome::Failed) => Ordering::Less,
-            (Outcome::Measured { rung: own, value: a }, Outcome::Measured { rung: other, value: b }) => {
+            (Outcome::Measured { rung: own_rung, value: a }, Outcome::Measured { rung: other_rung, value: b }) => {
                 let by_value = match self.better {
                     Better::Less => a.total_cmp(&b),
                     Better::More => b.total_cmp(&a),
                 };
-                other.cmp(&own).then(by_value)
+                other_rung.cmp(&own_rung).then(by_value)
             }
         }
     }
@@ -80,9 +80,15 @@ mod tests {
 
     #[test]
     fn rungs_rank_before_values_and_failures_last() {
-        let measured = |rung, value| Outcome::Measured { rung, value };
-        let outcomes =
-            [Outcome::Failed, measured(0, 0.1), measured(2, 0.9), measured(2, 0.5), measured(0, 0.1), measured(1, 7.0)];
+        let measurement = |rung, value| Outcome::Measured { rung, value };
+        let outcomes = [
+            Outcome::Failed,
+            measurement(0, 0.1),
+            measurement(2, 0.9),
+            measurement(2, 0.5),
+            measurement(0, 0.1),
+            measurement(1, 7.0),
+        ];
         let trials = outcomes.map(|outcome| Trial { point: Vec::new(), batch: 0, outcome }).to_vec();
         let mut history = History { better: Better::Less, trials };
         assert_eq!(history.ranked(), [3, 2, 5, 1, 4, 0]);

@@ -82,8 +82,8 @@ impl<'s> Parzen<'s> {
                     + axes.map(|(column, place)| column.log_density(kernel, *place)).sum::<f64>()
             })
             .collect();
-        let greatest = terms.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        greatest + libm::log(terms.iter().map(|term| libm::exp(term - greatest)).sum::<f64>())
+        let max_term = terms.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        max_term + libm::log(terms.iter().map(|term| libm::exp(term - max_term)).sum::<f64>())
     }
 }
 
@@ -97,15 +97,18 @@ impl Column {
             }
             Self::Line { line, mu, sigma } => {
                 let (mu, sigma) = (mu[kernel], sigma[kernel]);
-                let inside = mass((line.low - mu) / sigma, (line.high - mu) / sigma).max(MIN_PROBABILITY);
+                let inside_mass = mass((line.low - mu) / sigma, (line.high - mu) / sigma).max(MIN_PROBABILITY);
                 match line.bin {
                     Some(bin) => {
                         let (from, to) = ((place - bin / 2.0 - mu) / sigma, (place + bin / 2.0 - mu) / sigma);
-                        libm::log(mass(from, to).max(MIN_PROBABILITY)) - libm::log(inside)
+                        libm::log(mass(from, to).max(MIN_PROBABILITY)) - libm::log(inside_mass)
                     }
                     None => {
                         let z = (place - mu) / sigma;
-                        -0.5 * z * z - libm::log(sigma) - 0.5 * libm::log(std::f64::consts::TAU) - libm::log(inside)
+                        -0.5 * z * z
+                            - libm::log(sigma)
+                            - 0.5 * libm::log(std::f64::consts::TAU)
+                            - libm::log(inside_mass)
                     }
                 }
             }
@@ -118,8 +121,8 @@ fn place(domain: &Domain, point: &Point, axis: usize) -> f64 {
     point.get(axis).map_or(0.0, |value| domain.place(value))
 }
 
-/// The probability of the standard normal distribution between two bounds. On the side of the tail, so that a small
-/// probability is not the difference of two large ones.
+/// The probability of the standard normal distribution between two bounds. Computed on the side of the tail, so that a small
+/// probability is not the difference of two large numbers.
 fn mass(from: f64, to: f64) -> f64 {
     let tail = |z: f64| 0.5 * libm::erfc(z * std::f64::consts::FRAC_1_SQRT_2);
     if from > 0.0 { tail(from) - tail(to) } else { tail(-to) - tail(-from) }
@@ -127,12 +130,16 @@ fn mass(from: f64, to: f64) -> f64 {
 
 /// Weights of observations by their age: the most recent ones count fully, earlier ones less the older they are.
 fn age_weights(n: usize) -> Vec<f64> {
-    let old = n.saturating_sub(RECENT);
-    let least = 1.0 / n.max(1) as f64;
+    let old_count = n.saturating_sub(RECENT);
+    let min_weight = 1.0 / n.max(1) as f64;
     let ramp = |index: usize| {
-        if old == 1 { least } else { least + (1.0 - least) * index as f64 / (old - 1) as f64 }
+        if old_count == 1 {
+            min_weight
+        } else {
+            min_weight + (1.0 - min_weight) * index as f64 / (old_count - 1) as f64
+        }
     };
-    (0..n).map(|index| if index < old { ramp(index) } else { 1.0 }).collect()
+    (0..n).map(|index| if index < old_count { ramp(index) } else { 1.0 }).collect()
 }
 
 /// The normal distributions of observations, and the prior, which is as wide as the axis.
@@ -153,23 +160,24 @@ fn reaches(mu: &[f64], line: Line) -> Vec<f64> {
     let mut order: Vec<usize> = (0..mu.len()).collect();
     order.sort_by(|a, b| mu[*a].total_cmp(&mu[*b]));
     let mut reaches = vec![0.0; mu.len()];
-    for (at, own) in order.iter().enumerate() {
-        let before = at.checked_sub(1).map(|before| mu[*own] - mu[order[before]]);
-        let after = order.get(at + 1).map(|after| mu[*after] - mu[*own]);
-        reaches[*own] = match (before, after) {
-            (Some(before), Some(after)) => f64::max(before, after),
-            (Some(one), None) | (None, Some(one)) => one,
-            (None, None) => f64::max(mu[*own] - line.low, line.high - mu[*own]),
+    for (at, kernel) in order.iter().enumerate() {
+        let gap_below = at.checked_sub(1).map(|previous| mu[*kernel] - mu[order[previous]]);
+        let gap_above = order.get(at + 1).map(|next| mu[*next] - mu[*kernel]);
+        reaches[*kernel] = match (gap_below, gap_above) {
+            (Some(gap_below), Some(gap_above)) => f64::max(gap_below, gap_above),
+            (Some(gap), None) | (None, Some(gap)) => gap,
+            (None, None) => f64::max(mu[*kernel] - line.low, line.high - mu[*kernel]),
         };
     }
     reaches
 }
 
-/// The probabilities of choices in the kernels of observations, and those of the prior, which are equal.
+/// The probabilities of choices in the kernels of observations and in the prior, whose probabilities are equal.
 fn choices(places: &[f64], count: usize) -> Vec<Vec<f64>> {
-    let rest = PRIOR / (places.len() as f64 + 1.0);
-    let total = 1.0 + rest * count as f64;
-    let row = |place: &f64| (0..count).map(|choice| (rest + f64::from(choice as f64 == *place)) / total).collect();
+    let prior_weight = PRIOR / (places.len() as f64 + 1.0);
+    let total = 1.0 + prior_weight * count as f64;
+    let row =
+        |place: &f64| (0..count).map(|choice| (prior_weight + f64::from(choice as f64 == *place)) / total).collect();
     let prior = vec![1.0 / count.max(1) as f64; count];
     places.iter().map(row).chain([prior]).collect()
 }
@@ -194,8 +202,8 @@ mod tests {
     #[test]
     fn the_probabilities_of_a_finite_space_sum_to_one() {
         let space = space();
-        let seen = [vec![Value::Int(3), Value::Int(1)], vec![Value::Int(12), Value::Int(3)]];
-        let parzen = Parzen::new(&space, &seen.iter().collect::<Vec<_>>());
+        let points = [vec![Value::Int(3), Value::Int(1)], vec![Value::Int(12), Value::Int(3)]];
+        let parzen = Parzen::new(&space, &points.iter().collect::<Vec<_>>());
         let mut total = 0.0;
         let mut expected = std::collections::BTreeMap::new();
         for n in (0..=12).step_by(3) {
@@ -225,8 +233,8 @@ mod tests {
     fn a_density_integrates_to_one() {
         let domain = Domain::Float { low: 1e-4, high: 1.0, log: true, step: None };
         let space = Space { axes: vec![Axis { name: "lr".into(), domain: domain.clone() }] };
-        let seen = [vec![Value::Float(0.001)], vec![Value::Float(0.9)], vec![Value::Float(1e-4)]];
-        let parzen = Parzen::new(&space, &seen.iter().collect::<Vec<_>>());
+        let points = [vec![Value::Float(0.001)], vec![Value::Float(0.9)], vec![Value::Float(1e-4)]];
+        let parzen = Parzen::new(&space, &points.iter().collect::<Vec<_>>());
         let line = domain.line().unwrap();
         let cells = 20_000;
         let width = (line.high - line.low) / f64::from(cells);

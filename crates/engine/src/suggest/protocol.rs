@@ -140,8 +140,8 @@ impl Provider {
         let reply = converse(&mut self.command(), Some(input), limits)
             .map_err(|source| AskError::Start { sampler: sampler.clone(), source })?;
         let output = self.output(reply)?;
-        let read: Read = serde_json::from_slice(&output).map_err(|error| self.unusable(error.to_string()))?;
-        self.checked(read, question)
+        let response: Read = serde_json::from_slice(&output).map_err(|error| self.unusable(error.to_string()))?;
+        self.checked(response, question)
     }
 
     fn written<'a>(&self, question: &Question<'a>) -> Written<'a> {
@@ -196,21 +196,21 @@ impl Provider {
 
     /// The output of a program that ended well.
     fn output(&self, reply: ask::Answer) -> Result<Vec<u8>, AskError> {
-        let complaint = reply.complaint.trim();
-        let end = &complaint[complaint.ceil_char_boundary(complaint.len().saturating_sub(MAX_STDERR_LENGTH))..];
+        let stderr = reply.complaint.trim();
+        let end = &stderr[stderr.ceil_char_boundary(stderr.len().saturating_sub(MAX_STDERR_LENGTH))..];
         let says = (!end.is_empty()).then(|| end.to_owned());
-        let failed = |how: String| AskError::Failed { sampler: self.name(), how, says };
+        let failure = |how: String| AskError::Failed { sampler: self.name(), how, says };
         match reply.status {
-            None => Err(failed(format!("has not answered within {} minutes", TIMEOUT.as_secs() / 60))),
-            Some(status) if !status.success() => Err(failed(format!("failed ({status})"))),
+            None => Err(failure(format!("has not answered within {} minutes", TIMEOUT.as_secs() / 60))),
+            Some(status) if !status.success() => Err(failure(format!("failed ({status})"))),
             Some(_) if !reply.is_whole() => Err(self.unusable(format!("it is longer than {MAX_ANSWER_BYTES} bytes"))),
             Some(_) => Ok(reply.text),
         }
     }
 
     /// Returns the answer, if every configuration is in the space. Configurations that were tried before are left out.
-    fn checked(&self, read: Read, question: &Question<'_>) -> Result<Answer, AskError> {
-        let Read { protocol, name, version, points } = read;
+    fn checked(&self, response: Read, question: &Question<'_>) -> Result<Answer, AskError> {
+        let Read { protocol, name, version, points } = response;
         if protocol != PROTOCOL {
             return Err(self.unusable(format!("it has protocol {protocol}, this program knows {PROTOCOL}")));
         }
@@ -226,14 +226,14 @@ impl Provider {
             )));
         }
         let axes = &question.space.axes;
-        let mut new: Vec<Point> = Vec::with_capacity(points.len());
-        for (index, given) in points.iter().enumerate() {
-            if let Some(unknown) = given.keys().find(|name| !axes.iter().any(|axis| axis.name == **name)) {
+        let mut new_points: Vec<Point> = Vec::with_capacity(points.len());
+        for (index, entry) in points.iter().enumerate() {
+            if let Some(unknown) = entry.keys().find(|name| !axes.iter().any(|axis| axis.name == **name)) {
                 return Err(self.unusable(format!("point {index} has an unknown axis `{unknown}`")));
             }
             let mut point = Vec::with_capacity(axes.len());
             for axis in axes {
-                let Some(value) = given.get(&axis.name) else {
+                let Some(value) = entry.get(&axis.name) else {
                     return Err(self.unusable(format!("point {index} has no `{}`", axis.name)));
                 };
                 let Some(value) = axis.domain.admit(value) else {
@@ -241,12 +241,13 @@ impl Provider {
                 };
                 point.push(value);
             }
-            let known = question.history.trials.iter().any(|trial| trial.point == point) || new.contains(&point);
-            if !known {
-                new.push(point);
+            let is_known =
+                question.history.trials.iter().any(|trial| trial.point == point) || new_points.contains(&point);
+            if !is_known {
+                new_points.push(point);
             }
         }
-        Ok(Answer { name, version, points: new })
+        Ok(Answer { name, version, points: new_points })
     }
 
     fn unusable(&self, reason: String) -> AskError {
@@ -264,8 +265,8 @@ fn low_bits(seed: u64) -> u32 {
 fn python() -> PathBuf {
     let on_path = std::env::var_os("PATH")
         .is_some_and(|path| std::env::split_paths(&path).any(|folder| folder.join("python3").is_file()));
-    let beside = std::env::current_exe().ok().and_then(|program| Some(program.parent()?.join("python3")));
-    beside.filter(|beside| !on_path && beside.is_file()).unwrap_or_else(|| PathBuf::from("python3"))
+    let interpreter = std::env::current_exe().ok().and_then(|program| Some(program.parent()?.join("python3")));
+    interpreter.filter(|interpreter| !on_path && interpreter.is_file()).unwrap_or_else(|| PathBuf::from("python3"))
 }
 
 #[cfg(test)]
@@ -332,9 +333,9 @@ mod tests {
         let answer = |points: &str| {
             asked(&format!(r#"echo '{{"protocol":1,"name":"mine","version":"3","points":{points}}}'"#), 2)
         };
-        let good = answer(r#"[{"lr":0.1,"act":1.0},{"lr":0.5,"act":1}]"#).unwrap();
-        assert_eq!(good.version, "3");
-        assert_eq!(good.points, [vec![Value::Float(0.1), Value::Int(1)]], "what was tried is left out");
+        let valid_answer = answer(r#"[{"lr":0.1,"act":1.0},{"lr":0.5,"act":1}]"#).unwrap();
+        assert_eq!(valid_answer.version, "3");
+        assert_eq!(valid_answer.points, [vec![Value::Float(0.1), Value::Int(1)]], "what was tried is left out");
         for (points, reason) in [
             (r#"[{"lr":0.1}]"#, "has no `act`"),
             (r#"[{"lr":0.1,"act":2}]"#, "`act: 2`, which is outside"),

@@ -15,11 +15,11 @@ impl Sampler for Random {
 
     fn suggest(question: &Question<'_>) -> Vec<Point> {
         let mut draws = Draws::new(question.seed);
-        let mut known: Vec<&Point> = Vec::new();
-        known.extend(question.history.trials.iter().map(|trial| &trial.point));
+        let mut known_points: Vec<&Point> = Vec::new();
+        known_points.extend(question.history.trials.iter().map(|trial| &trial.point));
         let mut points: Vec<Point> = Vec::with_capacity(question.n);
         while points.len() < question.n {
-            let is_new = |point: &Point| !known.contains(&point) && !points.contains(point);
+            let is_new = |point: &Point| !known_points.contains(&point) && !points.contains(point);
             let Some(point) = fresh(question.space, &mut draws, is_new) else { break };
             points.push(point);
         }
@@ -105,7 +105,7 @@ mod tests {
         }
         assert_eq!(history.trials.len(), 18);
         for (index, trial) in history.trials.iter().enumerate() {
-            assert!(history.trials[..index].iter().all(|earlier| earlier.point != trial.point));
+            assert!(history.trials[..index].iter().all(|other| other.point != trial.point));
         }
     }
 }

@@ -34,7 +34,7 @@ pub enum Domain {
         low: f64,
         /// The upper bound, which is `low` plus a multiple of `step`.
         high: f64,
-        /// True if the logarithm is what varies evenly.
+        /// True if the logarithm varies evenly.
         log: bool,
         /// The distance of neighbors; `None` for all numbers. Not with `log`.
         step: Option<f64>,
@@ -45,7 +45,7 @@ pub enum Domain {
         low: i64,
         /// The upper bound, which is `low` plus a multiple of `step`.
         high: i64,
-        /// True if the logarithm is what varies evenly. Then `step` is 1.
+        /// True if the logarithm varies evenly. Then `step` is 1.
         log: bool,
         /// The distance of neighbors.
         step: i64,
@@ -75,21 +75,21 @@ pub(crate) fn short(value: f64) -> f64 {
 
 /// Rounds `value` to its significant digits. Whole numbers become integers, so that `range: [0, 3]` gives 0, 1, 2.
 pub(crate) fn number(value: f64) -> Value {
-    let whole = |value: f64| value.fract() == 0.0 && value.abs() < 9_007_199_254_740_992.0;
-    let value = if whole(value) { value } else { short(value) };
+    let is_whole = |value: f64| value.fract() == 0.0 && value.abs() < 9_007_199_254_740_992.0;
+    let value = if is_whole(value) { value } else { short(value) };
     #[expect(clippy::cast_possible_truncation, reason = "checked: whole and below 2^53")]
-    if whole(value) { Value::Int(value as i64) } else { Value::Float(value) }
+    if is_whole(value) { Value::Int(value as i64) } else { Value::Float(value) }
 }
 
 /// The nearest whole number.
 fn nearest(value: f64) -> i64 {
     #[expect(clippy::cast_possible_truncation, reason = "bounded by a domain, whose bounds are integers; saturates")]
-    let whole = value.round() as i64;
-    whole
+    let integer = value.round() as i64;
+    integer
 }
 
 impl Domain {
-    /// The number of values; `None` if there are more than anybody could try.
+    /// The number of values; `None` if it exceeds a `u64` or the domain is continuous.
     pub(super) fn count(&self) -> Option<u64> {
         match self {
             Self::Float { low, high, step: Some(step), .. } => {
@@ -115,8 +115,8 @@ impl Domain {
                 Some(Line { low: libm::log(low as f64 - 0.5), high: libm::log(high as f64 + 0.5), bin: None })
             }
             Self::Int { low, high, step, .. } => {
-                let half = step as f64 / 2.0;
-                Some(Line { low: low as f64 - half, high: high as f64 + half, bin: Some(step as f64) })
+                let half_step = step as f64 / 2.0;
+                Some(Line { low: low as f64 - half_step, high: high as f64 + half_step, bin: Some(step as f64) })
             }
             Self::Choice { .. } => None,
         }
@@ -125,7 +125,7 @@ impl Domain {
     /// The place of a value on the line, or among the choices.
     pub(super) fn place(&self, value: &Value) -> f64 {
         match self {
-            Self::Choice { values } => values.iter().position(|known| known == value).unwrap_or(0) as f64,
+            Self::Choice { values } => values.iter().position(|candidate| candidate == value).unwrap_or(0) as f64,
             Self::Float { log, .. } | Self::Int { log, .. } => {
                 let number = value.as_f64().unwrap_or(f64::NAN);
                 if *log { libm::log(number) } else { number }
@@ -138,8 +138,8 @@ impl Domain {
         match self {
             Self::Float { low, high, log: true, .. } => number(short(libm::exp(place)).clamp(*low, *high)),
             Self::Float { low, high, step: Some(step), .. } => {
-                let most = ((high - low) / step).round();
-                let steps = ((place - low) / step).round().clamp(0.0, most);
+                let max_steps = ((high - low) / step).round();
+                let steps = ((place - low) / step).round().clamp(0.0, max_steps);
                 number(short(low + steps * step).clamp(*low, *high))
             }
             Self::Float { low, high, .. } => number(short(place).clamp(*low, *high)),
@@ -173,29 +173,29 @@ impl Domain {
         /// Of a step, for numbers that were computed from others.
         const TOLERANCE: f64 = 1e-6;
         match self {
-            Self::Choice { values } => values.iter().find(|known| *known == value).cloned(),
+            Self::Choice { values } => values.iter().find(|candidate| *candidate == value).cloned(),
             Self::Float { low, high, step, .. } => {
-                let given = value.as_f64().filter(|given| given.is_finite())?;
+                let input = value.as_f64().filter(|input| input.is_finite())?;
                 let slack = step.map_or(0.0, |step| TOLERANCE * step).max(1e-12 * low.abs().max(high.abs()));
-                if given < low - slack || given > high + slack {
+                if input < low - slack || input > high + slack {
                     return None;
                 }
-                let place = if matches!(self, Self::Float { log: true, .. }) { libm::log(given) } else { given };
-                let Some(step) = step else { return Some(number(short(given).clamp(*low, *high))) };
+                let place = if matches!(self, Self::Float { log: true, .. }) { libm::log(input) } else { input };
+                let Some(step) = step else { return Some(number(short(input).clamp(*low, *high))) };
                 let value = self.value(place);
-                (value.as_f64()? - given).abs().le(&(TOLERANCE * step).max(slack)).then_some(value)
+                (value.as_f64()? - input).abs().le(&(TOLERANCE * step).max(slack)).then_some(value)
             }
             Self::Int { low, high, step, .. } => {
-                let given = value.as_f64().filter(|given| given.fract() == 0.0)?;
-                let whole = nearest(given);
-                ((*low..=*high).contains(&whole) && (whole - low) % step == 0).then_some(Value::Int(whole))
+                let input = value.as_f64().filter(|input| input.fract() == 0.0)?;
+                let integer = nearest(input);
+                ((*low..=*high).contains(&integer) && (integer - low) % step == 0).then_some(Value::Int(integer))
             }
         }
     }
 }
 
 impl Space {
-    /// The number of configurations; `None` if there are more than anybody could try.
+    /// The number of configurations; `None` if it exceeds a `u64` or a domain is continuous.
     pub fn count(&self) -> Option<u64> {
         self.axes.iter().try_fold(1_u64, |count, axis| count.checked_mul(axis.domain.count()?))
     }
@@ -241,10 +241,10 @@ mod tests {
 
     #[test]
     fn values_outside_of_a_domain_are_rejected() {
-        let stepped = float(0.0, 1.0, false, Some(0.25));
-        assert_eq!(stepped.admit(&Value::Float(0.750_000_000_001)), Some(Value::Float(0.75)));
-        for outside in [Value::Float(0.3), Value::Float(1.25), Value::Text("0.5".into()), Value::Null] {
-            assert_eq!(stepped.admit(&outside), None, "{outside}");
+        let domain = float(0.0, 1.0, false, Some(0.25));
+        assert_eq!(domain.admit(&Value::Float(0.750_000_000_001)), Some(Value::Float(0.75)));
+        for value in [Value::Float(0.3), Value::Float(1.25), Value::Text("0.5".into()), Value::Null] {
+            assert_eq!(domain.admit(&value), None, "{value}");
         }
         let int = Domain::Int { low: 1, high: 9, log: false, step: 2 };
         assert_eq!(int.admit(&Value::Float(3.0)), Some(Value::Int(3)));

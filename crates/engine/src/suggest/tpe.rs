@@ -28,28 +28,28 @@ impl Sampler for Tpe {
 
     fn suggest(question: &Question<'_>) -> Vec<Point> {
         let Question { space, history, n, seed, .. } = *question;
-        let ended = history.trials.len();
-        let random = RANDOM.saturating_sub(ended).min(n);
+        let trial_count = history.trials.len();
+        let random = RANDOM.saturating_sub(trial_count).min(n);
         let mut points = if random > 0 { Random::suggest(&Question { n: random, ..*question }) } else { Vec::new() };
-        let (good, rest) = split(question);
-        let density = Parzen::new(space, &good);
+        let (good_points, other_points) = split(question);
+        let density = Parzen::new(space, &good_points);
         // Another stream than that of the random configurations.
         let mut draws = Draws::new(seed ^ 0x7470_6531);
         while points.len() < n {
             let is_new =
                 |point: &Point| !points.contains(point) && history.trials.iter().all(|trial| trial.point != *point);
-            let others: Vec<&Point> = rest.iter().copied().chain(&points).collect();
-            let others = Parzen::new(space, &others);
+            let comparison_points: Vec<&Point> = other_points.iter().copied().chain(&points).collect();
+            let comparison = Parzen::new(space, &comparison_points);
             let mut best: Option<(f64, Point)> = None;
             for candidate in (0..CANDIDATES).map(|_| density.draw(&mut draws)) {
-                let score = density.log_density(&candidate) - others.log_density(&candidate);
-                if best.as_ref().is_none_or(|(greatest, _)| score > *greatest) && is_new(&candidate) {
+                let score = density.log_density(&candidate) - comparison.log_density(&candidate);
+                if best.as_ref().is_none_or(|(best_score, _)| score > *best_score) && is_new(&candidate) {
                     best = Some((score, candidate));
                 }
             }
-            let next = best.map(|(_, point)| point).or_else(|| fresh(space, &mut draws, is_new));
-            let Some(next) = next else { break };
-            points.push(next);
+            let next_point = best.map(|(_, point)| point).or_else(|| fresh(space, &mut draws, is_new));
+            let Some(next_point) = next_point else { break };
+            points.push(next_point);
         }
         points
     }
@@ -58,15 +58,15 @@ impl Sampler for Tpe {
 /// The good configurations and the others, both in the order of the search.
 fn split<'a>(question: &Question<'a>) -> (Vec<&'a Point>, Vec<&'a Point>) {
     let history = question.history;
-    let ended = history.trials.len();
-    let count = ended.div_ceil(10).min(MAX_GOOD).min(history.measured());
-    let ranked = history.ranked();
-    let good = &ranked[..count];
-    debug_assert!(good.iter().all(|index| history.trials[*index].outcome != Outcome::Failed));
+    let trial_count = history.trials.len();
+    let count = trial_count.div_ceil(10).min(MAX_GOOD).min(history.measured());
+    let ranking = history.ranked();
+    let best_indices = &ranking[..count];
+    debug_assert!(best_indices.iter().all(|index| history.trials[*index].outcome != Outcome::Failed));
     let trials = history.trials.iter().enumerate();
-    let (good, rest): (Vec<_>, Vec<_>) = trials.partition(|(index, _)| good.contains(index));
+    let (good_trials, other_trials): (Vec<_>, Vec<_>) = trials.partition(|(index, _)| best_indices.contains(index));
     let points = |part: Vec<(usize, &'a super::Trial)>| part.into_iter().map(|(_, trial)| &trial.point).collect();
-    (points(good), points(rest))
+    (points(good_trials), points(other_trials))
 }
 
 #[cfg(test)]
@@ -109,8 +109,8 @@ mod tests {
             let trial = |point: Point| {
                 // A failed job now and then is part of the history.
                 let value = loss(&point);
-                let failed = value > 9.0;
-                let outcome = if failed { Outcome::Failed } else { Outcome::Measured { rung: 0, value } };
+                let is_failure = value > 9.0;
+                let outcome = if is_failure { Outcome::Failed } else { Outcome::Measured { rung: 0, value } };
                 Trial { point, batch: number, outcome }
             };
             let trials: Vec<Trial> = points.into_iter().map(trial).collect();
@@ -126,7 +126,7 @@ mod tests {
     #[test]
     fn it_finds_better_configurations_than_random_draws() {
         let seeds: Vec<String> = (0..20).map(|seed: u32| seed.to_string()).collect();
-        let mean = |found: Vec<f64>| found.iter().sum::<f64>() / found.len() as f64;
+        let mean = |losses: Vec<f64>| losses.iter().sum::<f64>() / losses.len() as f64;
         let tpe = mean(seeds.iter().map(|seed| best(&search(5, 12, seed))).collect());
         let space = space();
         let random = mean(
@@ -160,11 +160,11 @@ mod tests {
         let axis = Axis { name: "x".into(), domain: Domain::Float { low: 2.0, high: 2.0, log: false, step: None } };
         let space = Space { axes: vec![axis] };
         let mut history = History::new(Better::Less);
-        let next = |history: &History| {
+        let suggest = |history: &History| {
             Tpe::suggest(&Question { space: &space, history, n: 20, seed: 0, study_seed: 0, batch: 0, rungs: 1 })
         };
-        assert_eq!(next(&history), [vec![Value::Int(2)]]);
+        assert_eq!(suggest(&history), [vec![Value::Int(2)]]);
         history.trials.push(Trial { point: vec![Value::Int(2)], batch: 0, outcome: Outcome::Failed });
-        assert!(next(&history).is_empty());
+        assert!(suggest(&history).is_empty());
     }
 }

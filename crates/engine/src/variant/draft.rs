@@ -19,7 +19,7 @@ use super::VariantError;
 pub(super) const DIFFERENCES: &str = "changes.patch";
 /// Largest file whose differences are written out, in bytes.
 const MAX_COMPARED: usize = 1 << 20;
-/// Permissions of a file, and of one that can be executed.
+/// Permissions of an ordinary file, and of an executable file.
 const PERMISSIONS: [u32; 2] = [0o644, 0o755];
 
 /// The state of a path.
@@ -59,8 +59,8 @@ impl Content {
     /// # Errors
     /// The content cannot be written.
     pub(super) fn write(&self, path: &Path) -> io::Result<()> {
-        if let Some(above) = path.parent().filter(|_| *self != Self::Gone) {
-            fs::create_dir_all(above)?;
+        if let Some(parent) = path.parent().filter(|_| *self != Self::Gone) {
+            fs::create_dir_all(parent)?;
         }
         match self {
             Self::File { bytes, is_executable } => {
@@ -102,7 +102,7 @@ impl Draft {
         if let Some(content) = self.changes.get(place) {
             return Ok(content.clone());
         }
-        if place.ancestors().any(|above| self.changes.contains_key(above)) {
+        if place.ancestors().any(|ancestor| self.changes.contains_key(ancestor)) {
             return Ok(Content::Gone);
         }
         match Content::read(&self.project.join(place)) {
@@ -118,8 +118,8 @@ impl Draft {
         self.changes.retain(|path, _| *path == place || !path.starts_with(&place));
         if content != Content::Gone {
             // A file becomes a folder if the new path is below it.
-            for above in place.ancestors().skip(1) {
-                self.changes.remove(above);
+            for ancestor in place.ancestors().skip(1) {
+                self.changes.remove(ancestor);
             }
         }
         self.changes.insert(place, content);
@@ -174,23 +174,23 @@ impl Draft {
     fn is_kept(&self, folder: &Path) -> bool {
         let Ok(layer) = Layer::open(&self.project, folder) else { return false };
         let is_same = |(place, content): (&PathBuf, &Content)| {
-            let kept = Content::read(&layer.at(&self.project.join(place)));
-            kept.ok().map_or(*content == Content::Gone, |kept| kept == *content)
+            let layer_content = Content::read(&layer.at(&self.project.join(place)));
+            layer_content.ok().map_or(*content == Content::Gone, |layer_content| layer_content == *content)
         };
         layer.len() == self.changes.len() && self.changes.iter().all(is_same)
     }
 
     /// Replaces the changes in folders of which nothing is left by the removal of the folders.
     fn gather(&mut self) {
-        let mut open: Vec<PathBuf> = self.gone().filter_map(|path| path.parent().map(Path::to_owned)).collect();
-        while let Some(folder) = open.pop() {
+        let mut queue: Vec<PathBuf> = self.gone().filter_map(|path| path.parent().map(Path::to_owned)).collect();
+        while let Some(folder) = queue.pop() {
             if folder.as_os_str().is_empty() || self.changes.contains_key(&folder) {
                 continue;
             }
             let Ok(entries) = fs::read_dir(self.project.join(&folder)) else { continue };
             let is_left = |name: &std::ffi::OsStr| {
                 self.changes.get(&folder.join(name)) != Some(&Content::Gone)
-                    && !PASSED_OVER.iter().any(|own| name == *own)
+                    && !PASSED_OVER.iter().any(|skipped_name| name == *skipped_name)
             };
             let has_more = entries.flatten().any(|entry| is_left(&entry.file_name()));
             let is_new =
@@ -198,7 +198,7 @@ impl Draft {
             if has_more || is_new {
                 continue;
             }
-            open.extend(folder.parent().map(Path::to_owned));
+            queue.extend(folder.parent().map(Path::to_owned));
             self.set(folder, Content::Gone);
         }
     }
@@ -232,24 +232,24 @@ impl Draft {
     fn differences(&self) -> Vec<u8> {
         let mut text = Vec::new();
         for (place, content) in &self.changes {
-            let before = Content::read(&self.project.join(place)).unwrap_or(Content::Gone);
+            let old_content = Content::read(&self.project.join(place)).unwrap_or(Content::Gone);
             let name = place.as_os_str().as_bytes();
-            let named = |side: &[u8], content: &Content| match content {
+            let label = |side: &[u8], content: &Content| match content {
                 Content::Gone => b"/dev/null".to_vec(),
                 _ => [side, name].concat(),
             };
-            let named = |side, content| String::from_utf8_lossy(&named(side, content)).into_owned();
-            let (old, new) = (named(b"a/", &before), named(b"b/", content));
+            let label = |side, content| String::from_utf8_lossy(&label(side, content)).into_owned();
+            let (old_label, new_label) = (label(b"a/", &old_content), label(b"b/", content));
             let bytes = |content: &Content| content.parts().1.to_vec();
-            let (before, now) = (bytes(&before), bytes(content));
+            let (old_bytes, new_bytes) = (bytes(&old_content), bytes(content));
             let is_text = |bytes: &[u8]| bytes.len() <= MAX_COMPARED && !bytes.contains(&0);
             text.extend([b"diff --git a/", name, b" b/", name, b"\n"].concat());
-            if is_text(&before) && is_text(&now) {
+            if is_text(&old_bytes) && is_text(&new_bytes) {
                 let mut options = diffy::DiffOptions::new();
-                options.set_original_filename(old).set_modified_filename(new);
-                text.extend(options.create_patch_bytes(&before, &now).to_bytes());
+                options.set_original_filename(old_label).set_modified_filename(new_label);
+                text.extend(options.create_patch_bytes(&old_bytes, &new_bytes).to_bytes());
             } else {
-                text.extend(format!("Binary files {old} and {new} differ\n").into_bytes());
+                text.extend(format!("Binary files {old_label} and {new_label} differ\n").into_bytes());
             }
         }
         text

@@ -1,4 +1,4 @@
-//! A folder whose files stand in place of those of a project.
+//! A folder whose files replace files of a project.
 
 use std::path::{Path, PathBuf};
 
@@ -15,23 +15,23 @@ pub(super) fn add(draft: &mut Draft, folder: &Path, at: &Path) -> Result<(), Var
         return revision::add_worktree(draft, &real);
     }
     let ignore = Ignore::new(&[]).unwrap_or_default();
-    let mut open = vec![PathBuf::new()];
-    while let Some(inner) = open.pop() {
-        let path = real.join(&inner);
+    let mut queue = vec![PathBuf::new()];
+    while let Some(inner_path) = queue.pop() {
+        let path = real.join(&inner_path);
         for entry in fs::read_dir(&path).map_err(VariantError::file(&path))? {
             let entry = entry.map_err(VariantError::file(&path))?;
-            let inner = inner.join(entry.file_name());
+            let inner_path = inner_path.join(entry.file_name());
             let is_folder = entry.path().is_dir();
-            if ignore.is_ignored(&inner.to_string_lossy(), is_folder) {
+            if ignore.is_ignored(&inner_path.to_string_lossy(), is_folder) {
                 continue;
             }
             if is_folder {
-                open.push(inner);
+                queue.push(inner_path);
                 continue;
             }
-            let place = place(draft.project(), &at.join(&inner)).ok_or_else(|| VariantError::Outside {
+            let place = place(draft.project(), &at.join(&inner_path)).ok_or_else(|| VariantError::Outside {
                 what: "`folder`".into(),
-                path: inner.display().to_string(),
+                path: inner_path.display().to_string(),
                 project: draft.project().display().to_string(),
             })?;
             draft.copy(&place, &entry.path()).map_err(VariantError::file(&entry.path()))?;

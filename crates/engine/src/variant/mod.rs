@@ -155,11 +155,11 @@ impl VariantError {
 pub(crate) fn changes(params: &Values) -> Option<String> {
     let folder = params.get("code")?.as_text()?;
     let text = fs::read(Path::new(folder).join(draft::DIFFERENCES)).ok()?;
-    let mut shown = String::from_utf8_lossy(&text[..text.len().min(MAX_CHANGES)]).into_owned();
+    let mut excerpt = String::from_utf8_lossy(&text[..text.len().min(MAX_CHANGES)]).into_owned();
     if text.len() > MAX_CHANGES {
-        shown.push_str("\n…\n");
+        excerpt.push_str("\n…\n");
     }
-    Some(shown)
+    Some(excerpt)
 }
 
 /// A value of `code`, in parts, which are applied in this order.
@@ -207,7 +207,7 @@ impl Variant {
 
 /// True for the path of a patch.
 fn is_patch(text: &str) -> bool {
-    Path::new(text).extension().is_some_and(|end| PATCHES.iter().any(|known| end.eq_ignore_ascii_case(known)))
+    Path::new(text).extension().is_some_and(|end| PATCHES.iter().any(|extension| end.eq_ignore_ascii_case(extension)))
 }
 
 fn files(value: &Value) -> Result<BTreeMap<String, Option<String>>, VariantError> {
@@ -239,15 +239,15 @@ fn patches(value: &Value) -> Result<Vec<String>, VariantError> {
             items.iter().map(patch).collect()
         }
         Value::Map(entries) => {
-            let mut applied = Vec::new();
+            let mut patch_paths = Vec::new();
             for (patch, is_applied) in entries {
                 match is_applied {
-                    Value::Bool(true) => applied.push(patch.clone()),
+                    Value::Bool(true) => patch_paths.push(patch.clone()),
                     Value::Bool(false) | Value::Null => {}
                     other => return Err(form(format!("`{patch}` is `true` or `false`, not {}", other.kind()))),
                 }
             }
-            Ok(applied)
+            Ok(patch_paths)
         }
         other => Err(form(format!("`patches` is a list of paths, not {}", other.kind()))),
     }
@@ -275,15 +275,15 @@ impl Variants {
         results: &Path,
     ) -> Result<Layer, VariantError> {
         let text = text_of(value);
-        let known = (project.to_owned(), folder.to_owned(), text.clone());
-        if let Some(layer) = self.layers.get(&known) {
+        let cache_key = (project.to_owned(), folder.to_owned(), text.clone());
+        if let Some(layer) = self.layers.get(&cache_key) {
             return Ok(layer.clone());
         }
         let variant = Variant::parse(value)?;
         let real = fs::canonicalize(if folder.as_os_str().is_empty() { Path::new(AS_IS) } else { folder })
             .map_err(VariantError::file(folder))?;
         let layer = draft(&variant, project, &real)?.keep(&results.join(LAYERS))?;
-        self.layers.insert(known, layer.clone());
+        self.layers.insert(cache_key, layer.clone());
         self.names.insert(text, layer.name().unwrap_or_default().to_string_lossy().into_owned());
         Ok(layer)
     }
@@ -323,13 +323,14 @@ fn draft(variant: &Variant, project: &Path, folder: &Path) -> Result<Draft, Vari
         }
     }
     // A patch that Git has made has paths from the folder of the repository.
-    let above = project.ancestors().find(|folder| folder.join(".git").exists());
-    let prefix = above.and_then(|above| project.strip_prefix(above).ok()).unwrap_or(Path::new("")).to_owned();
-    let inner = folder.strip_prefix(project).unwrap_or(Path::new("")).to_owned();
+    let repository = project.ancestors().find(|folder| folder.join(".git").exists());
+    let prefix =
+        repository.and_then(|repository| project.strip_prefix(repository).ok()).unwrap_or(Path::new("")).to_owned();
+    let inner_path = folder.strip_prefix(project).unwrap_or(Path::new("")).to_owned();
     for (index, patch) in variant.patches.iter().enumerate() {
         let path = folder.join(patch);
         let text = fs::read(&path).map_err(VariantError::file(&path))?;
-        patch::Roots { prefix: &prefix, inner: &inner }
+        patch::Roots { prefix: &prefix, inner: &inner_path }
             .apply(&mut draft, patch, &text)
             .map_err(|error| error.after(&variant.patches[..index]))?;
     }
@@ -337,7 +338,7 @@ fn draft(variant: &Variant, project: &Path, folder: &Path) -> Result<Draft, Vari
 }
 
 impl VariantError {
-    /// The same, with the patches that were applied before.
+    /// Adds the patches that were applied before to a conflict.
     fn after(mut self, patches: &[String]) -> Self {
         if let Self::Conflict { after, .. } = &mut self {
             *after = patches.to_vec();
@@ -348,22 +349,22 @@ impl VariantError {
 
 /// The place of a path in a project, if it is one inside.
 fn place(project: &Path, path: &Path) -> Option<PathBuf> {
-    let mut normal = PathBuf::new();
+    let mut normal_path = PathBuf::new();
     for component in path.components() {
         match component {
-            Component::ParentDir => drop(normal.pop()),
+            Component::ParentDir => drop(normal_path.pop()),
             Component::CurDir => {}
-            other => normal.push(other),
+            other => normal_path.push(other),
         }
     }
-    let place = normal.strip_prefix(project).ok()?;
+    let place = normal_path.strip_prefix(project).ok()?;
     is_direct(project, place).then(|| place.to_owned())
 }
 
 /// True for a place that no link of the project leads to: a file there would take the place of the link.
 fn is_direct(project: &Path, place: &Path) -> bool {
     is_place(place)
-        && !place.ancestors().skip(1).any(|above| above != Path::new("") && project.join(above).is_symlink())
+        && !place.ancestors().skip(1).any(|ancestor| ancestor != Path::new("") && project.join(ancestor).is_symlink())
 }
 
 /// True for a relative path inside a project that is no part of Git's own files.

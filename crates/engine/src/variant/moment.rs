@@ -85,7 +85,7 @@ impl Moments {
     /// A copy cannot be written. No files are kept then.
     pub(crate) fn begin(&self, results: &Path, projects: BTreeMap<PathBuf, BTreeSet<PathBuf>>) -> io::Result<()> {
         let mut state = self.state();
-        for (project, known) in projects {
+        for (project, known_files) in projects {
             if state.projects.contains_key(&project) {
                 continue;
             }
@@ -94,7 +94,7 @@ impl Moments {
             }
             let Some(folder) = &state.folder else { continue };
             let place = folder.place.path().join(state.projects.len().to_string());
-            let moment = Moment::of(&project, known, results, &place)?;
+            let moment = Moment::of(&project, known_files, results, &place)?;
             state.projects.insert(project, moment);
         }
         Ok(())
@@ -103,10 +103,10 @@ impl Moments {
     /// Returns the layer with the earlier state of a project's files under `layer`, the layer of a variant; `None` if no file
     /// differs. Files that jobs write keep their present state: `is_written` returns true for their paths in the project.
     pub(crate) fn layer(&self, project: &Path, layer: &Layer, is_written: &dyn Fn(&Path) -> bool) -> Option<Layer> {
-        let edited = self.state().projects.get_mut(project)?.edited();
+        let edited_paths = self.state().projects.get_mut(project)?.edited();
         // The lock is not held here, since this call takes other locks.
-        let written: Vec<PathBuf> = edited.into_iter().filter(|path| is_written(path)).collect();
-        self.state().projects.get_mut(project)?.layer(layer, &written)
+        let written_paths: Vec<PathBuf> = edited_paths.into_iter().filter(|path| is_written(path)).collect();
+        self.state().projects.get_mut(project)?.layer(layer, &written_paths)
     }
 
     /// True if programs on this machine can find such a layer in a view of a project.
@@ -137,7 +137,7 @@ impl Folder {
     /// Creates a folder in `place`, and removes the folders of processes that have ended without removing them.
     fn new(place: &Path) -> io::Result<Self> {
         fs::create_dir_all(place)?;
-        // No process takes a folder that another one is making for one that was left.
+        // The lock keeps a process from removing the unfinished folder of another process as a leftover.
         let gate = File::create(place.join(GATE))?;
         gate.lock()?;
         for entry in fs::read_dir(place)?.flatten() {
@@ -155,7 +155,7 @@ impl Folder {
 }
 
 impl Moment {
-    fn of(project: &Path, known: BTreeSet<PathBuf>, results: &Path, place: &Path) -> io::Result<Self> {
+    fn of(project: &Path, known_files: BTreeSet<PathBuf>, results: &Path, place: &Path) -> io::Result<Self> {
         let mut moment = Self {
             project: project.to_owned(),
             copies: place.join("files"),
@@ -166,9 +166,9 @@ impl Moment {
             found: HashMap::new(),
         };
         fs::create_dir_all(&moment.copies)?;
-        let mut all = code_of(project, results).unwrap_or_default();
-        all.extend(known);
-        for path in all {
+        let mut paths = code_of(project, results).unwrap_or_default();
+        paths.extend(known_files);
+        for path in paths {
             moment.keep(path)?;
         }
         Ok(moment)
@@ -176,7 +176,7 @@ impl Moment {
 
     /// Keeps a copy of a file that is no larger than [`MAX_BYTES`], unless it changes meanwhile.
     fn keep(&mut self, path: PathBuf) -> io::Result<()> {
-        // Nothing is written through a link, or outside of the copies: paths come from records, too.
+        // Paths may come from records, so no file is written through a link or outside of the copies.
         if !is_direct(&self.project, &path) || !is_direct(&self.copies, &path) {
             return Ok(());
         }
@@ -190,8 +190,8 @@ impl Moment {
         Ok(())
     }
 
-    fn layer(&mut self, variant: &Layer, written: &[PathBuf]) -> Option<Layer> {
-        for path in written {
+    fn layer(&mut self, variant: &Layer, written_paths: &[PathBuf]) -> Option<Layer> {
+        for path in written_paths {
             self.files.remove(path);
             self.edited.remove(path);
             self.found.clear();
@@ -218,17 +218,17 @@ impl Moment {
     }
 
     fn compare(&mut self) {
-        let begun = Instant::now();
-        let now = |(path, then): (&PathBuf, &FileStamp)| {
-            let now = stamp(&self.project.join(path));
-            (now.as_ref() != Some(then)).then(|| (path.clone(), now))
+        let start = Instant::now();
+        let change = |(path, old_stamp): (&PathBuf, &FileStamp)| {
+            let new_stamp = stamp(&self.project.join(path));
+            (new_stamp.as_ref() != Some(old_stamp)).then(|| (path.clone(), new_stamp))
         };
-        let edited: BTreeMap<PathBuf, Option<FileStamp>> = self.files.iter().filter_map(now).collect();
-        if edited != self.edited {
-            self.edited = edited;
+        let edited_files: BTreeMap<PathBuf, Option<FileStamp>> = self.files.iter().filter_map(change).collect();
+        if edited_files != self.edited {
+            self.edited = edited_files;
             self.found.clear();
         }
-        self.compared = Some((Instant::now(), begun.elapsed() * INTERVAL_FACTOR));
+        self.compared = Some((Instant::now(), start.elapsed() * INTERVAL_FACTOR));
     }
 
     /// The files as they were, under those of a variant.
@@ -255,8 +255,8 @@ fn code_of(project: &Path, results: &Path) -> Option<BTreeSet<PathBuf>> {
     let results = fs::canonicalize(results).ok();
     let ignore = Ignore::new(&[]).unwrap_or_default();
     let mut files = BTreeSet::new();
-    let (mut open, mut total, mut entries) = (vec![PathBuf::new()], 0, 0);
-    while let Some(folder) = open.pop() {
+    let (mut queue, mut total_bytes, mut entries) = (vec![PathBuf::new()], 0, 0);
+    while let Some(folder) = queue.pop() {
         let place = project.join(&folder);
         let is_other = MARKS.iter().any(|mark| place.join(mark).exists())
             || folder.file_name().is_some_and(|name| name == PACKAGES)
@@ -264,8 +264,8 @@ fn code_of(project: &Path, results: &Path) -> Option<BTreeSet<PathBuf>> {
         if is_other && !folder.as_os_str().is_empty() {
             continue;
         }
-        let Ok(listed) = fs::read_dir(&place) else { continue };
-        for entry in listed.flatten() {
+        let Ok(listing) = fs::read_dir(&place) else { continue };
+        for entry in listing.flatten() {
             entries += 1;
             if entries > MAX_ENTRIES {
                 return None;
@@ -275,16 +275,16 @@ fn code_of(project: &Path, results: &Path) -> Option<BTreeSet<PathBuf>> {
                 continue;
             }
             if kind.is_dir() {
-                open.push(path);
+                queue.push(path);
                 continue;
             }
             let Some(size) = entry.metadata().ok().map(|metadata| metadata.len()).filter(|size| *size <= MAX_BYTES)
             else {
                 continue;
             };
-            total += size;
+            total_bytes += size;
             files.insert(path);
-            if files.len() > MAX_FILES || total > MAX_TOTAL {
+            if files.len() > MAX_FILES || total_bytes > MAX_TOTAL {
                 return None;
             }
         }

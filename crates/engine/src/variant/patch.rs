@@ -1,4 +1,4 @@
-//! Patches: unified differences, and those of Git with renames, modes and binary files.
+//! Patches: unified differences, also in the form of Git with renames, modes and binary files.
 
 use std::{
     ffi::OsStr,
@@ -57,12 +57,12 @@ impl Roots<'_> {
     fn places(&self, path: &[u8]) -> Vec<PathBuf> {
         let path = Path::new(OsStr::from_bytes(path.split(|byte| *byte == b'\t').next().unwrap_or(path)));
         let mut names = path.components();
-        let first = names.next().map(|first| first.as_os_str().len());
-        let rest = names.as_path();
+        let first_length = names.next().map(|name| name.as_os_str().len());
+        let tail = names.as_path();
         // `a/` and `b/`, and other sides: `i/`, `w/`, `c/`, `o/`.
-        let both = if first == Some(1) { [rest, path] } else { [path, rest] };
+        let candidates = if first_length == Some(1) { [tail, path] } else { [path, tail] };
         let mut places = Vec::new();
-        for path in both {
+        for path in candidates {
             let path = path.strip_prefix(".").unwrap_or(path);
             places.extend(path.strip_prefix(self.prefix).ok().map(Path::to_owned));
             places.extend([path.to_owned(), self.inner.join(path)]);
@@ -100,28 +100,28 @@ impl Applied<'_> {
                 self.change(part, &place, place.clone(), &Content::Gone)
             }
             FileOperation::Delete(path) => {
-                let (place, before) = self.existing(&[path])?;
+                let (place, content) = self.existing(&[path])?;
                 if let PatchKind::Text(patch) = part.patch() {
-                    self.text(patch, &place, &bytes_of(&before))?;
+                    self.text(patch, &place, &bytes_of(&content))?;
                 }
                 self.draft.remove(&place);
                 Ok(())
             }
             FileOperation::Modify { original, modified } => {
-                let (place, before) = self.existing(&[modified, original])?;
-                self.change(part, &place, place.clone(), &before)
+                let (place, content) = self.existing(&[modified, original])?;
+                self.change(part, &place, place.clone(), &content)
             }
             FileOperation::Rename { from, to } => {
-                let (old, before) = self.existing(&[from])?;
-                let new = self.beside(&old, from, to)?;
-                self.change(part, &old, new, &before)?;
-                self.draft.remove(&old);
+                let (source, content) = self.existing(&[from])?;
+                let target = self.beside(&source, from, to)?;
+                self.change(part, &source, target, &content)?;
+                self.draft.remove(&source);
                 Ok(())
             }
             FileOperation::Copy { from, to } => {
-                let (old, before) = self.existing(&[from])?;
-                let new = self.beside(&old, from, to)?;
-                self.change(part, &old, new, &before)
+                let (source, content) = self.existing(&[from])?;
+                let target = self.beside(&source, from, to)?;
+                self.change(part, &source, target, &content)
             }
         }
     }
@@ -130,19 +130,20 @@ impl Applied<'_> {
     fn change(
         &mut self,
         part: &FilePatch<'_, [u8]>,
-        old: &Path,
-        new: PathBuf,
-        before: &Content,
+        source: &Path,
+        target: PathBuf,
+        original: &Content,
     ) -> Result<(), VariantError> {
-        let bytes = bytes_of(before);
+        let bytes = bytes_of(original);
         let bytes = match part.patch() {
-            PatchKind::Text(patch) => self.text(patch, old, &bytes)?,
+            PatchKind::Text(patch) => self.text(patch, source, &bytes)?,
             PatchKind::Binary(patch) => {
-                let changed = patch.apply(&bytes);
-                changed.map_err(|error| self.conflict(old, format!("{error} (`git diff --binary` has the content)")))?
+                let result = patch.apply(&bytes);
+                result
+                    .map_err(|error| self.conflict(source, format!("{error} (`git diff --binary` has the content)")))?
             }
         };
-        let content = match (part.new_mode(), before) {
+        let content = match (part.new_mode(), original) {
             (Some(FileMode::Symlink), _) | (None, Content::Link(_)) => {
                 Content::Link(PathBuf::from(std::ffi::OsString::from_vec(bytes)))
             }
@@ -150,27 +151,27 @@ impl Applied<'_> {
             (None, Content::File { is_executable, .. }) => Content::File { bytes, is_executable: *is_executable },
             (None, Content::Gone) => Content::File { bytes, is_executable: false },
         };
-        self.draft.set(new, content);
+        self.draft.set(target, content);
         Ok(())
     }
 
     /// The content with the hunks of a text. Ends of lines may differ: the file keeps its own.
-    fn text(&self, patch: &Patch<'_, [u8]>, place: &Path, before: &[u8]) -> Result<Vec<u8>, VariantError> {
-        let first = match diffy::apply_bytes(before, patch) {
-            Ok(after) => return Ok(after),
+    fn text(&self, patch: &Patch<'_, [u8]>, place: &Path, original: &[u8]) -> Result<Vec<u8>, VariantError> {
+        let first_error = match diffy::apply_bytes(original, patch) {
+            Ok(new_text) => return Ok(new_text),
             Err(error) => error,
         };
-        let plain = without_returns(&patch.to_bytes());
-        if let Ok(patch) = Patch::from_bytes(&plain)
-            && let Ok(after) = diffy::apply_bytes(&without_returns(before), &patch)
+        let plain_patch = without_returns(&patch.to_bytes());
+        if let Ok(patch) = Patch::from_bytes(&plain_patch)
+            && let Ok(new_text) = diffy::apply_bytes(&without_returns(original), &patch)
         {
-            return Ok(if has_returns(before) { with_returns(&after) } else { after });
+            return Ok(if has_returns(original) { with_returns(&new_text) } else { new_text });
         }
-        if diffy::apply_bytes(before, &patch.reverse()).is_ok() {
+        if diffy::apply_bytes(original, &patch.reverse()).is_ok() {
             return Err(self.conflict(place, "its changes are there already".into()));
         }
         // The number of the hunk is in the error's text alone.
-        let text = first.to_string();
+        let text = first_error.to_string();
         let number: Option<usize> = text.rsplit('#').next().and_then(|number| number.trim().parse().ok());
         let hunk = number.and_then(|number| patch.hunks().get(number.checked_sub(1)?));
         let reason = match (number, hunk) {
@@ -186,7 +187,7 @@ impl Applied<'_> {
         self.draft.content(place).map_err(VariantError::file(place))
     }
 
-    /// The first file that exists of those that these paths may mean.
+    /// The first existing file among the places that these paths may mean.
     fn existing(&self, paths: &[&[u8]]) -> Result<(PathBuf, Content), VariantError> {
         let mut places: Vec<PathBuf> = paths.iter().flat_map(|path| self.roots.places(path)).collect();
         places.retain(|place| is_direct(self.draft.project(), place));
@@ -217,8 +218,8 @@ impl Applied<'_> {
     }
 
     /// The place of a new name, which starts where the old one does.
-    fn beside(&self, old: &Path, from: &[u8], to: &[u8]) -> Result<PathBuf, VariantError> {
-        let index = self.roots.places(from).iter().position(|place| place == old);
+    fn beside(&self, source: &Path, from: &[u8], to: &[u8]) -> Result<PathBuf, VariantError> {
+        let index = self.roots.places(from).iter().position(|place| place == source);
         let places = self.roots.places(to);
         let place = index.and_then(|index| places.get(index)).or_else(|| places.first());
         place.cloned().ok_or_else(|| self.outside(to))

@@ -86,20 +86,25 @@ pub fn of_regions(paths: &[PathBuf]) -> Result<BTreeMap<String, Vec<u8>>, Region
         for file in files(&real).map_err(unreadable)? {
             // Data, and texts in other encodings, have no marks.
             let Ok(text) = String::from_utf8(fs::read(&file).map_err(unreadable)?) else { continue };
-            let shown = file.strip_prefix(&project).unwrap_or(&file).to_string_lossy().into_owned();
-            let mark =
-                |(line, reason): (usize, String)| RegionError::Mark { path: shown.clone(), line: line + 1, reason };
+            let display_path = file.strip_prefix(&project).unwrap_or(&file).to_string_lossy().into_owned();
+            let mark = |(line, reason): (usize, String)| RegionError::Mark {
+                path: display_path.clone(),
+                line: line + 1,
+                reason,
+            };
             let regions = regions(&text).map_err(mark)?;
             let mut names: Vec<&str> = regions.iter().map(|region| region.name.as_str()).collect();
             names.sort_unstable();
             names.dedup();
             for name in names {
-                let changed = without(&text, &regions, name, file.extension().is_some_and(|end| end == "py"));
+                let changed_text = without(&text, &regions, name, file.extension().is_some_and(|end| end == "py"));
                 let mut options = diffy::DiffOptions::new();
                 // The marks alone are the context, so that the patches of neighbors go together.
                 options.set_context_len(1);
-                options.set_original_filename(format!("a/{shown}")).set_modified_filename(format!("b/{shown}"));
-                let difference = options.create_patch(&text, &changed).to_bytes();
+                options
+                    .set_original_filename(format!("a/{display_path}"))
+                    .set_modified_filename(format!("b/{display_path}"));
+                let difference = options.create_patch(&text, &changed_text).to_bytes();
                 let patch = patches.entry(name.to_owned()).or_insert_with(|| format!("# {name}\n").into_bytes());
                 patch.extend(difference);
             }
@@ -127,11 +132,11 @@ pub fn of_commits(folder: &Path, range: &str, reverts: bool) -> Result<Vec<(Stri
         args.extend(reverts.then_some("-R"));
         args.extend(["--end-of-options", commit]);
         let difference = ask(&args).ok_or_else(|| RegionError::Git(commit.to_owned()))?;
-        let short: String = commit.chars().take(8).collect();
+        let short_id: String = commit.chars().take(8).collect();
         let mut name: String =
             subject.to_lowercase().chars().map(|char| if char == '.' { '-' } else { char }).take(60).collect();
-        if !is_name(&name) || patches.iter().any(|(known, _)| *known == name) {
-            name = format!("commit-{short}");
+        if !is_name(&name) || patches.iter().any(|(other, _)| *other == name) {
+            name = format!("commit-{short_id}");
         }
         let patch = [format!("# {name}\n").into_bytes(), difference.text].concat();
         patches.push((name, patch));
@@ -139,14 +144,14 @@ pub fn of_commits(folder: &Path, range: &str, reverts: bool) -> Result<Vec<(Stri
     if patches.is_empty() { Err(RegionError::NoCommits(range.to_owned())) } else { Ok(patches) }
 }
 
-/// The files that may have marks: the path itself, or those in the folder, sorted.
+/// The files that may have marks: the path itself, or the files in the folder, sorted.
 fn files(path: &Path) -> io::Result<Vec<PathBuf>> {
     if !path.is_dir() {
         return Ok(vec![path.to_owned()]);
     }
     let ignore = Ignore::new(&[]).unwrap_or_default();
-    let (mut found, mut open) = (Vec::new(), vec![path.to_owned()]);
-    while let Some(folder) = open.pop() {
+    let (mut paths, mut queue) = (Vec::new(), vec![path.to_owned()]);
+    while let Some(folder) = queue.pop() {
         for entry in fs::read_dir(&folder)? {
             let entry = entry?;
             let (path, kind) = (entry.path(), entry.file_type()?);
@@ -155,17 +160,17 @@ fn files(path: &Path) -> io::Result<Vec<PathBuf>> {
                 continue;
             }
             if kind.is_dir() {
-                open.push(path);
+                queue.push(path);
             } else if kind.is_file()
                 && entry.metadata()?.len() <= MAX_FILE
                 && path.extension().is_none_or(|end| end != "patch")
             {
-                found.push(path);
+                paths.push(path);
             }
         }
     }
-    found.sort();
-    Ok(found)
+    paths.sort();
+    Ok(paths)
 }
 
 /// The words of a comment, if a line is one.
@@ -176,12 +181,12 @@ fn comment(line: &str) -> Option<&str> {
 
 /// The regions of a text; or a line, from 0, with the defect of its mark.
 fn regions(text: &str) -> Result<Vec<Region>, (usize, String)> {
-    let mut found: Vec<Region> = Vec::new();
-    let mut open: Option<Region> = None;
+    let mut finished_regions: Vec<Region> = Vec::new();
+    let mut open_region: Option<Region> = None;
     for (at, line) in text.lines().enumerate() {
         let Some(words) = comment(line) else { continue };
         if let Some(name) = words.strip_prefix(BEGIN).map(str::trim) {
-            if let Some(region) = open {
+            if let Some(region) = open_region {
                 return Err((
                     at,
                     format!("the region `{}` has not ended; regions are not inside each other", region.name),
@@ -190,65 +195,65 @@ fn regions(text: &str) -> Result<Vec<Region>, (usize, String)> {
             if !is_name(name) {
                 return Err((at, format!("`{name}` is no name: use letters, digits, `_` and `-`")));
             }
-            open = Some(Region { name: name.to_owned(), begin: at, otherwise: None, end: at });
-        } else if words == ELSE && open.as_ref().is_some_and(|region| region.otherwise.is_none()) {
-            if let Some(region) = &mut open {
+            open_region = Some(Region { name: name.to_owned(), begin: at, otherwise: None, end: at });
+        } else if words == ELSE && open_region.as_ref().is_some_and(|region| region.otherwise.is_none()) {
+            if let Some(region) = &mut open_region {
                 region.otherwise = Some(at);
             }
         } else if words == END
-            && let Some(region) = open.take()
+            && let Some(region) = open_region.take()
         {
-            found.push(Region { end: at, ..region });
+            finished_regions.push(Region { end: at, ..region });
         }
     }
-    match open {
+    match open_region {
         Some(region) => Err((region.begin, format!("the region `{}` has no `end`", region.name))),
-        None => Ok(found),
+        None => Ok(finished_regions),
     }
 }
 
 /// A text without the regions of a name. Lines after `else` in a region, which are comments, are its replacement.
 fn without(text: &str, regions: &[Region], name: &str, is_python: bool) -> String {
     let lines: Vec<&str> = text.split_inclusive('\n').collect();
-    let mut changed = String::new();
+    let mut output = String::new();
     for (at, line) in lines.iter().enumerate() {
         let Some(region) =
             regions.iter().find(|region| region.name == name && (region.begin..=region.end).contains(&at))
         else {
-            changed.push_str(line);
+            output.push_str(line);
             continue;
         };
         if at == region.begin || at == region.end || Some(at) == region.otherwise {
-            changed.push_str(line);
+            output.push_str(line);
             if at == region.begin && is_python && region.otherwise.is_none() {
-                changed.extend(only_statement(&lines, region));
+                output.extend(only_statement(&lines, region));
             }
-        } else if region.otherwise.is_some_and(|otherwise| at > otherwise) {
-            changed.push_str(&uncommented(line));
+        } else if region.otherwise.is_some_and(|else_line| at > else_line) {
+            output.push_str(&uncommented(line));
         }
     }
-    changed
+    output
 }
 
 /// The statement that stands for a region, if without it a block of Python would be empty.
 fn only_statement(lines: &[&str], region: &Region) -> Option<String> {
     let is_code = |line: &&&str| !line.trim().is_empty() && comment(line).is_none();
     let indent = |line: &str| line.len() - line.trim_start().len();
-    let before = lines[..region.begin].iter().rev().find(is_code)?;
-    let inside = lines[region.begin..region.end].iter().find(is_code)?;
-    let after = lines[region.end..].iter().find(is_code);
-    let begins_block = before.trim_end().ends_with(':') && indent(inside) > indent(before);
-    let is_alone = after.is_none_or(|after| indent(after) < indent(inside));
+    let line_before = lines[..region.begin].iter().rev().find(is_code)?;
+    let line_inside = lines[region.begin..region.end].iter().find(is_code)?;
+    let line_after = lines[region.end..].iter().find(is_code);
+    let begins_block = line_before.trim_end().ends_with(':') && indent(line_inside) > indent(line_before);
+    let is_alone = line_after.is_none_or(|line_after| indent(line_after) < indent(line_inside));
     let end = if lines[region.begin].ends_with("\r\n") { "\r\n" } else { "\n" };
-    (begins_block && is_alone).then(|| format!("{}{PASS}{end}", &inside[..indent(inside)]))
+    (begins_block && is_alone).then(|| format!("{}{PASS}{end}", &line_inside[..indent(line_inside)]))
 }
 
 /// A line without its comment mark and one space after it.
 fn uncommented(line: &str) -> String {
     let indent = line.len() - line.trim_start().len();
-    let (space, rest) = line.split_at(indent);
-    let mark = COMMENTS.iter().find_map(|mark| rest.strip_prefix(mark));
-    mark.map_or_else(|| line.to_owned(), |rest| format!("{space}{}", rest.strip_prefix(' ').unwrap_or(rest)))
+    let (space, tail) = line.split_at(indent);
+    let mark = COMMENTS.iter().find_map(|mark| tail.strip_prefix(mark));
+    mark.map_or_else(|| line.to_owned(), |tail| format!("{space}{}", tail.strip_prefix(' ').unwrap_or(tail)))
 }
 
 #[cfg(test)]
@@ -276,9 +281,9 @@ mod tests {
             ("# ablate: a\n# ablate: b\n# end\n# end\n", 1, "has not ended"),
             ("x\n// ablate: no rope\n// end\n", 1, "is no name"),
         ] {
-            let (at, found) = regions(text).unwrap_err();
+            let (at, message) = regions(text).unwrap_err();
             assert_eq!(at, line, "{text}");
-            assert!(found.contains(reason), "{found}");
+            assert!(message.contains(reason), "{message}");
         }
         assert_eq!(regions("# end\n# else\n"), Ok(Vec::new()), "other comments");
     }

@@ -15,8 +15,8 @@ mod simulated;
 
 use self::{simulated::races, situation::Promise};
 
-fn race(configurations: usize, least: usize, most: usize) -> Race {
-    Race { configurations, least, most, better: Better::Less, baseline: None }
+fn race(configurations: usize, min_seeds: usize, max_seeds: usize) -> Race {
+    Race { configurations, least: min_seeds, most: max_seeds, better: Better::Less, baseline: None }
 }
 
 fn values(means: &[f64], spread: f64, seeds: usize, seed: u64) -> Vec<Vec<f64>> {
@@ -38,8 +38,8 @@ fn the_clearly_worse_leave_and_the_best_gets_all_seeds() {
     assert!(
         exits.iter().any(|(runner, exit)| *runner == 3 && matches!(exit, Exit::Worse { by, .. } if by.value > 3.0))
     );
-    let more = Race { better: Better::More, ..race };
-    let course = run(&more, &values(&[0.0, 0.1, 5.0, 6.0], 1.0, 20, 1));
+    let maximized = Race { better: Better::More, ..race };
+    let course = run(&maximized, &values(&[0.0, 0.1, 5.0, 6.0], 1.0, 20, 1));
     assert!(course.seeds[0] < 20 && course.seeds[3] == 20, "{:?}", course.seeds);
 }
 
@@ -53,10 +53,10 @@ fn what_failed_leaves_and_a_failed_baseline_ends_nothing() {
     let course = race.run(known);
     assert_eq!(course.looks[0].left, [(1, Exit::Failed)]);
     assert_eq!(course.seeds, [4, 2, 4], "equal differences have no spread that is known");
-    let against = Race { baseline: Some(1), ..race.clone() }.run(known);
-    assert_eq!(against.seeds, [4, 4, 4]);
-    let all_failed = race.run(|_, _| Known::Value(None));
-    assert_eq!(all_failed.seeds, [2, 2, 2]);
+    let against_baseline = Race { baseline: Some(1), ..race.clone() }.run(known);
+    assert_eq!(against_baseline.seeds, [4, 4, 4]);
+    let failures_only = race.run(|_, _| Known::Value(None));
+    assert_eq!(failures_only.seeds, [2, 2, 2]);
 }
 
 #[test]
@@ -67,21 +67,21 @@ fn a_look_waits_for_all_values() {
         _ => Known::Value(Some(seed as f64)),
     });
     assert_eq!((course.looks.len(), course.seeds), (0, vec![2, 2]));
-    let fewer = Race { most: 2, least: 2, ..race };
-    assert_eq!(fewer.run(|_, _| Known::Value(Some(1.0))).seeds, [2, 2], "no look where nothing can be saved");
+    let short_race = Race { most: 2, least: 2, ..race };
+    assert_eq!(short_race.run(|_, _| Known::Value(Some(1.0))).seeds, [2, 2], "no look where nothing can be saved");
 }
 
 /// The situations of the benchmark, with fewer replications.
 #[test]
 fn error_rates_are_as_promised() {
     let replications = 1_500;
-    let mut avoided = 0;
+    let mut bad_practices = 0;
     for situation in races() {
         let rate = situation.simulate(replications);
         assert!(situation.is_kept(rate, replications), "{}: {rate:?}", situation.name);
-        avoided += usize::from(situation.promise == Promise::Nothing && rate.share > 2.0 * situation.nominal);
+        bad_practices += usize::from(situation.promise == Promise::Nothing && rate.share > 2.0 * situation.nominal);
     }
-    assert_eq!(avoided, 1, "the simulation tells a bad practice from a good one");
+    assert_eq!(bad_practices, 1, "the simulation tells a bad practice from a good one");
 }
 
 proptest! {
@@ -97,22 +97,29 @@ proptest! {
         let value = |configuration: usize, seed: usize| {
             (!broken.contains(&(configuration, seed))).then_some(all[configuration][seed])
         };
-        let whole = race.run(|configuration, seed| Known::Value(value(configuration, seed)));
-        let (mut arrived, mut state) = (BTreeSet::new(), order);
-        let mut last = vec![0; means.len()];
+        let full_course = race.run(|configuration, seed| Known::Value(value(configuration, seed)));
+        let (mut finished_jobs, mut state) = (BTreeSet::new(), order);
+        let mut last_seeds = vec![0; means.len()];
         loop {
-            let now = race.run(|configuration, seed| if arrived.contains(&(configuration, seed)) { Known::Value(value(configuration, seed)) } else { Known::Open });
-            prop_assert!(now.seeds.iter().zip(&last).all(|(now, last)| now >= last));
-            prop_assert!(whole.looks.starts_with(&now.looks));
-            let wanted = now.seeds.iter().enumerate().flat_map(|(at, seeds)| (0..*seeds).map(move |seed| (at, seed)));
-            let open: Vec<(usize, usize)> = wanted.filter(|job| !arrived.contains(job)).collect();
-            if open.is_empty() {
-                prop_assert_eq!(now, whole);
+            let course = race.run(|configuration, seed| {
+                if finished_jobs.contains(&(configuration, seed)) {
+                    Known::Value(value(configuration, seed))
+                } else {
+                    Known::Open
+                }
+            });
+            prop_assert!(course.seeds.iter().zip(&last_seeds).all(|(seeds, last)| seeds >= last));
+            prop_assert!(full_course.looks.starts_with(&course.looks));
+            let planned_jobs =
+                course.seeds.iter().enumerate().flat_map(|(at, seeds)| (0..*seeds).map(move |seed| (at, seed)));
+            let open_jobs: Vec<(usize, usize)> = planned_jobs.filter(|job| !finished_jobs.contains(job)).collect();
+            if open_jobs.is_empty() {
+                prop_assert_eq!(course, full_course);
                 break;
             }
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            arrived.insert(open[(state >> 33) as usize % open.len()]);
-            last = now.seeds;
+            finished_jobs.insert(open_jobs[(state >> 33) as usize % open_jobs.len()]);
+            last_seeds = course.seeds;
         }
     }
 }

@@ -27,17 +27,17 @@ fn exported(store: &Store, key: Key) -> Vec<u8> {
 
 #[test]
 fn records_travel_whole() {
-    let (here, there) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let (store, record) = store_with_one(here.path());
+    let (source_folder, target_folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (store, record) = store_with_one(source_folder.path());
     let archive = exported(&store, record.key);
     assert_eq!(archive, exported(&store, record.key), "the same records, the same archive");
-    let other = Store::new(there.path());
-    assert_eq!(other.import(archive.as_slice(), &origin()).unwrap(), Imported { added: 1, ..Imported::default() });
-    assert_eq!(other.get(record.key).unwrap(), Some(record.clone()));
-    assert_eq!(fs::read_to_string(other.folder(record.key).join("files/latest")).unwrap(), "1 2 3");
-    assert_eq!(other.import(archive.as_slice(), &origin()).unwrap(), Imported { known: 1, ..Imported::default() });
-    let verified = other.verify().unwrap();
-    assert_eq!((verified.records, verified.files, verified.defects), (1, 2, vec![]));
+    let target = Store::new(target_folder.path());
+    assert_eq!(target.import(archive.as_slice(), &origin()).unwrap(), Imported { added: 1, ..Imported::default() });
+    assert_eq!(target.get(record.key).unwrap(), Some(record.clone()));
+    assert_eq!(fs::read_to_string(target.folder(record.key).join("files/latest")).unwrap(), "1 2 3");
+    assert_eq!(target.import(archive.as_slice(), &origin()).unwrap(), Imported { known: 1, ..Imported::default() });
+    let report = target.verify().unwrap();
+    assert_eq!((report.records, report.files, report.defects), (1, 2, vec![]));
 }
 
 /// A link makes the folders above a path others than they seem, so nothing may be written below one.
@@ -71,8 +71,8 @@ fn nothing_is_written_through_a_link() {
         let mut archive = Builder::new(Vec::new());
         attempt(&mut archive);
         let archive = archive.into_inner().unwrap();
-        let refused = Store::new(&folder.path().join("results")).import(archive.as_slice(), &origin());
-        assert!(matches!(refused, Err(TransferError::Foreign(_))), "{refused:?}");
+        let result = Store::new(&folder.path().join("results")).import(archive.as_slice(), &origin());
+        assert!(matches!(result, Err(TransferError::Foreign(_))), "{result:?}");
         let names: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         assert!(names.iter().all(|name| name == "results"), "{names:?}");
     }
@@ -80,8 +80,8 @@ fn nothing_is_written_through_a_link() {
 
 #[test]
 fn what_was_changed_on_the_way_is_refused() {
-    let (here, there) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let (store, record) = store_with_one(here.path());
+    let (source_folder, target_folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (store, record) = store_with_one(source_folder.path());
     let archive = exported(&store, record.key);
     for (from, to, reason) in [
         ("1 2 3", "1 2 4", "digests"),
@@ -92,38 +92,38 @@ fn what_was_changed_on_the_way_is_refused() {
         ),
     ] {
         let at = archive.windows(from.len()).position(|window| window == from.as_bytes()).unwrap();
-        let mut changed = archive.clone();
-        changed[at..at + to.len()].copy_from_slice(to.as_bytes());
-        let other = Store::new(there.path());
-        let imported = other.import(changed.as_slice(), &origin()).unwrap();
-        assert!(imported.refused[0].1.contains(reason), "{imported:?}");
-        assert!(!other.contains(record.key));
+        let mut changed_archive = archive.clone();
+        changed_archive[at..at + to.len()].copy_from_slice(to.as_bytes());
+        let target = Store::new(target_folder.path());
+        let report = target.import(changed_archive.as_slice(), &origin()).unwrap();
+        assert!(report.refused[0].1.contains(reason), "{report:?}");
+        assert!(!target.contains(record.key));
     }
 }
 
 #[test]
 fn an_archive_for_one_job_has_its_record_and_nothing_else() {
-    let (here, there) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let (store, record) = store_with_one(here.path());
+    let (source_folder, target_folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (store, record) = store_with_one(source_folder.path());
     let mut other = sample();
     other.params.insert("value", sweep_job::Value::Float(7.0));
     other.identity.params = [("value".to_owned(), sweep_job::Value::Float(7.0))].into();
     other.key = other.identity.key().unwrap();
     let Claim::Miss(pending) = store.claim(other.key).unwrap() else { panic!("not done yet") };
     let other = pending.commit(other).unwrap();
-    let mut both = Vec::new();
-    store.export(&BTreeSet::from([record.key, other.key]), &mut both).unwrap();
-    let mut trailed = exported(&store, record.key);
-    trailed.extend(exported(&store, other.key));
-    for archive in [both, trailed] {
-        let taker = Store::new(there.path());
-        let refused = taker.import_only(archive.as_slice(), record.key, &origin());
-        assert!(matches!(refused, Err(TransferError::Foreign(_))), "{refused:?}");
+    let mut two_records = Vec::new();
+    store.export(&BTreeSet::from([record.key, other.key]), &mut two_records).unwrap();
+    let mut appended = exported(&store, record.key);
+    appended.extend(exported(&store, other.key));
+    for archive in [two_records, appended] {
+        let taker = Store::new(target_folder.path());
+        let result = taker.import_only(archive.as_slice(), record.key, &origin());
+        assert!(matches!(result, Err(TransferError::Foreign(_))), "{result:?}");
         assert_eq!(taker.keys().unwrap(), []);
     }
-    let taker = Store::new(there.path());
-    let taken = taker.import_only(exported(&store, record.key).as_slice(), record.key, &origin()).unwrap();
-    assert_eq!(taken, Imported { added: 1, ..Imported::default() });
+    let taker = Store::new(target_folder.path());
+    let report = taker.import_only(exported(&store, record.key).as_slice(), record.key, &origin()).unwrap();
+    assert_eq!(report, Imported { added: 1, ..Imported::default() });
     assert_eq!(taker.origin(record.key), Some(origin()));
     assert_eq!(store.origin(record.key), None, "what was made here comes from nowhere");
 }
@@ -131,8 +131,8 @@ fn an_archive_for_one_job_has_its_record_and_nothing_else() {
 #[test]
 fn nothing_is_no_archive() {
     let results = tempfile::tempdir().unwrap();
-    let refused = Store::new(results.path()).import(&[][..], &origin());
-    assert!(matches!(refused, Err(TransferError::Foreign(_))), "{refused:?}");
+    let result = Store::new(results.path()).import(&[][..], &origin());
+    assert!(matches!(result, Err(TransferError::Foreign(_))), "{result:?}");
 }
 
 #[test]
@@ -146,17 +146,17 @@ fn an_archive_cannot_write_elsewhere() {
         header.set_cksum();
         header.as_bytes().to_vec()
     };
-    let inside = format!("{TOP}/{key}");
+    let record_path = format!("{TOP}/{key}");
     for (path, kind, link) in [
         ("../evil".to_owned(), EntryType::Regular, ""),
         ("/tmp/evil".to_owned(), EntryType::Regular, ""),
-        (format!("{inside}/../evil"), EntryType::Regular, ""),
-        (format!("{inside}/other"), EntryType::Regular, ""),
+        (format!("{record_path}/../evil"), EntryType::Regular, ""),
+        (format!("{record_path}/other"), EntryType::Regular, ""),
         (format!("{TOP}/notakey/record.json"), EntryType::Regular, ""),
-        (format!("{inside}/files/l"), EntryType::Symlink, "/etc/passwd"),
-        (format!("{inside}/files/l"), EntryType::Symlink, "../record.json"),
-        (format!("{inside}/files/l"), EntryType::Link, "/etc/passwd"),
-        (format!("{inside}/files/l"), EntryType::Char, ""),
+        (format!("{record_path}/files/l"), EntryType::Symlink, "/etc/passwd"),
+        (format!("{record_path}/files/l"), EntryType::Symlink, "../record.json"),
+        (format!("{record_path}/files/l"), EntryType::Link, "/etc/passwd"),
+        (format!("{record_path}/files/l"), EntryType::Char, ""),
     ] {
         let results = tempfile::tempdir().unwrap();
         let mut archive = entry(&path, kind, link);
