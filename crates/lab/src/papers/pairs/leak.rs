@@ -15,13 +15,13 @@ struct Watch(Vec<(f64, f64)>);
 impl Watch {
     fn see<B: Compute>(&mut self, device: &B::Device) -> Result<(), LabError> {
         B::sync(device)?;
-        let in_use = match B::device_memory(device) {
+        let used_bytes = match B::device_memory(device) {
             Some(memory) => Some(memory.in_use as f64),
             None => heap::so_far().map(|heap| heap.kept as f64),
         };
         // The points themselves take memory, but less and less often; room for them is made before.
         let iteration = self.0.len() as f64;
-        self.0.extend(in_use.map(|bytes| (iteration, bytes)));
+        self.0.extend(used_bytes.map(|bytes| (iteration, bytes)));
         Ok(())
     }
 
@@ -46,23 +46,23 @@ impl Contender for Leak {
         let weight = tensor::<B, 2>(seed, "weight", 0, [width, width], scale, device);
         Ok(Box::new(move |meter| {
             let mut watch = Watch(Vec::with_capacity(self.iterations));
-            let counts = heap::so_far().is_some();
-            if !counts {
+            let is_counting = heap::so_far().is_some();
+            if !is_counting {
                 heap::begin();
             }
             let leaks = self.variant == LeakVariant::Leaking;
             let result = match self.pattern {
                 LeakPattern::Tensors => {
                     let mut list = Vec::with_capacity(self.iterations);
-                    let mut last = x.clone();
+                    let mut product = x.clone();
                     for _ in 0..self.iterations {
-                        last = x.clone() * 2.0;
+                        product = x.clone() * 2.0;
                         if leaks {
-                            list.push(last.clone());
+                            list.push(product.clone());
                         }
                         watch.see::<B>(device)?;
                     }
-                    last.mean()
+                    product.mean()
                 }
                 LeakPattern::Losses => {
                     let weight = Tensor::<Autodiff<B>, 2>::from_inner(weight.clone()).require_grad();
@@ -100,7 +100,7 @@ impl Contender for Leak {
                     }
                 }
             };
-            if !counts {
+            if !is_counting {
                 heap::end();
             }
             watch.tell(meter);
