@@ -190,8 +190,8 @@ fn pick(state: &mut Array<Atomic<u32>>, bins: &mut Array<Atomic<u32>>, shift: u3
             unit += 1;
         }
         let mut bin = unit * EACH;
-        let last = bin + (EACH - 1);
-        while bin < last && counts[bin] < place {
+        let last_bin = bin + (EACH - 1);
+        while bin < last_bin && counts[bin] < place {
             place -= counts[bin];
             bin += 1;
         }

@@ -363,30 +363,30 @@ fn decide(state: &mut Array<Atomic<u32>>, k: u32, room: u32) {
 fn mend(candidates: &Array<u32>, mask: &mut Array<f32>, state: &mut Array<Atomic<u32>>, layer: u32, room: u32) {
     let sum = SharedMemory::<Atomic<u32>>::new(1usize);
     // Where the layer's candidates begin and end, the threshold, and the status.
-    let mut known = SharedMemory::<u32>::new(4usize);
-    let own = LAYERS + layer as usize * WORDS;
-    let (all_pruned, all_first, all_end) = (state[own], state[own + 1], state[own + 2]);
+    let mut shared_words = SharedMemory::<u32>::new(4usize);
+    let offset = LAYERS + layer as usize * WORDS;
+    let (all_pruned, all_first, all_end) = (state[offset], state[offset + 1], state[offset + 2]);
     let (all_prefix, all_status) = (state[PREFIX], state[STATUS]);
     if UNIT_POS == 0 {
         sum[0].store(0u32);
-        known[0] = all_first.load();
-        known[1] = all_end.load();
-        known[2] = all_prefix.load();
-        known[3] = all_status.load();
+        shared_words[0] = all_first.load();
+        shared_words[1] = all_end.load();
+        shared_words[2] = all_prefix.load();
+        shared_words[3] = all_status.load();
     }
     sync_cube();
     let mut pruned = 0u32;
     // Where the threshold is the bracket's lower end, all candidates stay.
-    if known[3] == IN_BETWEEN {
-        let threshold = known[2];
-        let end = min(known[1], room);
+    if shared_words[3] == IN_BETWEEN {
+        let threshold = shared_words[2];
+        let end = min(shared_words[1], room);
         // A layer without candidates ends at 0.
         if end > 0u32 {
-            let mut index = known[0] + CUBE_POS_X * CUBE_DIM + UNIT_POS;
+            let mut index = shared_words[0] + CUBE_POS_X * CUBE_DIM + UNIT_POS;
             while index < end {
                 if candidates[index as usize * 2 + 1] <= threshold {
-                    let at = candidates[index as usize * 2];
-                    mask[at as usize] = 0.0f32;
+                    let position = candidates[index as usize * 2];
+                    mask[position as usize] = 0.0f32;
                     pruned += 1u32;
                 }
                 index += CUBE_COUNT_X * CUBE_DIM;

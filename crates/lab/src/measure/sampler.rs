@@ -158,28 +158,30 @@ impl Log {
 
     fn finish(self) -> Sampled {
         const PROCESSOR: &MetricInfo = &SampledMetrics::UTILIZATION_CPU;
-        let mut sampled = Sampled::default();
+        let mut measurements = Sampled::default();
         for (&name, &(metric, series)) in &self.series {
             let is_peak = *metric == SampledMetrics::MEMORY_DEVICE_USED;
-            sampled.metrics.insert(name, (metric, if is_peak { series.most } else { series.mean() }));
+            measurements.metrics.insert(name, (metric, if is_peak { series.most } else { series.mean() }));
         }
         let (seconds, busy_seconds) = self.processor;
         if seconds > 0.0 {
             let cores = std::thread::available_parallelism().map_or(1, usize::from) as f64;
-            sampled.metrics.insert(PROCESSOR.name, (PROCESSOR, busy_seconds / seconds / cores));
+            measurements.metrics.insert(PROCESSOR.name, (PROCESSOR, busy_seconds / seconds / cores));
         } else {
-            sampled.absent.insert(PROCESSOR.name, "this system does not say how much time a process has had".into());
+            measurements
+                .absent
+                .insert(PROCESSOR.name, "this system does not say how much time a process has had".into());
         }
         let memory_name = SampledMetrics::MEMORY_MEAN.name;
-        if !sampled.metrics.contains_key(memory_name) {
-            sampled.absent.insert(memory_name, "this system does not say what a process has in memory".into());
+        if !measurements.metrics.contains_key(memory_name) {
+            measurements.absent.insert(memory_name, "this system does not say what a process has in memory".into());
         }
         let names = OF_A_DRIVER.into_iter().chain([&SampledMetrics::MEMORY_DEVICE_USED_MEAN]).map(|metric| metric.name);
         for name in names.filter(|name| !self.series.contains_key(name)) {
             let reason = self.gpu.as_ref().err().cloned().unwrap_or_else(|| "the driver does not say it".into());
-            sampled.absent.insert(name, reason);
+            measurements.absent.insert(name, reason);
         }
-        sampled
+        measurements
     }
 }
 

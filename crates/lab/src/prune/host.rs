@@ -202,19 +202,19 @@ fn corrected<E>(
     k: usize,
     mut count: impl FnMut(f32) -> Result<usize, E>,
 ) -> Result<Option<f32>, E> {
-    // Up to the sample's first `low` there are `below`, at most `k`; up to its place `high` there are `above`, more than `k`.
-    let (mut low, mut below) = (0, 0);
-    let (mut high, mut above) = (sample.len(), total);
+    // `low_count` scores, at most `k`, are up to the sample's first `low`; `high_count`, more than `k`, up to place `high`.
+    let (mut low, mut low_count) = (0, 0);
+    let (mut high, mut high_count) = (sample.len(), total);
     let mut halves = false;
     while low < high {
-        let part = (k - below) as f64 / (above.max(below + 1) - below) as f64;
+        let part = (k - low_count) as f64 / (high_count.max(low_count + 1) - low_count) as f64;
         let part = if halves { 0.5 } else { part };
         let index = (low + part_of(part, high - low)).min(high - 1);
         let score_count = count(sample[index])?;
         if score_count <= k {
-            (low, below) = (sample.partition_point(|score| *score <= sample[index]), score_count);
+            (low, low_count) = (sample.partition_point(|score| *score <= sample[index]), score_count);
         } else {
-            (high, above) = (sample.partition_point(|score| *score < sample[index]), score_count);
+            (high, high_count) = (sample.partition_point(|score| *score < sample[index]), score_count);
         }
         halves = !halves;
     }

@@ -167,11 +167,11 @@ impl Pruning<'_> {
             report.progress(Progress { done, total, ..Progress::default() });
         };
         let sampler = Sampler::start(self.backend);
-        let started = Instant::now();
+        let start = Instant::now();
         let mut prober = Prober::new(settings, subject, device, &mut progress)?;
         let round = prober.prune()?;
         B::sync(device)?;
-        let seconds = started.elapsed().as_secs_f64();
+        let seconds = start.elapsed().as_secs_f64();
         sampler.finish().describe(&mut self.outcome);
         let counts = prober.pruned()?;
         let trace = prober.take_trace();

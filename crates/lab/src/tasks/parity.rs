@@ -44,10 +44,10 @@ impl Run for Parity {
 
 /// Results of unoptimized operations on the CPU, with the steps of the iterations `left_out` skipped.
 fn reference(parity: &Parity, left_out: &[usize]) -> Result<Observed, LabError> {
-    let plain = Parity { computing: Computing::default(), ..parity.clone() };
+    let plain_parity = Parity { computing: Computing::default(), ..parity.clone() };
     // The switch is the process's, and a worker has one job.
     ops::use_kernels(false);
-    let results = dispatch_eager(Backend::Cpu, Observe { parity: &plain, inputs: None, left_out, spoilt: None });
+    let results = dispatch_eager(Backend::Cpu, Observe { parity: &plain_parity, inputs: None, left_out, spoilt: None });
     ops::use_kernels(true);
     results
 }
@@ -222,10 +222,11 @@ fn numbers<B: Compute, const D: usize>(tensor: Tensor<B, D>) -> Result<Vec<f32>,
 
 /// The largest difference, as a part of the largest number of the reference; infinite if anything is not finite.
 fn error(reference: &[f32], numbers: &[f32]) -> f64 {
-    let largest = reference.iter().map(|number| f64::from(number.abs())).fold(1e-6, f64::max);
-    let worst = reference.iter().zip(numbers).map(|(reference, numbers)| f64::from((reference - numbers).abs()));
-    let worst = worst.fold(0.0, |worst: f64, next| if next.is_finite() { worst.max(next) } else { f64::INFINITY });
-    worst / largest
+    let scale = reference.iter().map(|number| f64::from(number.abs())).fold(1e-6, f64::max);
+    let differences = reference.iter().zip(numbers).map(|(reference, numbers)| f64::from((reference - numbers).abs()));
+    let maximum =
+        differences.fold(0.0, |maximum: f64, next| if next.is_finite() { maximum.max(next) } else { f64::INFINITY });
+    maximum / scale
 }
 
 /// The first of `reference` whose error in `results` exceeds `tolerance`, and the largest error of all.
@@ -241,8 +242,8 @@ fn first_difference<'a>(
         (name.as_str(), error(gradient(reference).unwrap_or(&zeros), if results.is_empty() { &zeros } else { results }))
     });
     let errors: Vec<(&str, f64)> = errors.collect();
-    let worst = errors.iter().map(|(_, error)| *error).fold(0.0, f64::max);
-    (errors.into_iter().find(|(_, error)| *error > tolerance), worst)
+    let max_error = errors.iter().map(|(_, error)| *error).fold(0.0, f64::max);
+    (errors.into_iter().find(|(_, error)| *error > tolerance), max_error)
 }
 
 fn judge(reference: &Observed, results: &Observed, limits: Allowed) -> Result<Outcome, LabError> {
@@ -254,14 +255,15 @@ fn judge(reference: &Observed, results: &Observed, limits: Allowed) -> Result<Ou
     let (expected, result_gradients) = (backward(reference), backward(results));
     let (parameter, gradients) = match (&expected, &result_gradients) {
         (Some(expected), Some(result_gradients)) => {
-            let (parameter, worst) = first_difference(expected, result_gradients, limits.gradients);
-            (parameter, Some(worst))
+            let (parameter, max_error) = first_difference(expected, result_gradients, limits.gradients);
+            (parameter, Some(max_error))
         }
         _ => (None, None),
     };
     let logits = error(&reference.logits, &results.logits);
     let losses = reference.losses.iter().zip(&results.losses).map(|(reference, results)| (reference - results).abs());
-    let losses = losses.fold(0.0, |worst: f64, next| if next.is_finite() { worst.max(next) } else { f64::INFINITY });
+    let losses =
+        losses.fold(0.0, |maximum: f64, next| if next.is_finite() { maximum.max(next) } else { f64::INFINITY });
     let pairs = || reference.pruned.iter().flatten().zip(results.pruned.iter().flatten());
     let difference_count = pairs().filter(|(reference, results)| reference != results).count();
     let masks =

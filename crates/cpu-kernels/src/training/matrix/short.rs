@@ -135,8 +135,8 @@ mod tests {
             (0x7f7f_ffff, 0x7f80), // the largest number becomes infinite
             (0xff80_0000, 0xff80),
         ];
-        for (bits, short) in cases {
-            assert_eq!(rounded(f32::from_bits(bits)) >> 16, short, "{bits:x}");
+        for (bits, code) in cases {
+            assert_eq!(rounded(f32::from_bits(bits)) >> 16, code, "{bits:x}");
         }
         let nan = f32::from_bits(0x7f80_0001);
         assert!(f32::from_bits(rounded(nan) & 0xffff_0000).is_nan(), "its payload is in the lower half");

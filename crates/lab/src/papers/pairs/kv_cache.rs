@@ -48,8 +48,8 @@ impl<B: Ops> Kept<B> {
         }
     }
 
-    /// Adds `new` `[batch, heads, 1, width]` at `position`; pages come from `free`, or are new.
-    fn add(&mut self, new: Tensor<B, 4>, position: usize, room: Room, free: &mut Vec<Tensor<B, 4>>) {
+    /// Adds `new` `[batch, heads, 1, width]` at `position`; pages come from `free_pages`, or are new.
+    fn add(&mut self, new: Tensor<B, 4>, position: usize, room: Room, free_pages: &mut Vec<Tensor<B, 4>>) {
         match self {
             Self::Growing(cache) => {
                 *cache = Some(match cache.take() {
@@ -60,7 +60,7 @@ impl<B: Ops> Kept<B> {
             Self::Whole(cache) => *cache = cache.take().map(|cache| B::put_token(cache, position, new)),
             Self::Pages(pages) => {
                 let place = position % room.page;
-                let page = if place == 0 { free.pop() } else { pages.pop() };
+                let page = if place == 0 { free_pages.pop() } else { pages.pop() };
                 let page =
                     page.unwrap_or_else(|| owned([room.batch, room.heads, room.page, room.width], &new.device()));
                 pages.push(B::put_token(page, place, new));
@@ -150,7 +150,7 @@ fn requests<B: Compute>(pair: &KvCache, seed: u64, device: &B::Device) -> Vec<Re
 fn decode<B: Compute>(
     pair: &KvCache,
     requests: &[Request<B>],
-    free: &mut Vec<Tensor<B, 4>>,
+    free_pages: &mut Vec<Tensor<B, 4>>,
     device: &B::Device,
 ) -> Result<Decoded<B>, LabError> {
     let room = room(pair);
@@ -163,8 +163,8 @@ fn decode<B: Compute>(
             let start = Instant::now();
             let [mut x, k, v] = request.given.each_ref().map(|tensor| tensor.clone().narrow(2, position, 1));
             for [keys, values] in &mut caches[index] {
-                keys.add(k.clone(), position, room, free);
-                values.add(v.clone(), position, room, free);
+                keys.add(k.clone(), position, room, free_pages);
+                values.add(v.clone(), position, room, free_pages);
                 let pieces = |cache: &Kept<B>| cache.pieces(position + 1, room);
                 x = attend(&x, pieces(keys), pieces(values)).unwrap_or(x);
             }
@@ -183,9 +183,9 @@ impl Contender for KvCache {
 
     fn ready<'a, B: Compute>(&'a self, seed: u64, device: &'a B::Device) -> Result<Call<'a, B>, LabError> {
         let requests = requests::<B>(self, seed, device);
-        let mut free = Vec::new();
+        let mut free_pages = Vec::new();
         Ok(Box::new(move |meter: &mut Meter| {
-            let Decoded { caches, outputs, mut times } = decode(self, &requests, &mut free, device)?;
+            let Decoded { caches, outputs, mut times } = decode(self, &requests, &mut free_pages, device)?;
             let quarter = times.len() / 4;
             let mut ends = [times[..quarter].to_vec(), times[times.len() - quarter..].to_vec()];
             for (metric, times) in [&KvCache::TIME_TOKEN_FIRST, &KvCache::TIME_TOKEN_LAST].into_iter().zip(&mut ends) {
@@ -194,7 +194,7 @@ impl Contender for KvCache {
             meter.tell(&KvCache::TIME_TOKEN, measure::median(&mut times).unwrap_or(f64::NAN));
             for cache in caches.into_iter().flatten().flatten() {
                 if let Kept::Pages(pages) = cache {
-                    free.extend(pages);
+                    free_pages.extend(pages);
                 }
             }
             let outputs = outputs.into_iter().map(|outputs| flat(Tensor::cat(outputs, 2))).collect();

@@ -67,19 +67,19 @@ impl Contender for Leak {
                 LeakPattern::Losses => {
                     let weight = Tensor::<Autodiff<B>, 2>::from_inner(weight.clone()).require_grad();
                     let loss = || tanh(Tensor::from_inner(x.clone()).matmul(weight.clone())).mean();
-                    let (mut tracked, mut plain) = (loss(), loss().inner());
+                    let (mut graph_sum, mut loss_sum) = (loss(), loss().inner());
                     for _ in 1..self.iterations {
                         let loss = loss();
                         if leaks {
-                            tracked = tracked + loss;
+                            graph_sum = graph_sum + loss;
                         } else {
-                            plain = plain + loss.clone().inner();
+                            loss_sum = loss_sum + loss.clone().inner();
                             // Burn frees a graph with its backward pass, not with its last tensor.
                             drop(loss.backward());
                         }
                         watch.see::<B>(device)?;
                     }
-                    if leaks { tracked.inner() } else { plain }
+                    if leaks { graph_sum.inner() } else { loss_sum }
                 }
                 LeakPattern::Inference => {
                     if leaks {

@@ -177,10 +177,10 @@ fn difference(numbers: &[f32], expected: &[f32]) -> f64 {
     if numbers.len() != expected.len() {
         return f64::NAN;
     }
-    let largest = expected.iter().map(|number| f64::from(number.abs())).fold(f64::MIN_POSITIVE, f64::max);
+    let scale = expected.iter().map(|number| f64::from(number.abs())).fold(f64::MIN_POSITIVE, f64::max);
     let differences = numbers.iter().zip(expected).map(|(numbers, expected)| f64::from((numbers - expected).abs()));
     // `max` would drop NaN.
-    differences.fold(0.0, |maximum, next| if next.is_nan() || next > maximum { next } else { maximum }) / largest
+    differences.fold(0.0, |maximum, next| if next.is_nan() || next > maximum { next } else { maximum }) / scale
 }
 
 /// Evaluates an expression with the contender of a way.

@@ -118,14 +118,14 @@ fn over_updates(threshold: ThresholdMethod, sample_fraction: f64) -> [f64; 2] {
 #[test]
 fn a_samples_errors_add_up_over_updates_unless_they_are_corrected() {
     for sample_fraction in [0.02, 0.2] {
-        let [_, exact] = over_updates(ThresholdMethod::Exact, sample_fraction);
-        assert_eq!(exact, 0.5);
-        let [_, plain] = over_updates(ThresholdMethod::Sample, sample_fraction);
+        let [_, exact_part] = over_updates(ThresholdMethod::Exact, sample_fraction);
+        assert_eq!(exact_part, 0.5);
+        let [_, sampled_part] = over_updates(ThresholdMethod::Sample, sample_fraction);
         // Three standard deviations of a sample's quantile is what the largest of some hundred errors is about.
         let deviation = (0.25 / (20_000.0 * sample_fraction)).sqrt();
-        assert!((0.5 + deviation..0.5 + 5.0 * deviation).contains(&plain), "{plain}");
-        let [_, corrected] = over_updates(ThresholdMethod::SampleCorrected, sample_fraction);
-        assert!((0.495..=0.5).contains(&corrected), "{corrected}");
+        assert!((0.5 + deviation..0.5 + 5.0 * deviation).contains(&sampled_part), "{sampled_part}");
+        let [_, corrected_part] = over_updates(ThresholdMethod::SampleCorrected, sample_fraction);
+        assert!((0.495..=0.5).contains(&corrected_part), "{corrected_part}");
     }
 }
 

@@ -45,10 +45,10 @@ fn with_indices<B: Compute>(scores: &[Tensor<B, 1>], k: usize) -> Result<f32, La
     for scores in scores {
         pairs.extend(host(scores.clone())?.into_iter().zip(indices.by_ref()));
     }
-    let largest = pairs.select_nth_unstable_by(k - 1, |left, right| left.0.total_cmp(&right.0)).1.0;
+    let threshold = pairs.select_nth_unstable_by(k - 1, |left, right| left.0.total_cmp(&right.0)).1.0;
     let smallest: (Vec<f32>, Vec<i64>) = pairs[..k].iter().copied().unzip();
     black_box(&smallest);
-    Ok(largest)
+    Ok(threshold)
 }
 
 /// The quantile `q` of the numbers in `sorted`, interpolated between the two nearest.

@@ -86,7 +86,7 @@ impl<B: Compute> Checker<'_, B> {
     fn prefix<N: Network<B>>(&self, network: &N, reference: &[f32]) -> Result<Assertion, LabError> {
         let (length, vocab) = (self.length(), self.expected.dims.vocab_size);
         let scale = largest(reference).max(1.0);
-        let mut worst = (0.0_f32, 0);
+        let mut maximum = (0.0_f32, 0);
         for prefix in [1, length / 2, length - 1] {
             let tokens: Vec<i32> =
                 self.batch.inputs.chunks(length).flat_map(|sequence| &sequence[..prefix]).copied().collect();
@@ -94,12 +94,12 @@ impl<B: Compute> Checker<'_, B> {
             for (prefix_logits, sequence_logits) in logits.chunks(prefix * vocab).zip(reference.chunks(length * vocab))
             {
                 let difference = largest_difference(prefix_logits, &sequence_logits[..prefix * vocab]) / scale;
-                if difference > worst.0 || difference.is_nan() {
-                    worst = (difference, prefix);
+                if difference > maximum.0 || difference.is_nan() {
+                    maximum = (difference, prefix);
                 }
             }
         }
-        let (difference, prefix) = worst;
+        let (difference, prefix) = maximum;
         let problem = (difference.is_nan() || difference > self.tolerance())
             .then(|| format!("the first {prefix} tokens alone give logits that differ by {difference:.3e}"));
         Ok(Assertion::unless("prefix", problem, format!("{difference:.3e}")))
@@ -111,7 +111,7 @@ impl<B: Compute> Checker<'_, B> {
         let vocab = self.expected.dims.vocab_size;
         let scale = largest(reference).max(1.0);
         let mut cache = Cache::new(self.expected.dims.n_layer);
-        let mut worst = (0.0_f32, 0);
+        let mut maximum = (0.0_f32, 0);
         for position in 0..length {
             let tokens: Vec<i32> = self.batch.inputs.iter().skip(position).step_by(length).copied().collect();
             let token = Tensor::<B, 2, Int>::from_data(TensorData::new(tokens, [batch, 1]), self.device);
@@ -126,12 +126,12 @@ impl<B: Compute> Checker<'_, B> {
             for (token_logits, sequence_logits) in logits.chunks(vocab).zip(reference.chunks(length * vocab)) {
                 let difference =
                     largest_difference(token_logits, &sequence_logits[position * vocab..][..vocab]) / scale;
-                if difference > worst.0 || difference.is_nan() {
-                    worst = (difference, position);
+                if difference > maximum.0 || difference.is_nan() {
+                    maximum = (difference, position);
                 }
             }
         }
-        let (difference, position) = worst;
+        let (difference, position) = maximum;
         let problem = (difference.is_nan() || difference > self.tolerance())
             .then(|| format!("with a cache the logits at position {position} differ by {difference:.3e}"));
         Ok(Assertion::unless("cached-decoding", problem, format!("{difference:.3e}")))

@@ -48,8 +48,8 @@ impl<B: Compute> Checker<'_, B> {
             .map(|(info, _)| info.name.as_str())
             .collect();
         let problem = (!names.is_empty()).then(|| format!("not finite in {}", list(&names)));
-        let largest = gradients.iter().flatten().map(|gradient| largest(gradient)).fold(0.0, f32::max);
-        Assertion::unless("finite-gradients", problem, format!("largest {largest:.3e}"))
+        let maximum = gradients.iter().flatten().map(|gradient| largest(gradient)).fold(0.0, f32::max);
+        Assertion::unless("finite-gradients", problem, format!("largest {maximum:.3e}"))
     }
 
     fn nonzero_gradients(&self, gradients: &[Option<Vec<f32>>]) -> Assertion {
@@ -87,17 +87,17 @@ impl<B: Compute> Checker<'_, B> {
     pub(super) fn second_round<N: Network<Autodiff<B>>>(&self, network: &N) -> Result<Assertion, LabError> {
         const TOLERANCE: f32 = 1e-5;
         let (first, second) = (self.gradients(network, 0.0), self.gradients(network, 0.0));
-        let mut worst = (0.0, "");
+        let mut maximum = (0.0, "");
         for ((info, first), second) in self.parameters.iter().zip(first).zip(second) {
             let (Some(first), Some(second)) = (first, second) else { continue };
             let (first, second) = (host(first)?, host(second)?);
             let scale = largest(&first).max(f32::MIN_POSITIVE);
             let difference = largest_difference(&first, &second) / scale;
-            if difference > worst.0 || difference.is_nan() {
-                worst = (difference, info.name.as_str());
+            if difference > maximum.0 || difference.is_nan() {
+                maximum = (difference, info.name.as_str());
             }
         }
-        let (difference, name) = worst;
+        let (difference, name) = maximum;
         let problem = (difference.is_nan() || difference > TOLERANCE)
             .then(|| format!("the gradient of {name} differs by {difference:.3e} of its largest number"));
         Ok(Assertion::unless("second-round", problem, format!("{difference:.3e}")))

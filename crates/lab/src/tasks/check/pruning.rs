@@ -41,7 +41,7 @@ impl<B: Compute> Checker<'_, B> {
         let settings = settings(pruning);
         let mut optimizer = self.spam();
         let mut pruner = Pruner::<B>::new(&settings, &self.parameters);
-        let mut worst = (0.0_f64, 0, 0.0, 0.0);
+        let mut maximum = (0.0_f64, 0, 0.0, 0.0);
         let mut updates = 0;
         let mut target = 0.0;
         for iter in 0..ITERATIONS {
@@ -58,11 +58,11 @@ impl<B: Compute> Checker<'_, B> {
             }
             let sparsity = crate::prune::sparsity::<Autodiff<B>, _>(&settings, &network)?;
             let distance = (sparsity - target).abs();
-            if distance > worst.0 || distance.is_nan() {
-                worst = (distance, iter, sparsity, target);
+            if distance > maximum.0 || distance.is_nan() {
+                maximum = (distance, iter, sparsity, target);
             }
         }
-        let (distance, iter, sparsity, expected_sparsity) = worst;
+        let (distance, iter, sparsity, expected_sparsity) = maximum;
         let problem = (distance.is_nan() || distance > TOLERANCE).then(|| {
             format!(
                 "{sparsity:.4} of the weights are 0 after iteration {iter}, the schedule wants {expected_sparsity:.4}"
