@@ -64,17 +64,17 @@ pub fn adamw_step<R: Runtime>(client: &ComputeClient<R>, tensors: &Tensors, fact
         return;
     }
     let mut inputs = vec![(&tensors.gradient, length)];
-    let mut place = |handle, length| {
+    let mut add_input = |handle, length| {
         inputs.push((handle, length));
         inputs.len() - 1
     };
-    let factor = tensors.gradient_factor.as_ref().map_or(0, |handle| place(handle, 1));
+    let factor = tensors.gradient_factor.as_ref().map_or(0, |handle| add_input(handle, 1));
     let keeps = tensors.keeps.as_ref().map_or(0, |[first, second]| {
-        let keeps = place(first, 1);
-        place(second, 1);
+        let keeps = add_input(first, 1);
+        add_input(second, 1);
         keeps
     });
-    let mask = tensors.mask.as_ref().map_or(0, |(handle, _)| place(handle, length));
+    let mask = tensors.mask.as_ref().map_or(0, |(handle, _)| add_input(handle, length));
     let form = Form {
         first: tensors.first,
         largest: match tensors.max_moment_2 {
@@ -131,9 +131,9 @@ fn update(
     weight: f32,
     #[comptime] form: Form,
 ) {
-    let mut at = CUBE_POS_X * CUBE_DIM + UNIT_POS;
-    while at < length {
-        let number = at as usize;
+    let mut index = CUBE_POS_X * CUBE_DIM + UNIT_POS;
+    while index < length {
+        let number = index as usize;
         let mut gradient = inputs[0][number];
         if comptime!(form.factor > 0) {
             let factor = comptime!(form.factor);
@@ -155,23 +155,24 @@ fn update(
         if comptime!(form.largest == Largest::Known) {
             largest = max(max_moment_2[number], second);
         }
-        let mut kept = weights[number] * weight - first * step_size / (largest.sqrt() * root_correction + epsilon);
+        let mut new_weight =
+            weights[number] * weight - first * step_size / (largest.sqrt() * root_correction + epsilon);
         if comptime!(form.mask > 0) {
             let mask = comptime!(form.mask);
-            let stays = inputs[mask][number];
-            kept *= stays;
+            let mask_factor = inputs[mask][number];
+            new_weight *= mask_factor;
             if comptime!(form.mask_moments) {
-                first *= stays;
-                second *= stays;
-                largest *= stays;
+                first *= mask_factor;
+                second *= mask_factor;
+                largest *= mask_factor;
             }
         }
-        weights[number] = kept;
+        weights[number] = new_weight;
         moment_1[number] = first;
         moment_2[number] = second;
         if comptime!(form.largest != Largest::Unused) {
             max_moment_2[number] = largest;
         }
-        at += CUBE_COUNT_X * CUBE_DIM;
+        index += CUBE_COUNT_X * CUBE_DIM;
     }
 }

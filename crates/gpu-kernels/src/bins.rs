@@ -135,31 +135,31 @@ fn count(
     #[comptime] pairs: bool,
 ) {
     let counts = SharedMemory::<Atomic<u32>>::new(BINS);
-    let mut known = SharedMemory::<u32>::new(2usize);
+    let mut shared_words = SharedMemory::<u32>::new(2usize);
     let all_prefix = state[PREFIX + CUBE_POS_Y as usize];
     let all_inside = state[INSIDE];
     start(&counts);
     if UNIT_POS == 0 {
-        known[0] = all_prefix.load();
-        known[1] = all_inside.load();
+        shared_words[0] = all_prefix.load();
+        shared_words[1] = all_inside.load();
     }
     sync_cube();
-    let prefix = known[0];
+    let prefix = shared_words[0];
     let mut end = length;
     if pairs {
-        end = min(length, known[1]);
+        end = min(length, shared_words[1]);
     }
-    let mut from = CUBE_POS_X * CUBE_DIM;
-    while from < end {
-        let at = (from + UNIT_POS) as usize;
-        if from + UNIT_POS < end {
+    let mut first = CUBE_POS_X * CUBE_DIM;
+    while first < end {
+        let index = (first + UNIT_POS) as usize;
+        if first + UNIT_POS < end {
             if pairs {
-                note(&counts, ranks[at * 2 + 1], prefix, shift, bits);
+                note(&counts, ranks[index * 2 + 1], prefix, shift, bits);
             } else {
-                note(&counts, ranks[at], prefix, shift, bits);
+                note(&counts, ranks[index], prefix, shift, bits);
             }
         }
-        from += CUBE_COUNT_X * CUBE_DIM;
+        first += CUBE_COUNT_X * CUBE_DIM;
     }
     sync_cube();
     merge(&counts, bins, CUBE_POS_Y);
@@ -173,11 +173,11 @@ fn pick(state: &mut Array<Atomic<u32>>, bins: &mut Array<Atomic<u32>>, shift: u3
     let search = CUBE_POS_X as usize;
     let all_prefix = state[PREFIX + search];
     let all_place = state[PLACE + search];
-    let own = UNIT_POS as usize * EACH;
+    let offset = UNIT_POS as usize * EACH;
     let mut sum = 0u32;
     for bin in 0..EACH {
-        let count = bins[search * BINS + own + bin].swap(0u32);
-        counts[own + bin] = count;
+        let count = bins[search * BINS + offset + bin].swap(0u32);
+        counts[offset + bin] = count;
         sum += count;
     }
     counts[BINS + UNIT_POS as usize] = sum;
@@ -190,8 +190,8 @@ fn pick(state: &mut Array<Atomic<u32>>, bins: &mut Array<Atomic<u32>>, shift: u3
             unit += 1;
         }
         let mut bin = unit * EACH;
-        let last = bin + (EACH - 1);
-        while bin < last && counts[bin] < place {
+        let last_bin = bin + (EACH - 1);
+        while bin < last_bin && counts[bin] < place {
             place -= counts[bin];
             bin += 1;
         }

@@ -61,15 +61,15 @@ pub fn bracket<R: Runtime>(
         return radix(client, goal);
     }
     let layers = Ready::all(goal);
-    let drawn = Drawn::new(goal, reach, weights);
-    let workspace = Workspace::new(client, goal, drawn.places);
+    let plan = Drawn::new(goal, reach, weights);
+    let workspace = Workspace::new(client, goal, plan.places);
     let bins = Bins::new(client);
-    let sample = draw(&workspace, goal, &layers, drawn.size, seed);
-    bins.search(&workspace, &sample, drawn.size, 2, false);
-    let one = (CubeCount::Static(1, 1, 1), CubeDim::new_1d(1));
-    frame::launch::<R>(client, one.0.clone(), one.1, workspace.state(), drawn.open());
+    let sample = draw(&workspace, goal, &layers, plan.size, seed);
+    bins.search(&workspace, &sample, plan.size, 2, false);
+    let single_unit = (CubeCount::Static(1, 1, 1), CubeDim::new_1d(1));
+    frame::launch::<R>(client, single_unit.0.clone(), single_unit.1, workspace.state(), plan.open());
 
-    let room = drawn.room;
+    let room = plan.room;
     let candidates = empty(client, 2 * room);
     for layer in &layers {
         compare::launch::<R>(
@@ -89,7 +89,7 @@ pub fn bracket<R: Runtime>(
             layer.masked,
         );
     }
-    decide::launch::<R>(client, one.0, one.1, workspace.state(), word(goal.k), word(room));
+    decide::launch::<R>(client, single_unit.0, single_unit.1, workspace.state(), word(goal.k), word(room));
     bins.search(&workspace, &candidates, room, 1, true);
     for layer in &layers {
         mend::launch::<R>(
@@ -105,19 +105,19 @@ pub fn bracket<R: Runtime>(
     }
     let state = workspace.read()?;
     let inside = state.word(INSIDE) as usize;
-    let extra = workspace.bytes() + Bins::BYTES + (drawn.size + 2 * room) * size_of::<u32>();
+    let extra = workspace.bytes() + Bins::BYTES + (plan.size + 2 * room) * size_of::<u32>();
     let threshold = match state.word(STATUS) {
         AT_THE_LOW_END => state.score(LOW),
         IN_BETWEEN => state.score(PREFIX),
         _ => {
-            let found = radix(client, goal)?;
+            let result = radix(client, goal)?;
             return Ok(Found {
-                passes: found.passes + 1,
-                readings: found.readings + 1,
+                passes: result.passes + 1,
+                readings: result.readings + 1,
                 candidates: inside.min(room),
                 // The masks are made once more.
-                extra: found.extra + extra + weights * size_of::<f32>(),
-                ..found
+                extra: result.extra + extra + weights * size_of::<f32>(),
+                ..result
             });
         }
     };
@@ -153,9 +153,9 @@ impl Drawn {
         let size = ((2.0 * (weights as f64).powf(2.0 / 3.0)) as usize).clamp(1, weights);
         let part = goal.k as f64 / weights as f64;
         let spread = (size as f64 * part * (1.0 - part)).sqrt();
-        let (middle, reached) = (part * size as f64, reach.deviations * spread + 1.0);
-        let low = (middle - reached).floor().max(0.0) as u32;
-        let high = (middle + reached).ceil() as usize;
+        let (middle, margin) = (part * size as f64, reach.deviations * spread + 1.0);
+        let low = (middle - margin).floor().max(0.0) as u32;
+        let high = (middle + margin).ceil() as usize;
         let high = if high > size { 0 } else { high as u32 };
         let room = ((reach.room * size as f64) as usize).clamp(1, weights);
         Self { size, places: [low, high], room }
@@ -171,13 +171,13 @@ impl Drawn {
 fn draw<R: Runtime>(workspace: &Workspace<'_, R>, goal: &Goal<'_>, layers: &[Ready], size: usize, seed: u64) -> Handle {
     let sample = empty(workspace.client, size);
     let weights = goal.weights();
-    let (mut before, mut first) = (0, 0);
+    let (mut layer_end, mut first) = (0, 0);
     #[expect(clippy::cast_possible_truncation, reason = "both halves count")]
     let seed = (seed ^ (seed >> 32)) as u32;
     for layer in layers {
-        before += layer.length;
-        let next = usize::try_from(size as u128 * before as u128 / weights as u128).unwrap_or(size);
-        let count = next - first;
+        layer_end += layer.length;
+        let sample_end = usize::try_from(size as u128 * layer_end as u128 / weights as u128).unwrap_or(size);
+        let count = sample_end - first;
         if count > 0 {
             gather::launch::<R>(
                 workspace.client,
@@ -196,7 +196,7 @@ fn draw<R: Runtime>(workspace: &Workspace<'_, R>, goal: &Goal<'_>, layers: &[Rea
                 layer.masked,
             );
         }
-        first = next;
+        first = sample_end;
     }
     sample
 }
@@ -221,8 +221,9 @@ fn gather(
     while index < count {
         let start = index * quotient + min(index, remainder);
         let span = quotient + select(index < remainder, 1u32, 0u32);
-        let at = start + scattered(scattered(first + index) ^ seed) % span;
-        sample[(first + index) as usize] = rank(score(inputs, at as usize, epsilon, bias_correction_1, kind, masked));
+        let position = start + scattered(scattered(first + index) ^ seed) % span;
+        sample[(first + index) as usize] =
+            rank(score(inputs, position as usize, epsilon, bias_correction_1, kind, masked));
         index += CUBE_COUNT_X * CUBE_DIM;
     }
 }
@@ -235,13 +236,13 @@ fn scattered(x: u32) -> u32 {
     (word >> 22u32) ^ word
 }
 
-/// Makes a bracket of what was found in the sample, and the first search ready for another.
+/// Makes a bracket of the results in the sample, and prepares the first search for another.
 #[cube(launch)]
-fn frame(state: &mut Array<Atomic<u32>>, open: u32) {
+fn frame(state: &mut Array<Atomic<u32>>, missing_ends: u32) {
     let (first, second) = (state[PREFIX], state[comptime!(PREFIX + 1)]);
     let (low, high) = (state[LOW], state[HIGH]);
-    low.store(select(open % 2u32 == 1u32, MIN_RANK, first.load()));
-    high.store(select(open >= 2u32, MAX_RANK, second.load()));
+    low.store(select(missing_ends % 2u32 == 1u32, MIN_RANK, first.load()));
+    high.store(select(missing_ends >= 2u32, MAX_RANK, second.load()));
     first.store(0u32);
 }
 
@@ -263,46 +264,46 @@ fn compare(
 ) {
     let sums = SharedMemory::<Atomic<u32>>::new(3usize);
     // The bracket, and where the cube's candidates go.
-    let mut known = SharedMemory::<u32>::new(3usize);
-    let mut staged = SharedMemory::<u32>::new(comptime!(2 * STAGED));
+    let mut shared_words = SharedMemory::<u32>::new(3usize);
+    let mut stage = SharedMemory::<u32>::new(comptime!(2 * STAGED));
     let (all_below, all_at_low, all_inside) = (state[BELOW], state[AT_LOW], state[INSIDE]);
     let (all_low, all_high, not_a_number) = (state[LOW], state[HIGH], state[NOT_A_NUMBER]);
-    let own = LAYERS + layer as usize * WORDS;
-    let (all_pruned, all_first, all_end) = (state[own], state[own + 1], state[own + 2]);
+    let offset = LAYERS + layer as usize * WORDS;
+    let (all_pruned, all_first, all_end) = (state[offset], state[offset + 1], state[offset + 2]);
     if UNIT_POS == 0 {
-        known[0] = all_low.load();
-        known[1] = all_high.load();
+        shared_words[0] = all_low.load();
+        shared_words[1] = all_high.load();
     }
     if UNIT_POS <= CUBE_INSIDE as u32 {
         sums[UNIT_POS as usize].store(0u32);
     }
     sync_cube();
-    let low = known[0];
-    let high = known[1];
+    let low = shared_words[0];
+    let high = shared_words[1];
     let mut below = 0u32;
     let mut at_low = 0u32;
     let mut start = CUBE_POS_X * CUBE_DIM;
     while start < length {
-        let at = start + UNIT_POS;
-        if at < length {
-            let rank = rank(score(inputs, at as usize, epsilon, bias_correction_1, kind, masked));
+        let position = start + UNIT_POS;
+        if position < length {
+            let rank = rank(score(inputs, position as usize, epsilon, bias_correction_1, kind, masked));
             if rank < MIN_RANK || rank > MAX_RANK {
                 not_a_number.fetch_min(layer);
             }
-            mask[at as usize] = select(rank > low, 1.0f32, 0.0f32);
+            mask[position as usize] = select(rank > low, 1.0f32, 0.0f32);
             below += select(rank < low, 1u32, 0u32);
             at_low += select(rank == low, 1u32, 0u32);
             if rank > low && rank < high {
                 let slot = sums[CUBE_INSIDE].fetch_add(1u32);
                 if slot < STAGED as u32 {
-                    staged[slot as usize * 2] = at;
-                    staged[slot as usize * 2 + 1] = rank;
+                    stage[slot as usize * 2] = position;
+                    stage[slot as usize * 2 + 1] = rank;
                 } else {
                     let slot = all_inside.fetch_add(1u32);
                     all_first.fetch_min(slot);
                     all_end.fetch_max(slot + 1u32);
                     if slot < room {
-                        candidates[slot as usize * 2] = at;
+                        candidates[slot as usize * 2] = position;
                         candidates[slot as usize * 2 + 1] = rank;
                     }
                 }
@@ -324,17 +325,17 @@ fn compare(
             let first = all_inside.fetch_add(count);
             all_first.fetch_min(first);
             all_end.fetch_max(first + count);
-            known[2] = first;
+            shared_words[2] = first;
         }
     }
     sync_cube();
-    let first = known[2];
+    let first = shared_words[2];
     let mut index = UNIT_POS;
     while index < count {
         let slot = first + index;
         if slot < room {
-            candidates[slot as usize * 2] = staged[index as usize * 2];
-            candidates[slot as usize * 2 + 1] = staged[index as usize * 2 + 1];
+            candidates[slot as usize * 2] = stage[index as usize * 2];
+            candidates[slot as usize * 2 + 1] = stage[index as usize * 2 + 1];
         }
         index += CUBE_DIM;
     }
@@ -348,12 +349,12 @@ fn decide(state: &mut Array<Atomic<u32>>, k: u32, room: u32) {
     let up_to_low = below + state[AT_LOW].load();
     let inside = state[INSIDE].load();
     // Results below 0 are not examined.
-    let behind = k - up_to_low;
-    place.store(behind);
-    let found = select(behind <= inside, IN_BETWEEN, MISSED);
-    let found = select(k <= up_to_low, AT_THE_LOW_END, found);
-    let found = select(k <= below, MISSED, found);
-    let status = select(inside > room, OVERFLOWED, found);
+    let offset = k - up_to_low;
+    place.store(offset);
+    let status = select(offset <= inside, IN_BETWEEN, MISSED);
+    let status = select(k <= up_to_low, AT_THE_LOW_END, status);
+    let status = select(k <= below, MISSED, status);
+    let status = select(inside > room, OVERFLOWED, status);
     result.store(status);
 }
 
@@ -361,31 +362,31 @@ fn decide(state: &mut Array<Atomic<u32>>, k: u32, room: u32) {
 #[cube(launch)]
 fn mend(candidates: &Array<u32>, mask: &mut Array<f32>, state: &mut Array<Atomic<u32>>, layer: u32, room: u32) {
     let sum = SharedMemory::<Atomic<u32>>::new(1usize);
-    // Where the layer's candidates begin and end, the threshold, and what has been decided.
-    let mut known = SharedMemory::<u32>::new(4usize);
-    let own = LAYERS + layer as usize * WORDS;
-    let (all_pruned, all_first, all_end) = (state[own], state[own + 1], state[own + 2]);
+    // Where the layer's candidates begin and end, the threshold, and the status.
+    let mut shared_words = SharedMemory::<u32>::new(4usize);
+    let offset = LAYERS + layer as usize * WORDS;
+    let (all_pruned, all_first, all_end) = (state[offset], state[offset + 1], state[offset + 2]);
     let (all_prefix, all_status) = (state[PREFIX], state[STATUS]);
     if UNIT_POS == 0 {
         sum[0].store(0u32);
-        known[0] = all_first.load();
-        known[1] = all_end.load();
-        known[2] = all_prefix.load();
-        known[3] = all_status.load();
+        shared_words[0] = all_first.load();
+        shared_words[1] = all_end.load();
+        shared_words[2] = all_prefix.load();
+        shared_words[3] = all_status.load();
     }
     sync_cube();
     let mut pruned = 0u32;
     // Where the threshold is the bracket's lower end, all candidates stay.
-    if known[3] == IN_BETWEEN {
-        let threshold = known[2];
-        let end = min(known[1], room);
+    if shared_words[3] == IN_BETWEEN {
+        let threshold = shared_words[2];
+        let end = min(shared_words[1], room);
         // A layer without candidates ends at 0.
         if end > 0u32 {
-            let mut index = known[0] + CUBE_POS_X * CUBE_DIM + UNIT_POS;
+            let mut index = shared_words[0] + CUBE_POS_X * CUBE_DIM + UNIT_POS;
             while index < end {
                 if candidates[index as usize * 2 + 1] <= threshold {
-                    let at = candidates[index as usize * 2];
-                    mask[at as usize] = 0.0f32;
+                    let position = candidates[index as usize * 2];
+                    mask[position as usize] = 0.0f32;
                     pruned += 1u32;
                 }
                 index += CUBE_COUNT_X * CUBE_DIM;

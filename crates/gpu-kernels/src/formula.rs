@@ -25,43 +25,43 @@ impl Layer {
     }
 }
 
-/// The score of the weight at `at`. A GPU may round roots and quotients otherwise than the processor does, and take denormal
-/// numbers for 0.
+/// The score of the weight at `index`. A GPU may round roots and quotients otherwise than the processor does, and take
+/// denormal numbers for 0.
 #[cube]
 pub(crate) fn score(
     inputs: &Sequence<Array<f32>>,
-    at: usize,
+    index: usize,
     epsilon: f32,
     bias_correction_1: f32,
     #[comptime] kind: Kind,
     #[comptime] masked: bool,
 ) -> f32 {
-    let w = inputs[0][at];
+    let w = inputs[0][index];
     let score = match kind {
         Kind::Given => w,
         Kind::Size => w.abs(),
-        Kind::Movement => w * (w - inputs[1][at]),
+        Kind::Movement => w * (w - inputs[1][index]),
         Kind::Unmoved => {
             let origin = w;
             w * (w - origin)
         }
-        Kind::Bitter0 => (w * inputs[1][at]).abs() * (w.abs() / (inputs[2][at].sqrt() + epsilon)),
-        Kind::Bitter3 => w.abs() * momentum(inputs[1][at], epsilon),
-        Kind::Bitter5 => w.abs() * 0.1f32 - shrinking(w, inputs[1][at], inputs[2][at], epsilon),
+        Kind::Bitter0 => (w * inputs[1][index]).abs() * (w.abs() / (inputs[2][index].sqrt() + epsilon)),
+        Kind::Bitter3 => w.abs() * momentum(inputs[1][index], epsilon),
+        Kind::Bitter5 => w.abs() * 0.1f32 - shrinking(w, inputs[1][index], inputs[2][index], epsilon),
         Kind::Bitter6 => {
-            let m = inputs[1][at];
-            w.abs() * momentum(m, epsilon) * (m * m / (inputs[2][at] + epsilon)).sqrt()
+            let m = inputs[1][index];
+            w.abs() * momentum(m, epsilon) * (m * m / (inputs[2][index] + epsilon)).sqrt()
         }
-        Kind::Bitter7 => w.abs() * (inputs[1][at].abs() + epsilon).sqrt().sqrt(),
-        Kind::Bitter8 => w.abs() * momentum(inputs[1][at] / bias_correction_1, epsilon),
+        Kind::Bitter7 => w.abs() * (inputs[1][index].abs() + epsilon).sqrt().sqrt(),
+        Kind::Bitter8 => w.abs() * momentum(inputs[1][index] / bias_correction_1, epsilon),
         Kind::Bitter9 => {
-            let m = inputs[1][at];
-            w.abs() * momentum(m, epsilon) - shrinking(w, m, inputs[2][at], epsilon) * 0.1f32
+            let m = inputs[1][index];
+            w.abs() * momentum(m, epsilon) - shrinking(w, m, inputs[2][index], epsilon) * 0.1f32
         }
     };
     if masked {
         let last = comptime!(inputs.len() - 1);
-        select(inputs[last][at] == 0.0f32, PRUNED, score)
+        select(inputs[last][index] == 0.0f32, PRUNED, score)
     } else {
         score
     }

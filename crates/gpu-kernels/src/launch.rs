@@ -60,10 +60,10 @@ pub(crate) fn array<R: Runtime>(handle: &Handle, length: usize) -> ArrayArg<R> {
     binding.into_array_arg()
 }
 
-/// Number of cubes if each unit processes about `each` of `length` numbers. Units continue until all are done.
-pub(crate) fn cubes(length: usize, each: usize, most: u32) -> u32 {
-    let cubes = length.div_ceil(each * UNITS as usize);
-    u32::try_from(cubes).unwrap_or(most).clamp(1, most)
+/// Number of cubes if each unit processes about `per_unit` of `length` numbers. Units continue until all are done.
+pub(crate) fn cubes(length: usize, per_unit: usize, max_cubes: u32) -> u32 {
+    let cubes = length.div_ceil(per_unit * UNITS as usize);
+    u32::try_from(cubes).unwrap_or(max_cubes).clamp(1, max_cubes)
 }
 
 /// A number that [`Goal::check`] has bounded.
@@ -153,14 +153,14 @@ impl<'a, R: Runtime> Workspace<'a, R> {
 pub(crate) struct State(Vec<u32>);
 
 impl State {
-    /// The word at `at`.
-    pub(crate) fn word(&self, at: usize) -> u32 {
-        self.0[at]
+    /// The word at `index`.
+    pub(crate) fn word(&self, index: usize) -> u32 {
+        self.0[index]
     }
 
-    /// The score whose rank is the word at `at`.
-    pub(crate) fn score(&self, at: usize) -> f32 {
-        order::score(self.0[at])
+    /// The score whose rank is the word at `index`.
+    pub(crate) fn score(&self, index: usize) -> f32 {
+        order::score(self.0[index])
     }
 
     /// Numbers of pruned weights, by layer.
@@ -200,10 +200,10 @@ fn write_scores(
     #[comptime] kind: ScoreKind,
     #[comptime] masked: bool,
 ) {
-    let mut at = CUBE_POS_X * CUBE_DIM + UNIT_POS;
-    while at < length {
-        scores[at as usize] = score(inputs, at as usize, epsilon, bias_correction_1, kind, masked);
-        at += CUBE_COUNT_X * CUBE_DIM;
+    let mut index = CUBE_POS_X * CUBE_DIM + UNIT_POS;
+    while index < length {
+        scores[index as usize] = score(inputs, index as usize, epsilon, bias_correction_1, kind, masked);
+        index += CUBE_COUNT_X * CUBE_DIM;
     }
 }
 
@@ -226,14 +226,14 @@ pub fn stream<R: Runtime>(client: &ComputeClient<R>, layer: &Layer, formula: &Fo
 
 #[cube(launch)]
 fn write_sums(inputs: &Sequence<Array<f32>>, sums: &mut Array<f32>, length: u32) {
-    let mut at = CUBE_POS_X * CUBE_DIM + UNIT_POS;
-    while at < length {
+    let mut index = CUBE_POS_X * CUBE_DIM + UNIT_POS;
+    while index < length {
         let mut sum = 0.0f32;
         #[unroll]
         for input in 0..inputs.len() {
-            sum += inputs[input][at as usize];
+            sum += inputs[input][index as usize];
         }
-        sums[at as usize] = sum;
-        at += CUBE_COUNT_X * CUBE_DIM;
+        sums[index as usize] = sum;
+        index += CUBE_COUNT_X * CUBE_DIM;
     }
 }

@@ -20,8 +20,8 @@ pub(crate) fn rank(score: f32) -> u32 {
 
 /// The score with this [`rank`].
 pub(crate) fn score(rank: u32) -> f32 {
-    let turned = if rank & 0x8000_0000 == 0 { u32::MAX } else { 0x8000_0000 };
-    f32::from_bits(rank ^ turned)
+    let mask = if rank & 0x8000_0000 == 0 { u32::MAX } else { 0x8000_0000 };
+    f32::from_bits(rank ^ mask)
 }
 
 #[cfg(test)]

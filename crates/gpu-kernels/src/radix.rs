@@ -43,15 +43,15 @@ pub fn radix<R: Runtime>(client: &ComputeClient<R>, goal: &Goal<'_>) -> Result<F
     })
 }
 
-/// Counts by the bits that are `counted`, or else writes the mask.
+/// Counts by the bits of `bit_range`, or writes the mask if there is none.
 fn pass<R: Runtime>(
     workspace: &Workspace<'_, R>,
     goal: &Goal<'_>,
     layer: &Ready,
     bins: &Bins,
-    counted: Option<(u32, u32)>,
+    bit_range: Option<(u32, u32)>,
 ) {
-    let (shift, bits) = counted.unwrap_or_default();
+    let (shift, bits) = bit_range.unwrap_or_default();
     visit::launch::<R>(
         workspace.client,
         CubeCount::Static(cubes(layer.length, 64, COUNTING), 1, 1),
@@ -64,7 +64,7 @@ fn pass<R: Runtime>(
         word(layer.length),
         shift,
         bits,
-        u32::from(counted.is_none()),
+        u32::from(bit_range.is_none()),
         goal.formula.epsilon,
         goal.formula.bias_correction_1,
         layer.kind,
@@ -92,29 +92,29 @@ fn visit(
 ) {
     let counts = SharedMemory::<Atomic<u32>>::new(BINS);
     let sum = SharedMemory::<Atomic<u32>>::new(1usize);
-    let mut known = SharedMemory::<u32>::new(1usize);
+    let mut shared_words = SharedMemory::<u32>::new(1usize);
     let all_prefix = state[PREFIX];
     let all_pruned = state[LAYERS + layer as usize * WORDS];
     let not_a_number = state[NOT_A_NUMBER];
     bins::start(&counts);
     if UNIT_POS == 0 {
-        known[0] = all_prefix.load();
+        shared_words[0] = all_prefix.load();
         sum[0].store(0u32);
     }
     sync_cube();
-    let prefix = known[0];
+    let prefix = shared_words[0];
     let mut pruned = 0u32;
     let mut start = CUBE_POS_X * CUBE_DIM;
     while start < length {
-        let at = start + UNIT_POS;
-        if at < length {
-            let rank = rank(score(inputs, at as usize, epsilon, bias_correction_1, kind, masked));
+        let position = start + UNIT_POS;
+        if position < length {
+            let rank = rank(score(inputs, position as usize, epsilon, bias_correction_1, kind, masked));
             if rank < MIN_RANK || rank > MAX_RANK {
                 not_a_number.fetch_min(layer);
             }
             if writes == 1u32 {
                 let stays = rank > prefix;
-                mask[at as usize] = select(stays, 1.0f32, 0.0f32);
+                mask[position as usize] = select(stays, 1.0f32, 0.0f32);
                 pruned += select(stays, 0u32, 1u32);
             } else {
                 bins::note(&counts, rank, prefix, shift, bits);

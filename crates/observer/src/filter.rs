@@ -159,9 +159,9 @@ pub(crate) fn understand(data: &libc::seccomp_data) -> Call {
         return Call::Blind(Blind::Foreign);
     }
     let number = c_long::from(data.nr);
-    let known = OWN.iter().chain(COMMON).find(|(known, _)| *known == number);
+    let entry = OWN.iter().chain(COMMON).find(|(call, _)| *call == number);
     // `unshare` is reported only if it is for a namespace of mounts.
-    known.map_or(Call::Blind(if number == libc::SYS_unshare { Blind::View } else { Blind::Foreign }), |(_, call)| *call)
+    entry.map_or(Call::Blind(if number == libc::SYS_unshare { Blind::View } else { Blind::Foreign }), |(_, call)| *call)
 }
 
 /// A part of the program.
@@ -185,9 +185,9 @@ fn unless(value: u32, skipped: u8) -> sock_filter {
     part(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, value, 0, skipped)
 }
 
-/// Reports a call if an argument has one of these bits; `inverted`, if it has none of them.
-fn by_bits(number: c_long, argument: usize, bits: u32, inverted: bool) -> Vec<sock_filter> {
-    let (yes, no) = if inverted { (ALLOW, REPORT) } else { (REPORT, ALLOW) };
+/// Reports a call if an argument has one of these bits; `is_inverted`, if it has none of them.
+fn by_bits(number: c_long, argument: usize, bits: u32, is_inverted: bool) -> Vec<sock_filter> {
+    let (yes, no) = if is_inverted { (ALLOW, REPORT) } else { (REPORT, ALLOW) };
     vec![
         unless(number_of(number), 4),
         // The lower half: both architectures are little-endian.

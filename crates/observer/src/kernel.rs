@@ -35,9 +35,9 @@ impl Line {
     pub(crate) fn open() -> io::Result<Self> {
         let mut ends = [0; 2];
         // SAFETY: `ends` has room for the two descriptors.
-        let done =
+        let status =
             unsafe { libc::socketpair(libc::AF_UNIX, libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC, 0, ends.as_mut_ptr()) };
-        if done < 0 {
+        if status < 0 {
             return Err(io::Error::last_os_error());
         }
         // SAFETY: the kernel has just made both, and nothing else owns them.
@@ -86,12 +86,12 @@ pub(crate) fn can_observe(program: &[sock_filter]) -> bool {
     }
     let is_read = match receive(&here) {
         Arrival::Listener(listener) => {
-            let mut open = [libc::pollfd { fd: listener.as_raw_fd(), events: libc::POLLIN, revents: 0 }];
-            let report = if wait(&mut open, TIMEOUT) { report(&listener) } else { None };
+            let mut descriptors = [libc::pollfd { fd: listener.as_raw_fd(), events: libc::POLLIN, revents: 0 }];
+            let report = if wait(&mut descriptors, TIMEOUT) { report(&listener) } else { None };
             report.is_some_and(|report| {
-                let asked = path(report.pid, report.data.args[1]);
+                let text = path(report.pid, report.data.args[1]);
                 go_on(&listener, report.id);
-                asked.is_ok_and(|asked| asked.as_deref() == Some(ASKED.to_bytes()))
+                text.is_ok_and(|text| text.as_deref() == Some(ASKED.to_bytes()))
             })
         }
         Arrival::Refused | Arrival::Closed => false,
@@ -128,17 +128,17 @@ fn listen(program: &[sock_filter]) -> io::Result<RawFd> {
     };
     let flags = libc::SECCOMP_FILTER_FLAG_NEW_LISTENER;
     // A call that is being reported is not interrupted by signals (Linux 5.19).
-    let both = |()| {
+    let register = |()| {
         let listener = set(flags | libc::SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV);
         if listener < 0 && errno() == libc::EINVAL { set(flags) } else { listener }
     };
     // A user with the right to do so keeps programs with set-user-ID working.
-    let mut listener = both(());
+    let mut listener = register(());
     if listener < 0 && errno() == libc::EACCES {
         let [one, zero]: [c_ulong; 2] = [1, 0];
         // SAFETY: the call has numbers as arguments only.
         unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, one, zero, zero, zero) };
-        listener = both(());
+        listener = register(());
     }
     RawFd::try_from(listener).ok().filter(|listener| *listener >= 0).ok_or_else(io::Error::last_os_error)
 }
@@ -175,8 +175,8 @@ fn send(line: RawFd, mut byte: u8, descriptor: Option<RawFd>) -> io::Result<()> 
         }
     }
     // SAFETY: everything that the message leads to lives until the call returns.
-    let sent = unsafe { libc::sendmsg(line, &raw const message, libc::MSG_NOSIGNAL) };
-    if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    let count = unsafe { libc::sendmsg(line, &raw const message, libc::MSG_NOSIGNAL) };
+    if count < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
 /// Receives a message of a process that was started.
@@ -217,8 +217,8 @@ pub(crate) fn report(listener: &OwnedFd) -> Option<libc::seccomp_notif> {
     // SAFETY: all zeros is a value of this structure of numbers, and the kernel requires zeros.
     let mut report: libc::seccomp_notif = unsafe { mem::zeroed() };
     // SAFETY: the kernel writes a report into the structure, and at most as many bytes as the structure has.
-    let done = unsafe { libc::ioctl(listener.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_RECV, &raw mut report) };
-    (done == 0).then_some(report)
+    let status = unsafe { libc::ioctl(listener.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_RECV, &raw mut report) };
+    (status == 0).then_some(report)
 }
 
 /// True if the process of a report still waits for its answer, so that its number and its memory are still its own.
@@ -242,13 +242,13 @@ pub(crate) fn memory(process: u32, address: u64, buffer: &mut [u8]) -> io::Resul
     let address = usize::try_from(address).map_err(io::Error::other)?;
     let pid = libc::pid_t::try_from(process).map_err(io::Error::other)?;
     // The memory after the end of the page may not be mapped, so it is a separate part.
-    let first = (PAGE - address % PAGE).min(buffer.len());
+    let page_bytes = (PAGE - address % PAGE).min(buffer.len());
     let local = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
-    let far = [(address, first), (address.saturating_add(first), buffer.len() - first)];
-    let far = far.map(|(start, length)| libc::iovec { iov_base: start as *mut c_void, iov_len: length });
+    let ranges = [(address, page_bytes), (address.saturating_add(page_bytes), buffer.len() - page_bytes)];
+    let parts = ranges.map(|(start, length)| libc::iovec { iov_base: start as *mut c_void, iov_len: length });
     // SAFETY: the kernel writes at most the length of `buffer` into it; the other addresses are of another process, and the
     // kernel checks them.
-    let count = unsafe { libc::process_vm_readv(pid, &raw const local, 1, far.as_ptr(), 2, 0) };
+    let count = unsafe { libc::process_vm_readv(pid, &raw const local, 1, parts.as_ptr(), 2, 0) };
     usize::try_from(count).map_err(|_| io::Error::last_os_error())
 }
 
@@ -279,8 +279,8 @@ pub(crate) fn path(process: u32, address: u64) -> io::Result<Option<Vec<u8>>> {
 }
 
 /// Waits until one of these has something to read or is closed by the other side; false if the time is over.
-pub(crate) fn wait(open: &mut [libc::pollfd], milliseconds: c_int) -> bool {
-    let count = libc::nfds_t::try_from(open.len()).unwrap_or(0);
-    // SAFETY: the kernel reads and writes the structures of `open` only.
-    unsafe { libc::poll(open.as_mut_ptr(), count, milliseconds) > 0 }
+pub(crate) fn wait(descriptors: &mut [libc::pollfd], milliseconds: c_int) -> bool {
+    let count = libc::nfds_t::try_from(descriptors.len()).unwrap_or(0);
+    // SAFETY: the kernel reads and writes the structures of `descriptors` only.
+    unsafe { libc::poll(descriptors.as_mut_ptr(), count, milliseconds) > 0 }
 }

@@ -45,8 +45,8 @@ impl Layer {
     /// The folder was not made by [`Layer::write`], or cannot be read.
     pub fn open(project: &Path, folder: &Path) -> io::Result<Self> {
         let mut changes = BTreeMap::new();
-        let gone = fs::read(folder.join(GONE))?;
-        for path in gone.split(|byte| *byte == 0).filter(|path| !path.is_empty()) {
+        let list = fs::read(folder.join(GONE))?;
+        for path in list.split(|byte| *byte == 0).filter(|path| !path.is_empty()) {
             changes.insert(PathBuf::from(OsString::from_vec(path.to_vec())), Change::Gone);
         }
         collect(&folder.join(FILES), Path::new(""), &mut changes)?;
@@ -94,14 +94,15 @@ impl Layer {
     /// True if the layer changes a path, or anything below it.
     pub fn touches(&self, path: &Path) -> bool {
         self.inside(path).is_some_and(|(inner, place)| {
-            place.ancestors().any(|above| inner.changes.contains_key(above)) || inner.below(place).next().is_some()
+            place.ancestors().any(|ancestor| inner.changes.contains_key(ancestor))
+                || inner.below(place).next().is_some()
         })
     }
 
     /// Returns the real path of the file that programs find at `path`. It does not exist if they find no file.
     pub fn at<'p>(&self, path: &'p Path) -> Cow<'p, Path> {
         let Some((inner, place)) = self.inside(path) else { return Cow::Borrowed(path) };
-        let is_changed = place.ancestors().any(|above| inner.changes.contains_key(above));
+        let is_changed = place.ancestors().any(|ancestor| inner.changes.contains_key(ancestor));
         // A folder of the layer covers a link to a folder.
         let is_folder = || fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir());
         if is_changed || (inner.is_folder(place) && !is_folder()) {
@@ -122,7 +123,9 @@ impl Layer {
         }
         let Some((inner, place)) = self.inside(folder) else { return Ok(names) };
         for (path, change) in inner.below(place) {
-            let Some(name) = path.strip_prefix(place).ok().and_then(|rest| rest.iter().next()) else { continue };
+            let Some(name) = path.strip_prefix(place).ok().and_then(|suffix| suffix.iter().next()) else {
+                continue;
+            };
             match (*change, path.parent() == Some(place)) {
                 (Change::Gone, true) => drop(names.remove(name)),
                 (Change::Gone, false) => {}
@@ -136,8 +139,8 @@ impl Layer {
     pub fn files(&self) -> impl Iterator<Item = (&Path, Option<PathBuf>)> {
         self.0.iter().flat_map(|inner| {
             let files = inner.folder.join(FILES);
-            let own = move |path: &Path, change: Change| (change == Change::Present).then(|| files.join(path));
-            inner.changes.iter().map(move |(path, change)| (path.as_path(), own(path, *change)))
+            let file = move |path: &Path, change: Change| (change == Change::Present).then(|| files.join(path));
+            inner.changes.iter().map(move |(path, change)| (path.as_path(), file(path, *change)))
         })
     }
 
@@ -150,8 +153,8 @@ impl Layer {
 impl Inner {
     /// The changes below a folder of the project.
     fn below<'a>(&'a self, folder: &'a Path) -> impl Iterator<Item = (&'a PathBuf, &'a Change)> {
-        let from = (Bound::Included(folder.to_owned()), Bound::Unbounded);
-        self.changes.range(from).take_while(move |(path, _)| path.starts_with(folder))
+        let bounds = (Bound::Included(folder.to_owned()), Bound::Unbounded);
+        self.changes.range(bounds).take_while(move |(path, _)| path.starts_with(folder))
     }
 
     /// True if the layer has a file below a folder.
@@ -188,8 +191,8 @@ mod tests {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text).unwrap();
         }
-        let gone = [Path::new("a/y"), Path::new("gone"), Path::new("never")];
-        let files = Layer::write(&folder, gone.into_iter()).unwrap();
+        let absent_paths = [Path::new("a/y"), Path::new("gone"), Path::new("never")];
+        let files = Layer::write(&folder, absent_paths.into_iter()).unwrap();
         for (path, text) in [("a/x", "new"), ("new/deep/n", "6"), ("file/inner", "7")] {
             let path = files.join(path);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -205,14 +208,14 @@ mod tests {
             let entries = layer.entries(&project.join(path)).unwrap();
             entries.iter().map(|(name, folder)| (name.to_str().unwrap().to_owned(), *folder)).collect::<Vec<_>>()
         };
-        let named =
+        let expected =
             |names: &[(&str, bool)]| names.iter().map(|(name, is)| ((*name).to_owned(), *is)).collect::<Vec<_>>();
-        assert_eq!(names(""), named(&[("a", true), ("a.b", false), ("file", true), ("new", true)]));
-        assert_eq!(names("a"), named(&[("x", false)]));
-        assert_eq!(names("new"), named(&[("deep", true)]));
+        assert_eq!(names(""), expected(&[("a", true), ("a.b", false), ("file", true), ("new", true)]));
+        assert_eq!(names("a"), expected(&[("x", false)]));
+        assert_eq!(names("new"), expected(&[("deep", true)]));
         assert!(layer.entries(&project.join("gone")).is_err());
-        let outside = root.join("elsewhere");
-        assert_eq!(layer.at(&outside), outside);
+        let foreign_path = root.join("elsewhere");
+        assert_eq!(layer.at(&foreign_path), foreign_path);
         assert_eq!(Layer::default().at(&project), project);
     }
 }

@@ -45,8 +45,8 @@ pub(crate) fn tells(process: u32, words: u64) -> bool {
     let mut is_value = false;
     for index in 1..MAX_WORDS {
         let mut address = [0; 8];
-        let at = words.saturating_add(8 * index as u64);
-        if kernel::memory(process, at, &mut address).ok() != Some(address.len()) {
+        let pointer = words.saturating_add(8 * index as u64);
+        if kernel::memory(process, pointer, &mut address).ok() != Some(address.len()) {
             return false;
         }
         let Ok(Some(word)) = kernel::path(process, u64::from_le_bytes(address)) else { return false };
@@ -55,7 +55,7 @@ pub(crate) fn tells(process: u32, words: u64) -> bool {
             b"-C" | b"-c" | b"--git-dir" | b"--work-tree" => is_value = true,
             b"--version" => return true,
             [b'-', ..] => {}
-            command => return TELLING.iter().any(|telling| telling.as_bytes() == command),
+            command => return TELLING.iter().any(|name| name.as_bytes() == command),
         }
     }
     false
@@ -83,7 +83,7 @@ pub(crate) fn path(report: &seccomp_notif, folder: Option<u64>, address: u64) ->
 
 /// Paths that mean another file in each process, as they are for this process.
 fn of_process(process: u32, path: PathBuf) -> PathBuf {
-    for (prefix, there) in [
+    for (prefix, entry) in [
         ("/proc/self", ""),
         ("/proc/thread-self", ""),
         ("/dev/fd", "fd"),
@@ -91,13 +91,13 @@ fn of_process(process: u32, path: PathBuf) -> PathBuf {
         ("/dev/stdout", "fd/1"),
     ] {
         if let Ok(inner) = path.strip_prefix(prefix) {
-            let mut own = PathBuf::from(format!("/proc/{process}"));
-            for part in [Path::new(there), inner] {
+            let mut real_path = PathBuf::from(format!("/proc/{process}"));
+            for part in [Path::new(entry), inner] {
                 if !part.as_os_str().is_empty() {
-                    own.push(part);
+                    real_path.push(part);
                 }
             }
-            return own;
+            return real_path;
         }
     }
     path
@@ -114,15 +114,15 @@ pub(crate) fn descriptor(process: u32, number: u64) -> Option<PathBuf> {
 /// Returns the state of `path`. Paths that the program has changed are examined as its process sees them: in its own view,
 /// it may have created folders and links that exist nowhere else.
 pub(crate) fn look(process: u32, path: &Path, layer: &Layer, is_own: bool) -> State {
-    let here = walk::look(&layer.at(path));
+    let worker_state = walk::look(&layer.at(path));
     if !is_own {
-        return here;
+        return worker_state;
     }
-    match (walk::look(&inside(process, path)), here) {
+    match (walk::look(&inside(process, path)), worker_state) {
         // The content before the program changed it counts.
-        (State::File(_), State::File(before)) => State::File(before),
-        (State::Other, here) => here,
-        (there, _) => there,
+        (State::File(_), State::File(metadata)) => State::File(metadata),
+        (State::Other, worker_state) => worker_state,
+        (process_state, _) => process_state,
     }
 }
 
@@ -133,7 +133,7 @@ pub(crate) fn interpreter(process: u32, script: &Path) -> Option<PathBuf> {
     let line = start.strip_prefix(b"#!")?.split(|byte| matches!(byte, b'\n' | 0)).next()?.trim_ascii_start();
     let name = line.split(|byte| matches!(byte, b' ' | b'\t')).next().filter(|name| !name.is_empty())?;
     let path = PathBuf::from(OsString::from_vec(name.to_vec()));
-    // A relative one is one from the folder that the process is in.
+    // A relative path starts from the folder of the process.
     if path.is_absolute() { Some(path) } else { Some(fs::read_link(format!("/proc/{process}/cwd")).ok()?.join(path)) }
 }
 

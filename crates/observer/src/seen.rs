@@ -170,7 +170,7 @@ pub(crate) struct Collector {
 impl Stamp {
     /// The state of a file.
     pub fn of(metadata: &Metadata) -> Self {
-        let time = |seconds: i64, rest: i64| seconds.saturating_mul(1_000_000_000).saturating_add(rest);
+        let time = |seconds: i64, nanoseconds: i64| seconds.saturating_mul(1_000_000_000).saturating_add(nanoseconds);
         Self {
             size: metadata.size(),
             mtime: time(metadata.mtime(), metadata.mtime_nsec()),
@@ -179,7 +179,7 @@ impl Stamp {
         }
     }
 
-    /// True if the content is likely to be the same, whatever became of names and permissions.
+    /// True if the content is probably the same. Names and permissions may have changed.
     fn has_content_of(self, other: Self) -> bool {
         (self.size, self.mtime, self.inode) == (other.size, other.mtime, other.inode)
     }
@@ -224,7 +224,7 @@ impl Collector {
             return Interest::Writes;
         }
         let Ok(inner) = path.strip_prefix(&self.options.project) else { return Interest::Nothing };
-        let is_passed = inner.iter().any(|name| PASSED_OVER.iter().any(|passed| name == *passed));
+        let is_passed = inner.iter().any(|name| PASSED_OVER.iter().any(|folder| name == *folder));
         if is_passed || is_below(&self.options.skipped) || self.is_environment(path) {
             return Interest::Nothing;
         }
@@ -236,12 +236,12 @@ impl Collector {
         let project = &self.options.project;
         let folders = path.ancestors().skip(1).take_while(|folder| *folder != project && folder.starts_with(project));
         for folder in folders {
-            let known = self.environments.get(folder).copied();
-            let is_one = known.unwrap_or_else(|| ENVIRONMENT.iter().any(|mark| folder.join(mark).exists()));
-            if known.is_none() {
-                self.environments.insert(folder.to_owned(), is_one);
+            let entry = self.environments.get(folder).copied();
+            let is_environment = entry.unwrap_or_else(|| ENVIRONMENT.iter().any(|mark| folder.join(mark).exists()));
+            if entry.is_none() {
+                self.environments.insert(folder.to_owned(), is_environment);
             }
-            if is_one {
+            if is_environment {
                 return true;
             }
         }
@@ -264,8 +264,8 @@ impl Collector {
         if stamp.ctime >= self.begun || (count >= MAX_OUTSIDE && !self.seen.outside.contains_key(path)) {
             return;
         }
-        let known = self.seen.outside.entry(path.to_owned()).or_insert(Outside { stamp, is_started });
-        known.is_started |= is_started;
+        let entry = self.seen.outside.entry(path.to_owned()).or_insert(Outside { stamp, is_started });
+        entry.is_started |= is_started;
     }
 
     /// True if there is no room for another path.
@@ -287,18 +287,18 @@ impl Collector {
     /// Notes that a file is opened to be read, or that its size and times are queried.
     pub(crate) fn read(&mut self, path: &Path, metadata: &Metadata, is_opened: bool) {
         let stamp = Stamp::of(metadata);
-        let before = self.before.get(path);
+        let earlier_state = self.before.get(path);
         // A call that would have changed the file may have failed.
-        let is_untouched = before == Some(&Before::File(stamp));
+        let is_untouched = earlier_state == Some(&Before::File(stamp));
         if !is_untouched && self.is_own(path) {
-            if is_opened && matches!(before, Some(Before::File(_))) {
+            if is_opened && matches!(earlier_state, Some(Before::File(_))) {
                 self.seen.rewritten.insert(path.to_owned());
             }
             return;
         }
-        if let Some(known) = self.seen.files.get_mut(path) {
-            known.is_changed |= !known.stamp.has_content_of(stamp);
-            known.is_opened |= is_opened;
+        if let Some(file) = self.seen.files.get_mut(path) {
+            file.is_changed |= !file.stamp.has_content_of(stamp);
+            file.is_opened |= is_opened;
         } else if !self.is_full() {
             self.seen.facts.remove(path);
             let file = File { stamp, digest: None, is_changed: false, is_opened };
@@ -312,8 +312,8 @@ impl Collector {
 
     /// Notes that a property of a path is queried.
     pub(crate) fn fact(&mut self, path: &Path, fact: Fact) {
-        let known = self.seen.files.contains_key(path) || self.seen.facts.contains_key(path);
-        if !known && !self.is_own(path) && !self.is_full() {
+        let is_known = self.seen.files.contains_key(path) || self.seen.facts.contains_key(path);
+        if !is_known && !self.is_own(path) && !self.is_full() {
             self.seen.facts.insert(path.to_owned(), fact);
         }
     }
@@ -339,9 +339,9 @@ impl Collector {
             return;
         }
         for folder in self.starting.remove(&process).unwrap_or_default() {
-            if let Some(listed) = self.seen.listed.get_mut(&folder) {
-                listed.opens = listed.opens.saturating_sub(1);
-                if listed.opens == 0 {
+            if let Some(entry) = self.seen.listed.get_mut(&folder) {
+                entry.opens = entry.opens.saturating_sub(1);
+                if entry.opens == 0 {
                     self.seen.listed.remove(&folder);
                 }
             }
@@ -362,7 +362,7 @@ impl Collector {
 
     /// A folder is listed.
     pub(crate) fn listed(&mut self, folder: &Path) {
-        if self.is_own(folder) || self.seen.listed.get(folder).is_some_and(|listed| listed.names.is_some()) {
+        if self.is_own(folder) || self.seen.listed.get(folder).is_some_and(|entry| entry.names.is_some()) {
             return;
         }
         let Ok(entries) = self.options.layer.entries(folder) else { return };
@@ -380,22 +380,22 @@ impl Collector {
         if self.before.contains_key(path) || self.is_full() {
             return;
         }
-        let before = Before::of(&self.options.layer.at(path));
-        if let (Before::File(stamp), Some(known)) = (&before, self.seen.files.get_mut(path)) {
-            known.is_changed |= !known.stamp.has_content_of(*stamp);
+        let state = Before::of(&self.options.layer.at(path));
+        if let (Before::File(stamp), Some(file)) = (&state, self.seen.files.get_mut(path)) {
+            file.is_changed |= !file.stamp.has_content_of(*stamp);
             self.keep_digest(path);
         }
-        self.before.insert(path.to_owned(), before);
+        self.before.insert(path.to_owned(), state);
     }
 
     fn keep_digest(&mut self, path: &Path) {
-        let Some(known) = self.seen.files.get_mut(path).filter(|known| known.digest.is_none()) else { return };
-        known.digest = if known.stamp.size <= MAX_DIGESTED_BYTES {
+        let Some(file) = self.seen.files.get_mut(path).filter(|file| file.digest.is_none()) else { return };
+        file.digest = if file.stamp.size <= MAX_DIGESTED_BYTES {
             (self.options.digest)(&self.options.layer.at(path)).ok()
         } else {
             None
         };
-        if known.digest.is_none() {
+        if file.digest.is_none() {
             self.seen.lost.insert(path.to_owned());
         }
     }
@@ -403,16 +403,16 @@ impl Collector {
     /// Everything, once the program has ended.
     pub(crate) fn finish(mut self) -> Seen {
         // A call may have failed, and a temporary file is gone.
-        for (path, before) in self.before {
-            let is_same = match (&before, Before::of(&self.options.layer.at(&path))) {
-                (Before::File(before), Before::File(now)) => before.has_content_of(now),
+        for (path, earlier_state) in self.before {
+            let is_same = match (&earlier_state, Before::of(&self.options.layer.at(&path))) {
+                (Before::File(earlier_stamp), Before::File(stamp)) => earlier_stamp.has_content_of(stamp),
                 (Before::Other, Before::Other) => false,
-                (before, now) => *before == now,
+                (earlier_state, state) => *earlier_state == state,
             };
             if is_same {
                 continue;
             }
-            if before == Before::Absent {
+            if earlier_state == Before::Absent {
                 self.seen.made.insert(path.clone());
             }
             self.seen.written.insert(path);
@@ -422,5 +422,5 @@ impl Collector {
 }
 
 fn since_1970(time: SystemTime) -> i64 {
-    time.duration_since(UNIX_EPOCH).ok().and_then(|since| i64::try_from(since.as_nanos()).ok()).unwrap_or(0)
+    time.duration_since(UNIX_EPOCH).ok().and_then(|duration| i64::try_from(duration.as_nanos()).ok()).unwrap_or(0)
 }

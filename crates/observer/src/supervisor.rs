@@ -73,7 +73,7 @@ impl Access {
     fn of(flags: u64) -> Self {
         let has = |flag: i32| flags & u64::from(flag.cast_unsigned()) != 0;
         let mode = flags & u64::from(libc::O_ACCMODE.cast_unsigned());
-        let is = |wanted: i32| mode == u64::from(wanted.cast_unsigned());
+        let is = |value: i32| mode == u64::from(value.cast_unsigned());
         let exclusive = has(libc::O_CREAT) && has(libc::O_EXCL);
         Self {
             reads: is(libc::O_RDONLY) || is(libc::O_RDWR),
@@ -102,24 +102,29 @@ impl Supervisor {
     pub fn run(mut self) -> Seen {
         let poll = |descriptor: &OwnedFd| pollfd { fd: descriptor.as_raw_fd(), events: POLLIN, revents: 0 };
         let mut listeners: Vec<OwnedFd> = Vec::new();
-        // The line is the last one.
-        let mut open = vec![poll(&self.line)];
-        let mut closed: Option<Instant> = None;
-        while !open.is_empty() && closed.is_none_or(|closed| closed.elapsed() < TIMEOUT) {
-            if !kernel::wait(&mut open, INTERVAL) {
+        // The line is the last descriptor.
+        let mut descriptors = vec![poll(&self.line)];
+        let mut closing_time: Option<Instant> = None;
+        while !descriptors.is_empty() && closing_time.is_none_or(|time| time.elapsed() < TIMEOUT) {
+            if !kernel::wait(&mut descriptors, INTERVAL) {
                 continue;
             }
-            for (listener, _) in listeners.iter().zip(&open).filter(|(_, open)| open.revents & POLLIN != 0) {
+            for (listener, _) in
+                listeners.iter().zip(&descriptors).filter(|(_, descriptor)| descriptor.revents & POLLIN != 0)
+            {
                 self.answer(listener);
             }
             // A closed listener may still have a last report.
-            let is_done: Vec<bool> = open.iter().map(|open| open.revents != 0 && open.revents & POLLIN == 0).collect();
-            let is_called = closed.is_none() && open.last().is_some_and(|line| line.revents != 0);
+            let is_done: Vec<bool> = descriptors
+                .iter()
+                .map(|descriptor| descriptor.revents != 0 && descriptor.revents & POLLIN == 0)
+                .collect();
+            let is_called = closing_time.is_none() && descriptors.last().is_some_and(|line| line.revents != 0);
             if !is_called && !is_done.contains(&true) {
                 continue;
             }
-            let mut done = is_done.into_iter();
-            listeners.retain(|_| !done.next().unwrap_or(false));
+            let mut flags = is_done.into_iter();
+            listeners.retain(|_| !flags.next().unwrap_or(false));
             if is_called {
                 match kernel::receive(&self.line) {
                     Arrival::Listener(listener) => {
@@ -127,11 +132,11 @@ impl Supervisor {
                         listeners.push(listener);
                     }
                     Arrival::Refused => drop(self.collector.seen.blind.insert(Blind::Unreported)),
-                    Arrival::Closed => closed = Some(Instant::now()),
+                    Arrival::Closed => closing_time = Some(Instant::now()),
                 }
             }
-            open = listeners.iter().map(poll).collect();
-            open.extend(closed.is_none().then(|| poll(&self.line)));
+            descriptors = listeners.iter().map(poll).collect();
+            descriptors.extend(closing_time.is_none().then(|| poll(&self.line)));
         }
         self.collector.finish()
     }
@@ -157,38 +162,39 @@ impl Supervisor {
             return Some(());
         }
         match call {
-            Call::Open { folder, path: at, flags } => {
+            Call::Open { folder, path: index, flags } => {
                 let access = flags.map_or_else(Access::creating, |flags| Access::of(arguments[flags] & 0xFFFF_FFFF));
-                if let Some(path) = path(folder, at)? {
+                if let Some(path) = path(folder, index)? {
                     self.collector.told(report.pid, &path);
                     self.open(report.pid, &path, access);
                 }
             }
             Call::OpenHow => {
-                let mut how = [0; 24];
-                let count = kernel::memory(report.pid, arguments[2], &mut how).ok()?;
-                let number = |at: usize| how[at..].first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
-                if count == how.len() && number(16) & RESOLVE_IN_ROOT != 0 {
+                let mut options = [0; 24];
+                let count = kernel::memory(report.pid, arguments[2], &mut options).ok()?;
+                let number =
+                    |offset: usize| options[offset..].first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
+                if count == options.len() && number(16) & RESOLVE_IN_ROOT != 0 {
                     self.collector.seen.blind.insert(Blind::View);
                 }
                 if let Some(path) = path(Some(0), 1)? {
                     self.open(report.pid, &path, Access::of(number(0)));
                 }
             }
-            Call::Exec { folder, path: at, flags } => {
+            Call::Exec { folder, path: index, flags } => {
                 let follows = !has(flags.map(|flags| arguments[flags]), libc::AT_SYMLINK_NOFOLLOW);
-                if let Some(path) = path(folder, at)? {
+                if let Some(path) = path(folder, index)? {
                     self.collector.executed(report.pid);
                     self.exec(report.pid, &path, follows);
                     self.tellers.remove(&report.pid);
-                    if path.file_name() == Some(OsStr::new("git")) && process::tells(report.pid, arguments[at + 1]) {
+                    if path.file_name() == Some(OsStr::new("git")) && process::tells(report.pid, arguments[index + 1]) {
                         self.tellers.insert(report.pid);
                     }
                 }
             }
-            Call::Stat { folder, path: at, flags, follows, about } => {
+            Call::Stat { folder, path: index, flags, follows, about } => {
                 let follows = follows && !has(flags.map(|flags| arguments[flags]), libc::AT_SYMLINK_NOFOLLOW);
-                if let Some(path) = path(folder, at)? {
+                if let Some(path) = path(folder, index)? {
                     self.stat(report.pid, &path, follows, about);
                 }
             }
@@ -200,16 +206,16 @@ impl Supervisor {
                     self.collector.listed(&folder);
                 }
             }
-            Call::Write { folder, path: at, effect } => {
-                if let Some(path) = path(folder, at)? {
+            Call::Write { folder, path: index, effect } => {
+                if let Some(path) = path(folder, index)? {
                     self.write(report.pid, &path, effect);
                 }
             }
             Call::Two { folders, paths, moves } => {
-                let (from, to) = folders.map_or((None, None), |(from, to)| (Some(from), Some(to)));
-                if let (Some(from), Some(to)) = (path(from, paths.0)?, path(to, paths.1)?) {
-                    self.take(report.pid, &from, moves);
-                    self.write(report.pid, &to, Effect::Removes);
+                let (source, target) = folders.map_or((None, None), |(source, target)| (Some(source), Some(target)));
+                if let (Some(source), Some(target)) = (path(source, paths.0)?, path(target, paths.1)?) {
+                    self.take(report.pid, &source, moves);
+                    self.write(report.pid, &target, Effect::Removes);
                 }
             }
             Call::Blind(blind) => {
@@ -240,7 +246,7 @@ impl Supervisor {
             return None;
         }
         let collector = &self.collector;
-        let look = |at: &Path| process::look(process, at, collector.layer(), collector.is_own(at));
+        let look = |path: &Path| process::look(process, path, collector.layer(), collector.is_own(path));
         let place = self.walker.walk(path, follows, &look);
         let mut interest = self.collector.interest(&place.path);
         for (link, target) in &place.links {
@@ -261,14 +267,14 @@ impl Supervisor {
         }
         let Some((place, interest)) = self.place(process, path, access.follows) else { return };
         let is_fleeting = place.is_fleeting();
-        let Place { path: real, state, .. } = place;
+        let Place { path: real_path, state, .. } = place;
         if let State::File(metadata) = &state
             && access.reads
             && !access.only_path
         {
             let is_of_package = self.package(path);
-            if interest != Interest::All && is_library(&real, is_of_package) {
-                self.collector.used(&real, metadata, false);
+            if interest != Interest::All && is_library(&real_path, is_of_package) {
+                self.collector.used(&real_path, metadata, false);
             }
         }
         if interest == Interest::Nothing {
@@ -284,54 +290,58 @@ impl Supervisor {
         let is_read = interest == Interest::All;
         match &state {
             // With this descriptor, the file's size can be queried, and the file can be executed, without another path.
-            State::File(metadata) if access.only_path && is_read => self.collector.read(&real, metadata, false),
+            State::File(metadata) if access.only_path && is_read => self.collector.read(&real_path, metadata, false),
             State::File(metadata) if access.reads && !access.truncates && is_read => {
-                self.collector.read(&real, metadata, true);
+                self.collector.read(&real_path, metadata, true);
             }
             State::Folder if is_read => {
-                self.collector.fact(&real, Fact::Folder);
+                self.collector.fact(&real_path, Fact::Folder);
                 // `O_DIRECTORY` is a safeguard: a folder can be listed without it.
                 if !access.only_path {
-                    self.collector.opened(process, &real);
+                    self.collector.opened(process, &real_path);
                 }
             }
             // A file that is only to be written, or is made where there must be none, does not matter.
             State::Absent if is_read && access.reads && !access.truncates && !access.exclusive => {
-                self.collector.fact(&real, Fact::Absent);
+                self.collector.fact(&real_path, Fact::Absent);
             }
-            State::Incomplete(wanted) if is_read => self.collector.sought(&real, wanted),
+            State::Incomplete(full_path) if is_read => self.collector.sought(&real_path, full_path),
             State::Link(target) if is_read && !access.exclusive => {
-                self.collector.fact(&real, Fact::Link(target.clone()));
+                self.collector.fact(&real_path, Fact::Link(target.clone()));
             }
             _ => {}
         }
         let changes = matches!(state, State::File(_)) || (access.creates && matches!(state, State::Absent));
         if access.writes && changes && !access.only_path {
             self.forget(path, false);
-            self.collector.write(&real);
+            self.collector.write(&real_path);
         }
     }
 
     /// A program is started. The kernel itself opens the interpreter of a script, and reports no call.
     fn exec(&mut self, process: u32, path: &Path, follows: bool) {
-        let mut next = Some(path.to_owned());
+        let mut program = Some(path.to_owned());
         for _ in 0..=MAX_INTERPRETERS {
-            let Some(path) = next.take() else { return };
-            let Some((Place { path: real, state, .. }, interest)) = self.place(process, &path, follows) else { return };
+            let Some(path) = program.take() else { return };
+            let Some((Place { path: real_path, state, .. }, interest)) = self.place(process, &path, follows) else {
+                return;
+            };
             match &state {
                 State::File(metadata) => {
                     if metadata.permissions().mode() & PRIVILEGES != 0 {
-                        self.collector.seen.privileged.insert(real.clone());
+                        self.collector.seen.privileged.insert(real_path.clone());
                     }
                     if interest == Interest::All {
-                        self.collector.read(&real, metadata, true);
+                        self.collector.read(&real_path, metadata, true);
                     } else {
-                        self.collector.used(&real, metadata, true);
+                        self.collector.used(&real_path, metadata, true);
                     }
-                    next = process::interpreter(process, &real);
+                    program = process::interpreter(process, &real_path);
                 }
-                State::Absent if interest == Interest::All => self.collector.fact(&real, Fact::Absent),
-                State::Incomplete(wanted) if interest == Interest::All => self.collector.sought(&real, wanted),
+                State::Absent if interest == Interest::All => self.collector.fact(&real_path, Fact::Absent),
+                State::Incomplete(full_path) if interest == Interest::All => {
+                    self.collector.sought(&real_path, full_path);
+                }
                 _ => {}
             }
         }
@@ -344,7 +354,7 @@ impl Supervisor {
         }
         let Some((place, interest)) = self.place(process, path, follows) else { return };
         let is_fleeting = place.is_fleeting();
-        let Place { path: real, state, .. } = place;
+        let Place { path: real_path, state, .. } = place;
         if interest == Interest::Nothing {
             if !is_fleeting {
                 self.passed.insert(key);
@@ -355,50 +365,51 @@ impl Supervisor {
             return;
         }
         match state {
-            State::File(metadata) if about == About::All => self.collector.read(&real, &metadata, false),
-            State::File(_) => self.collector.fact(&real, Fact::File),
-            State::Folder => self.collector.fact(&real, Fact::Folder),
-            State::Absent => self.collector.fact(&real, Fact::Absent),
-            State::Incomplete(wanted) => self.collector.sought(&real, &wanted),
-            State::Link(target) => self.collector.fact(&real, Fact::Link(target)),
+            State::File(metadata) if about == About::All => self.collector.read(&real_path, &metadata, false),
+            State::File(_) => self.collector.fact(&real_path, Fact::File),
+            State::Folder => self.collector.fact(&real_path, Fact::Folder),
+            State::Absent => self.collector.fact(&real_path, Fact::Absent),
+            State::Incomplete(full_path) => self.collector.sought(&real_path, &full_path),
+            State::Link(target) => self.collector.fact(&real_path, Fact::Link(target)),
             State::Other => {}
         }
     }
 
     /// The content of a path becomes that of another one.
     fn take(&mut self, process: u32, path: &Path, moves: bool) {
-        let Some((Place { path: real, state, .. }, interest)) = self.place(process, path, false) else { return };
+        let Some((Place { path: real_path, state, .. }, interest)) = self.place(process, path, false) else { return };
         if interest == Interest::All
             && let State::File(metadata) = &state
         {
-            self.collector.read(&real, metadata, true);
+            self.collector.read(&real_path, metadata, true);
         }
         if moves {
             self.forget(path, !matches!(state, State::File(_)));
             if interest != Interest::Nothing {
-                self.walker.forget(&real);
-                self.collector.write(&real);
+                self.walker.forget(&real_path);
+                self.collector.write(&real_path);
             }
         }
     }
 
     /// A path is created, changed or removed.
     fn write(&mut self, process: u32, path: &Path, effect: Effect) {
-        let Some((Place { path: real, state, .. }, interest)) = self.place(process, path, effect == Effect::Changes)
+        let Some((Place { path: real_path, state, .. }, interest)) =
+            self.place(process, path, effect == Effect::Changes)
         else {
             return;
         };
         self.forget(path, effect == Effect::Creates || matches!(state, State::Folder | State::Link(_)));
-        self.walker.forget(&real);
+        self.walker.forget(&real_path);
         if interest != Interest::Nothing && !matches!(state, State::Incomplete(_)) {
-            self.collector.write(&real);
+            self.collector.write(&real_path);
         }
     }
 
     /// Discards the remembered state of a path that is about to change, and of all other paths if some may lead through it.
-    fn forget(&mut self, path: &Path, all: bool) {
+    fn forget(&mut self, path: &Path, forgets_all: bool) {
         self.walker.forget(path);
-        if all {
+        if forgets_all {
             self.passed.clear();
         }
         for (follows, is_opened) in [(false, false), (false, true), (true, false), (true, true)] {
@@ -409,21 +420,21 @@ impl Supervisor {
     /// Notes the installed package that an open file belongs to; true if it is in a folder of packages.
     fn package(&mut self, path: &Path) -> bool {
         let bytes = path.as_os_str().as_encoded_bytes();
-        let found = SITES.iter().find_map(|site| {
+        let position = SITES.iter().find_map(|site| {
             let site = site.as_bytes();
             Some((bytes.windows(site.len()).position(|part| part == site)?, site.len()))
         });
-        let Some((at, length)) = found else { return false };
-        let (folder, inner) = (&bytes[..at + length - 1], &bytes[at + length..]);
+        let Some((start, length)) = position else { return false };
+        let (folder, inner) = (&bytes[..start + length - 1], &bytes[start + length..]);
         let inner = inner.strip_prefix(b"__pycache__/").unwrap_or(inner);
-        let first = inner.split(|byte| *byte == b'/').next().unwrap_or_default();
-        let is_described = [".dist-info", ".egg-info", ".pth", ".egg-link"];
-        if is_described.iter().any(|end| first.ends_with(end.as_bytes())) {
+        let component = inner.split(|byte| *byte == b'/').next().unwrap_or_default();
+        let endings = [".dist-info", ".egg-info", ".pth", ".egg-link"];
+        if endings.iter().any(|end| component.ends_with(end.as_bytes())) {
             return true;
         }
-        let is_file = first.len() == inner.len();
-        let stem = first.split(|byte| *byte == b'.').next().unwrap_or_default();
-        let module = if is_file { stem } else { first };
+        let is_file = component.len() == inner.len();
+        let stem = component.split(|byte| *byte == b'.').next().unwrap_or_default();
+        let module = if is_file { stem } else { component };
         let text = |bytes: &[u8]| OsString::from_vec(bytes.to_vec());
         self.collector.seen.modules.insert((PathBuf::from(text(folder)), text(module)));
         true
@@ -438,8 +449,8 @@ fn has(flags: Option<u64>, flag: i32) -> bool {
 /// stands; the libraries that a package brings along, such as those of CUDA, may belong to several packages.
 fn is_library(path: &Path, is_of_package: bool) -> bool {
     let name = path.file_name().unwrap_or_default().as_encoded_bytes();
-    let is_version = |rest: &[u8]| matches!(rest, [] | [b'.', b'0'..=b'9', ..]);
-    let mut ends = name.windows(SHARED.len()).enumerate().filter(|(_, part)| *part == SHARED);
-    let is_shared = ends.any(|(at, _)| is_version(&name[at + SHARED.len()..]));
+    let is_version = |version: &[u8]| matches!(version, [] | [b'.', b'0'..=b'9', ..]);
+    let mut positions = name.windows(SHARED.len()).enumerate().filter(|(_, part)| *part == SHARED);
+    let is_shared = positions.any(|(start, _)| is_version(&name[start + SHARED.len()..]));
     is_shared && (!is_of_package || name.starts_with(b"lib"))
 }

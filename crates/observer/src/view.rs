@@ -120,19 +120,19 @@ impl View {
         let mut command = Command::new("true");
         Self::new(&folder, &folder, None, place, &Layer::default())?.apply(&mut command);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let refused = |error: io::Error| match error.raw_os_error() {
+        let refusal = |error: io::Error| match error.raw_os_error() {
             // The limit of user namespaces is an exhausted space to the kernel.
             Some(libc::ENOSPC | libc::EPERM | libc::EUSERS) => io::Error::other("user namespaces are not allowed"),
             _ => error,
         };
-        let status = command.status().map_err(refused)?;
+        let status = command.status().map_err(refusal)?;
         if status.success() { Ok(()) } else { Err(io::Error::other(format!("`true` ended with {status}"))) }
     }
 
     fn enter(&self) -> io::Result<()> {
         // SAFETY: takes a flag.
-        let alone = unsafe { libc::unshare(libc::CLONE_NEWNS) } == 0;
-        if !alone {
+        let is_privileged = unsafe { libc::unshare(libc::CLONE_NEWNS) } == 0;
+        if !is_privileged {
             // SAFETY: as above.
             done(unsafe { libc::unshare(libc::CLONE_NEWUSER | libc::CLONE_NEWNS) })?;
             write(c"/proc/self/setgroups", b"deny")?;
@@ -142,13 +142,13 @@ impl View {
         mount(c"none", c"/", None, libc::MS_REC | libc::MS_PRIVATE, None)?;
         // Opened before the overlay covers it.
         let shared = self.shared.as_deref().map(open).transpose()?;
-        let options = if alone { &self.options } else { &self.user_options };
+        let options = if is_privileged { &self.options } else { &self.user_options };
         mount(c"overlay", &self.folder, Some(c"overlay"), 0, Some(options))?;
-        if let (Some(path), Some(opened)) = (&self.shared, shared) {
+        if let (Some(path), Some(handle)) = (&self.shared, shared) {
             let mut source = [0; 32];
-            mount(descriptor(opened, &mut source), path, None, libc::MS_BIND | libc::MS_REC, None)?;
+            mount(descriptor(handle, &mut source), path, None, libc::MS_BIND | libc::MS_REC, None)?;
             // SAFETY: the descriptor is this function's own.
-            done(unsafe { libc::close(opened) })?;
+            done(unsafe { libc::close(handle) })?;
         }
         // SAFETY: the path ends with NUL and lives as long as the call.
         done(unsafe { libc::chdir(self.working.as_ptr()) })
@@ -184,11 +184,14 @@ fn lay(layer: &Layer, upper: &Path) -> io::Result<()> {
 
 /// Returns true if a copy of a layer's file is unchanged.
 fn is_copy(file: &Path, copy: &Path) -> bool {
-    let (Ok(then), Ok(now)) = (fs::symlink_metadata(file), fs::symlink_metadata(copy)) else { return false };
-    if then.is_symlink() {
+    let (Ok(file_metadata), Ok(copy_metadata)) = (fs::symlink_metadata(file), fs::symlink_metadata(copy)) else {
+        return false;
+    };
+    if file_metadata.is_symlink() {
         return fs::read_link(file).ok() == fs::read_link(copy).ok();
     }
-    now.is_file() && (then.len(), then.modified().ok()) == (now.len(), now.modified().ok())
+    copy_metadata.is_file()
+        && (file_metadata.len(), file_metadata.modified().ok()) == (copy_metadata.len(), copy_metadata.modified().ok())
 }
 
 /// A path as an option of an overlay.
@@ -226,8 +229,8 @@ fn mount(
 
 fn open(path: &CStr) -> io::Result<RawFd> {
     // SAFETY: the path ends with NUL and lives as long as the call.
-    let opened = unsafe { libc::open(path.as_ptr(), libc::O_PATH | libc::O_DIRECTORY | libc::O_CLOEXEC) };
-    if opened < 0 { Err(io::Error::last_os_error()) } else { Ok(opened) }
+    let number = unsafe { libc::open(path.as_ptr(), libc::O_PATH | libc::O_DIRECTORY | libc::O_CLOEXEC) };
+    if number < 0 { Err(io::Error::last_os_error()) } else { Ok(number) }
 }
 
 /// The path by which a descriptor of this process can be mounted. Written without allocating.
@@ -236,10 +239,10 @@ fn descriptor(number: RawFd, text: &mut [u8; 32]) -> &CStr {
     text[..START.len()].copy_from_slice(START);
     let mut digits = [0; 12];
     let mut count = 0;
-    let mut rest = number;
-    while rest > 0 || count == 0 {
-        digits[count] = b'0' + u8::try_from(rest % 10).unwrap_or(0);
-        rest /= 10;
+    let mut remainder = number;
+    while remainder > 0 || count == 0 {
+        digits[count] = b'0' + u8::try_from(remainder % 10).unwrap_or(0);
+        remainder /= 10;
         count += 1;
     }
     for index in 0..count {
@@ -256,8 +259,8 @@ fn write(path: &CStr, content: &[u8]) -> io::Result<()> {
         if file < 0 {
             return Err(io::Error::last_os_error());
         }
-        let written = libc::write(file, content.as_ptr().cast(), content.len());
-        let result = if written < 0 { Err(io::Error::last_os_error()) } else { Ok(()) };
+        let count = libc::write(file, content.as_ptr().cast(), content.len());
+        let result = if count < 0 { Err(io::Error::last_os_error()) } else { Ok(()) };
         libc::close(file);
         result
     }
@@ -301,8 +304,9 @@ mod tests {
         assert_eq!(fs::read_to_string(view.written().join("src/made")).unwrap(), "x\n");
         assert!(view.written().join("runs/1").is_dir());
         // Two views do not see each other's writes.
-        let other = View::new(&project, &sources, Some(&results), &results.join("other"), &Layer::default()).unwrap();
-        assert_eq!(shell(&other, "cat ../data; ls"), "old\ngone\n");
+        let other_view =
+            View::new(&project, &sources, Some(&results), &results.join("other"), &Layer::default()).unwrap();
+        assert_eq!(shell(&other_view, "cat ../data; ls"), "old\ngone\n");
     }
 
     #[test]
@@ -333,9 +337,9 @@ mod tests {
         assert_eq!(fs::read_to_string(files.join("src/new/part")).unwrap(), "part\n", "the layer is as it was");
         assert_eq!(fs::read_to_string(sources.join("model")).unwrap(), "base\n");
         view.take_away(&layer).unwrap();
-        let written = view.written().join("src");
-        assert_eq!(fs::read_to_string(written.join("new/part")).unwrap(), "part\nmine\n");
-        assert!(written.join("out").exists() && !written.join("model").exists() && !written.join("link").exists());
+        let changes = view.written().join("src");
+        assert_eq!(fs::read_to_string(changes.join("new/part")).unwrap(), "part\nmine\n");
+        assert!(changes.join("out").exists() && !changes.join("model").exists() && !changes.join("link").exists());
     }
 
     #[test]

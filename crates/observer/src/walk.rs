@@ -58,7 +58,7 @@ pub(crate) struct Walker {
 }
 
 impl Walker {
-    /// Forgets a path that is about to change, and all of them if it is one that others lead through.
+    /// Forgets a path that is about to change, and all paths if others lead through it.
     pub(crate) fn forget(&mut self, path: &Path) {
         if self.known.remove(path).is_some() {
             self.known.clear();
@@ -68,64 +68,68 @@ impl Walker {
     /// Follows an absolute path to its end. `follows` is false if a link at the end is the end; `look` gives the state of a
     /// path that is not remembered.
     pub(crate) fn walk(&mut self, path: &Path, follows: bool, look: &dyn Fn(&Path) -> State) -> Place {
-        let mut open: VecDeque<OsString> = names(path).collect();
+        let mut components: VecDeque<OsString> = names(path).collect();
         let wants_folder = path.as_os_str().as_encoded_bytes().ends_with(b"/");
-        let mut at = PathBuf::from("/");
+        let mut place = PathBuf::from("/");
         let mut links: Vec<(PathBuf, PathBuf)> = Vec::new();
-        while let Some(name) = open.pop_front() {
+        while let Some(name) = components.pop_front() {
             if name == ".." {
-                at.pop();
+                place.pop();
                 continue;
             }
-            at.push(&name);
-            let is_last = open.is_empty();
-            let step = match self.known.get(&at) {
+            place.push(&name);
+            let is_last = components.is_empty();
+            let step = match self.known.get(&place) {
                 Some(step) => step.clone(),
-                None => match look(&at) {
+                None => match look(&place) {
                     State::Folder => {
-                        self.known.insert(at.clone(), Step::Folder);
+                        self.known.insert(place.clone(), Step::Folder);
                         Step::Folder
                     }
                     State::Link(target) => {
                         // The last name is examined each time, because it may be replaced. So are the links of processes,
                         // which lead elsewhere with each folder that a process enters and each file that it opens.
-                        if !is_last && !at.starts_with(PROCESSES) {
-                            self.known.insert(at.clone(), Step::Link(target.clone()));
+                        if !is_last && !place.starts_with(PROCESSES) {
+                            self.known.insert(place.clone(), Step::Link(target.clone()));
                         }
                         Step::Link(target)
                     }
                     State::Absent if !is_last => {
                         // Behind `..` the rest of the path is not a place below this one.
-                        let is_below = open.iter().all(|name| name != "..");
-                        let wanted = if is_below { at.join(open.into_iter().collect::<PathBuf>()) } else { at.clone() };
-                        return Place { path: at, state: State::Incomplete(wanted), links };
+                        let is_below = components.iter().all(|name| name != "..");
+                        let full_path = if is_below {
+                            place.join(components.into_iter().collect::<PathBuf>())
+                        } else {
+                            place.clone()
+                        };
+                        return Place { path: place, state: State::Incomplete(full_path), links };
                     }
-                    state => return Place { path: at, state, links },
+                    state => return Place { path: place, state, links },
                 },
             };
             match step {
-                Step::Folder if is_last => return Place { path: at, state: State::Folder, links },
+                Step::Folder if is_last => return Place { path: place, state: State::Folder, links },
                 Step::Folder => {}
                 Step::Link(target) if is_last && !follows && !wants_folder => {
-                    return Place { path: at, state: State::Link(target), links };
+                    return Place { path: place, state: State::Link(target), links };
                 }
                 Step::Link(target) => {
                     if links.len() == MAX_LINKS {
-                        return Place { path: at, state: State::Other, links };
+                        return Place { path: place, state: State::Other, links };
                     }
-                    links.push((at.clone(), target.clone()));
+                    links.push((place.clone(), target.clone()));
                     if target.is_absolute() {
-                        at = PathBuf::from("/");
+                        place = PathBuf::from("/");
                     } else {
-                        at.pop();
+                        place.pop();
                     }
                     for name in names(&target).collect::<Vec<_>>().into_iter().rev() {
-                        open.push_front(name);
+                        components.push_front(name);
                     }
                 }
             }
         }
-        Place { path: at, state: State::Folder, links }
+        Place { path: place, state: State::Folder, links }
     }
 }
 

@@ -13,7 +13,7 @@ const COARSE: usize = 1000;
 const FINE: usize = 10_000;
 /// Bisections at most.
 const BISECTIONS: usize = 20;
-/// An estimate is good enough when it is this near to the part of the scores that is to go.
+/// An estimate is sufficient at this distance from the part of the scores to prune.
 const NEAR: f64 = 0.001;
 
 /// Approximation of the `k`-th smallest score, and the masks: a coarse histogram, a fine one within a full bin, and
@@ -35,13 +35,13 @@ pub fn by_bins<M: Mask>(goal: &Goal<'_>, masks: &mut [&mut [M]]) -> Result<Found
     // No bins reach to infinity.
     let mut ends = ends.map(|end| f64::from(end.clamp(f32::MIN, f32::MAX)));
     let mut passes = 1;
-    let mut below = 0;
+    let mut lower_count = 0;
     for bins in [COARSE, FINE] {
         let counts = count(goal, &pieces, ends, bins)?;
         passes += 1;
         let mut bin = 0;
-        while bin + 1 < bins && below + counts[bin] < target {
-            below += counts[bin];
+        while bin + 1 < bins && lower_count + counts[bin] < target {
+            lower_count += counts[bin];
             bin += 1;
         }
         let width = (ends[1] - ends[0]) / bins as f64;
@@ -53,7 +53,7 @@ pub fn by_bins<M: Mask>(goal: &Goal<'_>, masks: &mut [&mut [M]]) -> Result<Found
     #[expect(clippy::cast_possible_truncation, reason = "between two scores")]
     let mut threshold = ends[1] as f32;
     for step in 0..=BISECTIONS {
-        let at_most = visit(
+        let pruned_count = visit(
             &pieces,
             goal,
             || 0_u64,
@@ -61,7 +61,7 @@ pub fn by_bins<M: Mask>(goal: &Goal<'_>, masks: &mut [&mut [M]]) -> Result<Found
             |left, right| left + right,
         )?;
         passes += 1;
-        let error = at_most as f64 / weights as f64 - target as f64 / weights as f64;
+        let error = pruned_count as f64 / weights as f64 - target as f64 / weights as f64;
         if error.abs() < NEAR || step == BISECTIONS {
             break;
         }

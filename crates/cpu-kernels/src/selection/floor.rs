@@ -15,8 +15,8 @@ pub fn stream<M: Mask>(goal: &Goal<'_>, masks: &mut [&mut [M]]) {
         let part = piece.part(goal);
         let numbers = part.reads(&goal.formula);
         let mask = piece.mask_mut();
-        let stays = with_lanes!(lanes => {
-            let mut stays = 0;
+        let mask_bits = with_lanes!(lanes => {
+            let mut mask_bits = 0;
             let mut sums = [0.0; GROUP];
             for start in (0..part.weights.len()).step_by(GROUP) {
                 let end = part.weights.len().min(start + GROUP);
@@ -29,13 +29,13 @@ pub fn stream<M: Mask>(goal: &Goal<'_>, masks: &mut [&mut [M]]) {
                     }
                 }
                 let bits = lanes.sides(&sums, 0.0, 0.0).from_high;
-                stays |= bits;
+                mask_bits |= bits;
                 let words = &mut mask[start / M::WEIGHTS..];
                 let count = words.len().min(GROUP / M::WEIGHTS);
                 M::write(lanes, bits, &mut words[..count]);
             }
-            stays
+            mask_bits
         });
-        std::hint::black_box(stays);
+        std::hint::black_box(mask_bits);
     });
 }

@@ -27,8 +27,8 @@ pub(super) trait Lanes: Copy + Send + Sync {
         let mut bytes = [0; GROUP];
         for (eight, bits) in bytes.as_chunks_mut::<8>().0.iter_mut().zip(bits.to_le_bytes()) {
             // Every byte gets all eight bits and keeps its own, which a sum then carries into its highest place.
-            let own = (u64::from(bits) * 0x0101_0101_0101_0101) & 0x8040_2010_0804_0201;
-            *eight = (((own + 0x7f7f_7f7f_7f7f_7f7f) >> 7) & 0x0101_0101_0101_0101).to_le_bytes();
+            let masked_bits = (u64::from(bits) * 0x0101_0101_0101_0101) & 0x8040_2010_0804_0201;
+            *eight = (((masked_bits + 0x7f7f_7f7f_7f7f_7f7f) >> 7) & 0x0101_0101_0101_0101).to_le_bytes();
         }
         bytes
     }
@@ -94,10 +94,10 @@ mod x86 {
             let mut sides = Sides { below: 0, up_to_low: 0, from_high: 0 };
             for (index, scores) in scores.as_chunks::<16>().0.iter().enumerate() {
                 let scores: __m512 = pulp::cast(*scores);
-                let at = 16 * index;
-                sides.below |= u64::from(f._mm512_cmp_ps_mask::<_CMP_LT_OQ>(scores, low)) << at;
-                sides.up_to_low |= u64::from(f._mm512_cmp_ps_mask::<_CMP_LE_OQ>(scores, low)) << at;
-                sides.from_high |= u64::from(f._mm512_cmp_ps_mask::<_CMP_GE_OQ>(scores, high)) << at;
+                let shift = 16 * index;
+                sides.below |= u64::from(f._mm512_cmp_ps_mask::<_CMP_LT_OQ>(scores, low)) << shift;
+                sides.up_to_low |= u64::from(f._mm512_cmp_ps_mask::<_CMP_LE_OQ>(scores, low)) << shift;
+                sides.from_high |= u64::from(f._mm512_cmp_ps_mask::<_CMP_GE_OQ>(scores, high)) << shift;
             }
             sides
         }
@@ -113,14 +113,14 @@ mod x86 {
         fn sides(self, scores: &[f32; GROUP], low: f32, high: f32) -> Sides {
             let avx = self.avx;
             let [low, high] = [low, high].map(|end| avx._mm256_set1_ps(end));
-            let bits = |compared: __m256| u64::from(avx._mm256_movemask_ps(compared).cast_unsigned());
+            let bits = |comparison: __m256| u64::from(avx._mm256_movemask_ps(comparison).cast_unsigned());
             let mut sides = Sides { below: 0, up_to_low: 0, from_high: 0 };
             for (index, scores) in scores.as_chunks::<8>().0.iter().enumerate() {
                 let scores: __m256 = pulp::cast(*scores);
-                let at = 8 * index;
-                sides.below |= bits(avx._mm256_cmp_ps::<_CMP_LT_OQ>(scores, low)) << at;
-                sides.up_to_low |= bits(avx._mm256_cmp_ps::<_CMP_LE_OQ>(scores, low)) << at;
-                sides.from_high |= bits(avx._mm256_cmp_ps::<_CMP_GE_OQ>(scores, high)) << at;
+                let shift = 8 * index;
+                sides.below |= bits(avx._mm256_cmp_ps::<_CMP_LT_OQ>(scores, low)) << shift;
+                sides.up_to_low |= bits(avx._mm256_cmp_ps::<_CMP_LE_OQ>(scores, low)) << shift;
+                sides.from_high |= bits(avx._mm256_cmp_ps::<_CMP_GE_OQ>(scores, high)) << shift;
             }
             sides
         }

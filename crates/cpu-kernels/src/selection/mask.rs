@@ -18,8 +18,8 @@ pub(super) trait Word: Copy + Default + Send + Sync {
     /// Weights that a word is for; divides 64.
     const WEIGHTS: usize;
 
-    /// Writes the mask of 64 weights, or of fewer at the end of a layer, from the bits of `stays`: 1 for weights that stay.
-    fn write<L: Lanes>(lanes: L, stays: u64, out: &mut [Self]);
+    /// Writes the mask of 64 weights, or of fewer at the end of a layer, from `mask_bits`: 1 for weights that stay.
+    fn write<L: Lanes>(lanes: L, mask_bits: u64, out: &mut [Self]);
 
     /// Marks the weight at `place`, which the mask removes so far, as kept.
     fn keep(out: &mut [Self], place: usize);
@@ -33,7 +33,7 @@ impl Word for () {
     const WEIGHTS: usize = 1;
 
     #[inline(always)]
-    fn write<L: Lanes>(_lanes: L, _stays: u64, _out: &mut [Self]) {}
+    fn write<L: Lanes>(_lanes: L, _mask_bits: u64, _out: &mut [Self]) {}
 
     #[inline(always)]
     fn keep(_out: &mut [Self], _place: usize) {}
@@ -47,8 +47,8 @@ impl Word for u8 {
     const WEIGHTS: usize = 1;
 
     #[inline(always)]
-    fn write<L: Lanes>(lanes: L, stays: u64, out: &mut [Self]) {
-        out.copy_from_slice(&lanes.bytes(stays)[..out.len()]);
+    fn write<L: Lanes>(lanes: L, mask_bits: u64, out: &mut [Self]) {
+        out.copy_from_slice(&lanes.bytes(mask_bits)[..out.len()]);
     }
 
     #[inline(always)]
@@ -69,9 +69,9 @@ impl Word for f32 {
     const WEIGHTS: usize = 1;
 
     #[inline(always)]
-    fn write<L: Lanes>(lanes: L, stays: u64, out: &mut [Self]) {
-        for (out, stays) in out.iter_mut().zip(lanes.bytes(stays)) {
-            *out = f32::from(stays);
+    fn write<L: Lanes>(lanes: L, mask_bits: u64, out: &mut [Self]) {
+        for (out, byte) in out.iter_mut().zip(lanes.bytes(mask_bits)) {
+            *out = f32::from(byte);
         }
     }
 
@@ -93,8 +93,8 @@ impl Word for u64 {
     const WEIGHTS: usize = 64;
 
     #[inline(always)]
-    fn write<L: Lanes>(_lanes: L, stays: u64, out: &mut [Self]) {
-        out[0] = stays;
+    fn write<L: Lanes>(_lanes: L, mask_bits: u64, out: &mut [Self]) {
+        out[0] = mask_bits;
     }
 
     #[inline(always)]

@@ -10,8 +10,8 @@ pub(super) fn rank(score: f32) -> u32 {
 
 /// The score with this [`rank`].
 pub(super) fn score(rank: u32) -> f32 {
-    let turned = if rank & 0x8000_0000 == 0 { u32::MAX } else { 0x8000_0000 };
-    f32::from_bits(rank ^ turned)
+    let mask = if rank & 0x8000_0000 == 0 { u32::MAX } else { 0x8000_0000 };
+    f32::from_bits(rank ^ mask)
 }
 
 /// Ranks are counted in this many bins at a time.
@@ -47,9 +47,9 @@ impl Bins {
     /// Counts `rank`, if it is in the interval.
     #[inline(always)]
     pub(super) fn count(self, rank: u32, counts: &mut [u64]) {
-        let behind = rank.wrapping_sub(self.low);
-        if behind <= self.span {
-            counts[(behind >> self.shift) as usize % BINS] += 1;
+        let offset = rank.wrapping_sub(self.low);
+        if offset <= self.span {
+            counts[(offset >> self.shift) as usize % BINS] += 1;
         }
     }
 

@@ -141,24 +141,24 @@ pub(super) fn visit<M: Mask, T: Send>(
     merge: impl Fn(T, T) -> T + Sync + Send,
 ) -> Result<T, NotANumber> {
     let arch = Arch::new();
-    let folded = pieces.par_iter().try_fold(&new, |mut state, piece| {
-        let numbers = arch.dispatch(
+    let states = pieces.par_iter().try_fold(&new, |mut state, piece| {
+        let are_numbers = arch.dispatch(
             #[inline(always)]
             || {
-                let mut numbers = true;
+                let mut are_numbers = true;
                 let mut buffer = [0.0; BLOCK];
                 let part = piece.part(goal);
                 for start in (0..part.weights.len()).step_by(BLOCK) {
                     let scores = block(&part, &goal.formula, start, &mut buffer);
-                    numbers &= scores.iter().fold(true, |numbers, score| numbers & !score.is_nan());
+                    are_numbers &= scores.iter().fold(true, |are_numbers, score| are_numbers & !score.is_nan());
                     visit(&mut state, scores);
                 }
-                numbers
+                are_numbers
             },
         );
-        if numbers { Ok(state) } else { Err(NotANumber { layer: piece.layer }) }
+        if are_numbers { Ok(state) } else { Err(NotANumber { layer: piece.layer }) }
     });
-    folded.try_reduce(&new, |left, right| Ok(merge(left, right)))
+    states.try_reduce(&new, |left, right| Ok(merge(left, right)))
 }
 
 /// Computes the scores from `start` on, at most `BLOCK` of them, in `buffer`.
@@ -202,23 +202,32 @@ fn compare_piece<L: Lanes, M: Mask>(
     let ends = [bracket.low, bracket.stays_from()];
     for start in (0..part.weights.len()).step_by(BLOCK) {
         let scores = block(part, formula, start, &mut buffer);
-        let (groups, rest) = scores.as_chunks::<GROUP>();
+        let (groups, remainder) = scores.as_chunks::<GROUP>();
         let mut place = start;
         for group in groups {
             let mask = &mut mask[place / M::WEIGHTS..][..GROUP / M::WEIGHTS];
             compare_group(lanes, group, u64::MAX, place, mask, ends, &mut counts, scratch);
             place += GROUP;
         }
-        if !rest.is_empty() {
+        if !remainder.is_empty() {
             let mut group = [0.0; GROUP];
-            group[..rest.len()].copy_from_slice(rest);
-            let there = u64::MAX >> (GROUP - rest.len());
-            compare_group(lanes, &group, there, place, &mut mask[place / M::WEIGHTS..], ends, &mut counts, scratch);
+            group[..remainder.len()].copy_from_slice(remainder);
+            let group_mask = u64::MAX >> (GROUP - remainder.len());
+            compare_group(
+                lanes,
+                &group,
+                group_mask,
+                place,
+                &mut mask[place / M::WEIGHTS..],
+                ends,
+                &mut counts,
+                scratch,
+            );
         }
     }
     let ranks = &scratch.ranks[..counts.inside];
     // Infinities and numbers have ranks between those of the infinities.
-    if ranks.iter().any(|found| *found < rank(f32::NEG_INFINITY) || *found > rank(f32::INFINITY)) {
+    if ranks.iter().any(|value| *value < rank(f32::NEG_INFINITY) || *value > rank(f32::INFINITY)) {
         return None;
     }
     Some(Tally {
@@ -237,13 +246,13 @@ struct Counts {
     inside: usize,
 }
 
-/// Compares the scores of `group` that are `there`, whose first has this `place` in its piece.
+/// Compares the scores of `group` that are in `group_mask`. The first score has this `place` in its piece.
 #[inline(always)]
 #[expect(clippy::too_many_arguments, reason = "the body of a loop")]
 fn compare_group<L: Lanes, M: Mask>(
     lanes: L,
     group: &[f32; GROUP],
-    there: u64,
+    group_mask: u64,
     place: usize,
     mask: &mut [M],
     [low, high]: [f32; 2],
@@ -251,14 +260,14 @@ fn compare_group<L: Lanes, M: Mask>(
     scratch: &mut Scratch,
 ) {
     let Sides { below, up_to_low, from_high } = lanes.sides(group, low, high);
-    M::write(lanes, from_high & there, mask);
-    counts.below += (below & there).count_ones();
-    counts.up_to_low += (up_to_low & there).count_ones();
+    M::write(lanes, from_high & group_mask, mask);
+    counts.below += (below & group_mask).count_ones();
+    counts.up_to_low += (up_to_low & group_mask).count_ones();
     // NaN is inside, too.
-    let mut inside = !(up_to_low | from_high) & there;
+    let mut inside_bits = !(up_to_low | from_high) & group_mask;
     while inside != 0 {
-        let bit = inside.trailing_zeros() as usize;
-        inside &= inside - 1;
+        let bit = inside_bits.trailing_zeros() as usize;
+        inside_bits &= inside_bits - 1;
         #[expect(clippy::cast_possible_truncation, reason = "a piece has fewer weights")]
         let place = (place + bit) as u16;
         scratch.places[counts.inside] = place;

@@ -36,8 +36,8 @@ pub(super) fn search<M: Mask>(goal: &Goal<'_>, pieces: &[Piece<'_, M>]) -> Resul
             },
         )?;
         match bins.narrow(&counts, k) {
-            Ok(found) => return Ok((score(found), passes)),
-            Err(narrower) => (bins, k) = narrower,
+            Ok(rank) => return Ok((score(rank), passes)),
+            Err(range) => (bins, k) = range,
         }
     }
     unreachable!("bins become narrower until they hold one rank")
@@ -51,10 +51,10 @@ pub(super) fn pruned<M: Mask>(
     tallies: &[Tally],
     threshold: u32,
 ) -> Vec<usize> {
-    let mut pruned = vec![0; goal.layers.len()];
+    let mut counts = vec![0; goal.layers.len()];
     for (piece, tally) in pieces.iter().zip(tallies) {
-        let inside = tally.ranks.iter().filter(|rank| **rank <= threshold).count();
-        pruned[piece.layer] += tally.below + tally.at_low + inside;
+        let count = tally.ranks.iter().filter(|rank| **rank <= threshold).count();
+        counts[piece.layer] += tally.below + tally.at_low + count;
     }
-    pruned
+    counts
 }

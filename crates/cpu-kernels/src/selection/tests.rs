@@ -38,19 +38,19 @@ impl Numbers {
 }
 
 /// The score of a weight, as the formulas are written down, one number at a time.
-fn expected_score(settings: &Prune, correction: f32, numbers: &Numbers, at: usize) -> f32 {
+fn expected_score(settings: &Prune, correction: f32, numbers: &Numbers, index: usize) -> f32 {
     use PruneMethod::{Bitter0, Bitter3, Bitter4, Bitter5, Bitter6, Bitter7, Bitter8, Bitter9, Movement};
-    if numbers.mask.as_ref().is_some_and(|mask| mask[at] == 0.0) {
+    if numbers.mask.as_ref().is_some_and(|mask| mask[index] == 0.0) {
         return PRUNED;
     }
-    let w = numbers.weights[at];
+    let w = numbers.weights[index];
     #[expect(clippy::cast_possible_truncation, reason = "scores are in single precision")]
     let e = settings.score_epsilon as f32;
     let sign = if w == 0.0 { 0.0 } else { w.signum() };
-    let found = match (settings.prune, &numbers.moments) {
-        (Movement, _) => w * (w - numbers.origin.as_ref().map_or(w, |origin| origin[at])),
+    let score = match (settings.prune, &numbers.moments) {
+        (Movement, _) => w * (w - numbers.origin.as_ref().map_or(w, |origin| origin[index])),
         (method, Some([m, v])) => {
-            let (m, v) = (m[at], v[at]);
+            let (m, v) = (m[index], v[index]);
             match method {
                 Bitter0 => (w * m).abs() * (w.abs() / (v.sqrt() + e)),
                 Bitter3 | Bitter4 => w.abs() * (m.abs() + e).sqrt(),
@@ -64,7 +64,7 @@ fn expected_score(settings: &Prune, correction: f32, numbers: &Numbers, at: usiz
         }
         _ => w.abs(),
     };
-    if found == 0.0 { 0.0 } else { found }
+    if score == 0.0 { 0.0 } else { score }
 }
 
 /// The `k`-th smallest of all `scores`, and which of them are above it, by sorting.
@@ -80,44 +80,44 @@ fn by_sorting(scores: &[Vec<f32>], k: usize) -> (f32, Vec<Vec<u8>>) {
 type Way<'a, M> = &'a dyn Fn(&Goal<'_>, &mut [&mut [M]]) -> Result<Found, NotANumber>;
 
 /// Runs `way` with masks of `M` that hold anything at first.
-fn masks<M: Mask>(goal: &Goal<'_>, first: M, way: Way<'_, M>) -> (Found, Vec<Vec<M>>) {
-    let mut masks: Vec<Vec<M>> = goal.layers.iter().map(|layer| vec![first; M::words(layer.weights.len())]).collect();
+fn masks<M: Mask>(goal: &Goal<'_>, fill: M, way: Way<'_, M>) -> (Found, Vec<Vec<M>>) {
+    let mut masks: Vec<Vec<M>> = goal.layers.iter().map(|layer| vec![fill; M::words(layer.weights.len())]).collect();
     let mut slices: Vec<&mut [M]> = masks.iter_mut().map(|mask| &mut mask[..]).collect();
-    let found = way(goal, &mut slices).unwrap();
-    (found, masks)
+    let result = way(goal, &mut slices).unwrap();
+    (result, masks)
 }
 
 /// Asserts that every exact way finds what sorting finds, with every kind of mask.
 fn agree(goal: &Goal<'_>, scores: &[Vec<f32>], seed: u64) {
-    let (threshold, wanted) = by_sorting(scores, goal.k);
+    let (threshold, expected) = by_sorting(scores, goal.k);
     let zeros = |mask: &Vec<u8>| mask.iter().map(|stays| usize::from(*stays == 0)).sum();
-    let pruned: Vec<usize> = wanted.iter().map(zeros).collect();
-    let right = |found: &Found, way: &str| {
-        assert_eq!(found.threshold.to_bits(), threshold.to_bits(), "{way}: {} is not {threshold}", found.threshold);
-        assert_eq!(found.pruned, pruned, "{way}");
+    let pruned: Vec<usize> = expected.iter().map(zeros).collect();
+    let check = |result: &Found, way: &str| {
+        assert_eq!(result.threshold.to_bits(), threshold.to_bits(), "{way}: {} is not {threshold}", result.threshold);
+        assert_eq!(result.pruned, pruned, "{way}");
     };
     // With no sample, with one, and with brackets that are too narrow.
-    for (few, deviations) in [(usize::MAX, 3.3), (CLUSTER, 3.3), (CLUSTER, 0.3), (CLUSTER, 0.0)] {
-        let way = format!("bracket, {deviations} deviations if above {few}");
-        let (found, mask) = masks(goal, 7, &|goal, masks| search_bracket(goal, seed, masks, few, deviations));
-        right(&found, &way);
-        assert_eq!(mask, wanted, "{way}");
+    for (limit, deviations) in [(usize::MAX, 3.3), (CLUSTER, 3.3), (CLUSTER, 0.3), (CLUSTER, 0.0)] {
+        let way = format!("bracket, {deviations} deviations if above {limit}");
+        let (result, mask) = masks(goal, 7, &|goal, masks| search_bracket(goal, seed, masks, limit, deviations));
+        check(&result, &way);
+        assert_eq!(mask, expected, "{way}");
     }
-    let (found, mask) = masks(goal, 7_u8, &radix);
-    right(&found, "radix");
-    assert_eq!(mask, wanted);
-    let (found, bits) = masks(goal, 7_u64, &|goal, masks| search_bracket(goal, seed, masks, CLUSTER, 1.0));
-    right(&found, "bits");
-    for (bits, wanted) in bits.iter().zip(&wanted) {
-        let bit = |at: usize| u8::from(bits[at / 64] >> (at % 64) & 1 == 1);
-        assert!((0..bits.len() * 64).all(|at| bit(at) == *wanted.get(at).unwrap_or(&0)));
+    let (result, mask) = masks(goal, 7_u8, &radix);
+    check(&result, "radix");
+    assert_eq!(mask, expected);
+    let (result, bits) = masks(goal, 7_u64, &|goal, masks| search_bracket(goal, seed, masks, CLUSTER, 1.0));
+    check(&result, "bits");
+    for (bits, expected) in bits.iter().zip(&expected) {
+        let bit = |index: usize| u8::from(bits[index / 64] >> (index % 64) & 1 == 1);
+        assert!((0..bits.len() * 64).all(|index| bit(index) == *expected.get(index).unwrap_or(&0)));
     }
-    let (found, floats) = masks(goal, f32::NAN, &|goal, masks| bracket(goal, seed, masks));
-    right(&found, "floats");
-    let wanted: Vec<Vec<f32>> =
-        wanted.iter().map(|mask| mask.iter().map(|stays| f32::from(*stays)).collect()).collect();
-    assert_eq!(floats, wanted);
-    right(&masks(goal, (), &|goal, masks| bracket(goal, seed, masks)).0, "no masks");
+    let (result, floats) = masks(goal, f32::NAN, &|goal, masks| bracket(goal, seed, masks));
+    check(&result, "floats");
+    let expected: Vec<Vec<f32>> =
+        expected.iter().map(|mask| mask.iter().map(|stays| f32::from(*stays)).collect()).collect();
+    assert_eq!(floats, expected);
+    check(&masks(goal, (), &|goal, masks| bracket(goal, seed, masks)).0, "no masks");
 }
 
 /// Scores that are hard to select among: one kind of numbers for a list.
@@ -143,23 +143,25 @@ fn hard_scores() -> impl Strategy<Value = Vec<f32>> {
         let size = f32::from_bits(bits);
         if negative { -size } else { size }
     });
-    let long = 0..400_usize;
+    let lengths = 0..400_usize;
     prop_oneof![
-        prop::collection::vec(special.clone(), long.clone()),
-        prop::collection::vec(bits, long.clone()),
-        prop::collection::vec(denormal, long.clone()),
+        prop::collection::vec(special.clone(), lengths.clone()),
+        prop::collection::vec(bits, lengths.clone()),
+        prop::collection::vec(denormal, lengths.clone()),
         // Many of one, few of others.
-        (special, prop::collection::vec(any::<f32>(), 0..8), long.clone()).prop_map(|(most, others, long)| {
-            let mut scores = vec![most; long];
-            scores.extend(others.into_iter().filter(|score| !score.is_nan()));
-            scores
-        }),
+        (special, prop::collection::vec(any::<f32>(), 0..8), lengths.clone()).prop_map(
+            |(value, other_values, length)| {
+                let mut scores = vec![value; length];
+                scores.extend(other_values.into_iter().filter(|score| !score.is_nan()));
+                scores
+            }
+        ),
         // Sorted scores, so that a sample of neighbors is less representative than a random sample.
-        prop::collection::vec(-9.0_f32..9.0, long.clone()).prop_map(|mut scores| {
+        prop::collection::vec(-9.0_f32..9.0, lengths.clone()).prop_map(|mut scores| {
             scores.sort_by(f32::total_cmp);
             scores
         }),
-        prop::collection::vec((-3_i8..3).prop_map(f32::from), long),
+        prop::collection::vec((-3_i8..3).prop_map(f32::from), lengths),
     ]
 }
 
@@ -189,36 +191,36 @@ proptest! {
         scale in prop::sample::select(vec![1.0_f32, 1e-3, 1e-20, 1e10]), moments: bool, origin: bool, mask: bool,
     ) {
         let mut random = ChaCha8Rng::seed_from_u64(seed);
-        let mut draw = |long: usize, least: f32| -> Vec<f32> {
+        let mut draw = |length: usize, min: f32| -> Vec<f32> {
             let zero = [0.0, -0.0, 1e-42];
             let number = |random: &mut ChaCha8Rng| match random.random_range(0..8) {
-                special @ 0..3 => zero[special],
-                _ => random.random_range(least..1.0_f32) * scale,
+                index @ 0..3 => zero[index],
+                _ => random.random_range(min..1.0_f32) * scale,
             };
-            (0..long).map(|_| number(&mut random)).collect()
+            (0..length).map(|_| number(&mut random)).collect()
         };
-        let numbers: Vec<Numbers> = sizes.iter().map(|&long| Numbers {
-            weights: draw(long, -1.0),
-            moments: moments.then(|| [draw(long, -1.0), draw(long, 0.0).into_iter().map(f32::abs).collect()]),
-            origin: origin.then(|| draw(long, -1.0)),
-            mask: mask.then(|| draw(long, -1.0).into_iter().map(|x| f32::from(u8::from(x > 0.0))).collect()),
+        let numbers: Vec<Numbers> = sizes.iter().map(|&length| Numbers {
+            weights: draw(length, -1.0),
+            moments: moments.then(|| [draw(length, -1.0), draw(length, 0.0).into_iter().map(f32::abs).collect()]),
+            origin: origin.then(|| draw(length, -1.0)),
+            mask: mask.then(|| draw(length, -1.0).into_iter().map(|x| f32::from(u8::from(x > 0.0))).collect()),
         }).collect();
         prop_assume!(sizes.iter().sum::<usize>() > 0);
         let settings = Prune { prune: method, ..Prune::default() };
         let scores: Vec<Vec<f32>> = numbers
             .iter()
-            .map(|numbers| (0..numbers.weights.len()).map(|at| expected_score(&settings, 0.75, numbers, at)).collect())
+            .map(|numbers| (0..numbers.weights.len()).map(|i| expected_score(&settings, 0.75, numbers, i)).collect())
             .collect();
         prop_assume!(scores.iter().flatten().all(|score| !score.is_nan()));
         let layers: Vec<Layer<'_>> = numbers.iter().map(Numbers::layer).collect();
         let formula = Formula::new(&settings, 0.75);
-        for (numbers, wanted) in layers.iter().zip(&scores) {
-            let mut found = vec![0.0; wanted.len()];
-            pulp::Arch::new().dispatch(#[inline(always)] || numbers.fill(&formula, &mut found));
+        for (numbers, expected) in layers.iter().zip(&scores) {
+            let mut results = vec![0.0; expected.len()];
+            pulp::Arch::new().dispatch(#[inline(always)] || numbers.fill(&formula, &mut results));
             let bits = |scores: &[f32]| scores.iter().map(|score| score.to_bits()).collect::<Vec<u32>>();
-            assert_eq!(bits(&found), bits(wanted), "{method} with the widest vectors");
-            numbers.fill(&formula, &mut found);
-            assert_eq!(bits(&found), bits(wanted), "{method} without");
+            assert_eq!(bits(&results), bits(expected), "{method} with the widest vectors");
+            numbers.fill(&formula, &mut results);
+            assert_eq!(bits(&results), bits(expected), "{method} without");
         }
         let weights = scores.iter().map(Vec::len).sum::<usize>();
         agree(&Goal { layers: &layers, formula, k: weights.div_ceil(2) }, &scores, seed);
@@ -244,27 +246,27 @@ fn all_instruction_sets_compare_alike() {
     for _ in 0..1000 {
         let scores: [f32; GROUP] = std::array::from_fn(|_| draw(&mut random));
         let [low, high] = [draw(&mut random), draw(&mut random)];
-        let wanted = pulp::Scalar.sides(&scores, low, high);
-        let bytes: [u8; GROUP] = std::array::from_fn(|bit| u8::from(wanted.up_to_low >> bit & 1 == 1));
-        assert_eq!(pulp::Scalar.bytes(wanted.up_to_low), bytes);
+        let sides = pulp::Scalar.sides(&scores, low, high);
+        let bytes: [u8; GROUP] = std::array::from_fn(|bit| u8::from(sides.up_to_low >> bit & 1 == 1));
+        assert_eq!(pulp::Scalar.bytes(sides.up_to_low), bytes);
         #[cfg(target_arch = "x86_64")]
         {
             if let Some(lanes) = pulp::x86::V3::try_new() {
-                assert_eq!(lanes.sides(&scores, low, high), wanted);
-                assert_eq!(lanes.bytes(wanted.up_to_low), bytes);
+                assert_eq!(lanes.sides(&scores, low, high), sides);
+                assert_eq!(lanes.bytes(sides.up_to_low), bytes);
             }
             if let Some(lanes) = pulp::x86::V4::try_new() {
-                assert_eq!(lanes.sides(&scores, low, high), wanted);
-                assert_eq!(lanes.bytes(wanted.up_to_low), bytes);
+                assert_eq!(lanes.sides(&scores, low, high), sides);
+                assert_eq!(lanes.bytes(sides.up_to_low), bytes);
             }
         }
     }
 }
 
-/// Numbers from 0 to 1, `long` of them.
-fn uniform(long: usize, seed: u64) -> Vec<f32> {
+/// Numbers from 0 to 1, `length` of them.
+fn uniform(length: usize, seed: u64) -> Vec<f32> {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
-    (0..long).map(|_| random.random()).collect()
+    (0..length).map(|_| random.random()).collect()
 }
 
 #[test]
@@ -275,10 +277,10 @@ fn large_layers_take_one_pass_and_little_memory() {
     for (k, seed) in [(1, 0), (800_000, 1), (800_000, 2), (1_600_002, 3), (5, 4)] {
         let goal = Goal { layers: &layers, formula: Formula::GIVEN, k };
         agree(&goal, &scores, seed);
-        let (found, _) = masks(&goal, 0_u8, &|goal, masks| bracket(goal, seed, masks));
-        assert_eq!(found.passes, 1);
-        assert!(found.candidates < 60_000, "{found:?}");
-        assert!(found.extra * 10 < goal.weights() * 5, "{found:?}");
+        let (result, _) = masks(&goal, 0_u8, &|goal, masks| bracket(goal, seed, masks));
+        assert_eq!(result.passes, 1);
+        assert!(result.candidates < 60_000, "{result:?}");
+        assert!(result.extra * 10 < goal.weights() * 5, "{result:?}");
     }
 }
 
@@ -292,16 +294,16 @@ fn what_is_pruned_already_is_no_burden() {
     for k in [149_999, 150_000, 150_001] {
         let goal = Goal { layers: &[numbers[0].layer()], formula: Formula::GIVEN, k };
         agree(&goal, &scores, 0);
-        let (found, _) = masks(&goal, 0_u8, &|goal, masks| bracket(goal, 0, masks));
-        assert!(found.passes == 1 && found.candidates < 20_000, "{found:?}");
+        let (result, _) = masks(&goal, 0_u8, &|goal, masks| bracket(goal, 0, masks));
+        assert!(result.passes == 1 && result.candidates < 20_000, "{result:?}");
     }
 }
 
 #[test]
 fn neighbors_that_are_alike_widen_the_bracket() {
     // Each score occurs 64 times in a row: a cluster of samples carries no more information than one number.
-    let alike: Vec<f32> = uniform(20_000, 6).into_iter().flat_map(|score| [score; 64]).collect();
-    let numbers = [Numbers::of(alike)];
+    let clusters: Vec<f32> = uniform(20_000, 6).into_iter().flat_map(|score| [score; 64]).collect();
+    let numbers = [Numbers::of(clusters)];
     let goal = Goal { layers: &[numbers[0].layer()], formula: Formula::GIVEN, k: 500_000 };
     let passes: Vec<usize> =
         (0..20).map(|seed| masks(&goal, (), &|goal, masks| bracket(goal, seed, masks)).0.passes).collect();
@@ -310,10 +312,10 @@ fn neighbors_that_are_alike_widen_the_bracket() {
 
 #[test]
 fn not_a_number_is_an_error_that_says_where() {
-    for long in [1, 100, 200_000] {
-        for at in [0, long / 2, long - 1] {
-            let mut with_nan = uniform(long, 7);
-            with_nan[at] = f32::NAN;
+    for length in [1, 100, 200_000] {
+        for index in [0, length / 2, length - 1] {
+            let mut with_nan = uniform(length, 7);
+            with_nan[index] = f32::NAN;
             let numbers = [uniform(300, 8), with_nan, uniform(70_000, 9)].map(Numbers::of);
             let layers = numbers.each_ref().map(Numbers::layer);
             let goal = Goal { layers: &layers, formula: Formula::GIVEN, k: 150 };
@@ -330,19 +332,19 @@ fn not_a_number_is_an_error_that_says_where() {
 #[test]
 fn more_weights_than_32_bits_count() {
     // The layers share memory. Every score occurs once per layer.
-    let (long, count) = (1 << 18, 16_500);
-    let scores: Vec<f32> = (0..long).map(|score| ((score * 7919) % long) as f32).collect();
+    let (length, count) = (1 << 18, 16_500);
+    let scores: Vec<f32> = (0..length).map(|score| ((score * 7919) % length) as f32).collect();
     let layers = vec![Layer::of(&scores); count];
     let goal = |k| Goal { layers: &layers, formula: Formula::GIVEN, k };
     let weights = goal(1).weights();
     assert!(weights > 1 << 32);
     for k in [weights / 2, weights / 100 * 99] {
-        let mut masks = vec![vec![(); long]; count];
+        let mut masks = vec![vec![(); length]; count];
         let mut masks: Vec<&mut [()]> = masks.iter_mut().map(|mask| &mut mask[..]).collect();
-        let found = bracket(&goal(k), 0, &mut masks).unwrap();
+        let result = bracket(&goal(k), 0, &mut masks).unwrap();
         let expected = k.div_ceil(count) - 1;
-        assert_eq!(found.threshold, expected as f32);
-        assert_eq!(found.pruned.iter().sum::<usize>(), (expected + 1) * count);
+        assert_eq!(result.threshold, expected as f32);
+        assert_eq!(result.pruned.iter().sum::<usize>(), (expected + 1) * count);
     }
 }
 
@@ -351,18 +353,18 @@ fn bins_estimate() {
     let numbers = [uniform(300_000, 10), uniform(200_000, 11)].map(Numbers::of);
     let layers = numbers.each_ref().map(Numbers::layer);
     let goal = Goal { layers: &layers, formula: Formula::GIVEN, k: 250_000 };
-    let (found, mask) = masks(&goal, 0_u8, &by_bins);
-    let pruned = mask.iter().flatten().filter(|stays| **stays == 0).count();
-    assert_eq!(found.pruned.iter().sum::<usize>(), pruned);
-    assert!(pruned.abs_diff(goal.k) <= 500, "{pruned}");
+    let (result, mask) = masks(&goal, 0_u8, &by_bins);
+    let pruned_count = mask.iter().flatten().filter(|stays| **stays == 0).count();
+    assert_eq!(result.pruned.iter().sum::<usize>(), pruned_count);
+    assert!(pruned_count.abs_diff(goal.k) <= 500, "{pruned_count}");
     // One value, and a tail that leaves all but one score in the first bin.
-    let same = [Numbers::of(vec![2.0; 1000])];
-    let goal = Goal { layers: &[same[0].layer()], formula: Formula::GIVEN, k: 10 };
+    let constant = [Numbers::of(vec![2.0; 1000])];
+    let goal = Goal { layers: &[constant[0].layer()], formula: Formula::GIVEN, k: 10 };
     assert_eq!(masks(&goal, 0_u8, &by_bins).0.pruned, [1000]);
-    let mut tailed = uniform(100_000, 12);
-    tailed[0] = 1e6;
-    let tailed = [Numbers::of(tailed)];
-    let goal = Goal { layers: &[tailed[0].layer()], formula: Formula::GIVEN, k: 50_000 };
+    let mut tailed_scores = uniform(100_000, 12);
+    tailed_scores[0] = 1e6;
+    let tailed_scores = [Numbers::of(tailed_scores)];
+    let goal = Goal { layers: &[tailed_scores[0].layer()], formula: Formula::GIVEN, k: 50_000 };
     assert!(masks(&goal, 0_u8, &by_bins).0.pruned[0].abs_diff(50_000) <= 100);
 }
 
@@ -370,20 +372,20 @@ fn bins_estimate() {
 fn masks_make_zeros() {
     let scores = uniform(1000, 13);
     let goal = Goal { layers: &[Layer::of(&scores)], formula: Formula::GIVEN, k: 300 };
-    let applied = |apply: &dyn Fn(&mut [&mut [f32]])| {
+    let output = |apply: &dyn Fn(&mut [&mut [f32]])| {
         let mut numbers = scores.clone();
         numbers[3] = f32::INFINITY;
         apply(&mut [&mut numbers]);
         numbers
     };
-    let (found, bytes) = masks(&goal, 0_u8, &radix);
+    let (result, bytes) = masks(&goal, 0_u8, &radix);
     let (_, bits) = masks(&goal, 0_u64, &radix);
     let (_, floats) = masks(&goal, 0.0_f32, &radix);
-    let wanted = applied(&|numbers| {
+    let expected = output(&|numbers| {
         let pairs = numbers[0].iter_mut().zip(&scores);
-        pairs.for_each(|(number, score)| *number = if *score > found.threshold { *number } else { 0.0 });
+        pairs.for_each(|(number, score)| *number = if *score > result.threshold { *number } else { 0.0 });
     });
-    assert_eq!(applied(&|numbers| apply(&bytes[0], numbers)), wanted);
-    assert_eq!(applied(&|numbers| apply(&bits[0], numbers)), wanted);
-    assert_eq!(applied(&|numbers| apply(&floats[0], numbers)), wanted);
+    assert_eq!(output(&|numbers| apply(&bytes[0], numbers)), expected);
+    assert_eq!(output(&|numbers| apply(&bits[0], numbers)), expected);
+    assert_eq!(output(&|numbers| apply(&floats[0], numbers)), expected);
 }

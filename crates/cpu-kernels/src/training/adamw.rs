@@ -60,9 +60,9 @@ impl<'a> Slices<'a> {
     fn pieces(mut self) -> Vec<Slices<'a>> {
         let mut pieces = Vec::with_capacity(self.weights.len().div_ceil(PIECE));
         while self.weights.len() > PIECE {
-            let (piece, rest) = self.split_at(PIECE);
+            let (piece, remainder) = self.split_at(PIECE);
             pieces.push(piece);
-            self = rest;
+            self = remainder;
         }
         pieces.push(self);
         pieces

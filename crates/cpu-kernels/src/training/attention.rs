@@ -19,7 +19,7 @@ use super::{
 const BLOCK: usize = 64;
 
 thread_local! {
-    /// Scores of a block, and what comes to them in the backward pass.
+    /// Scores of a block, and in the backward pass their gradients.
     static SCRATCH: RefCell<Vec<f32>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -100,12 +100,12 @@ pub fn forward(qkv: &[f32], shape: Shape) -> (Buffer, Buffer) {
                 // its matrix before the rows are scaled.
                 #[expect(unsafe_code, reason = "heads share rows")]
                 unsafe {
-                    let mut mixed = shared.matrix(offset, queries, width, d_model);
-                    multiply(Matrix::new(scores, queries, keys), values, &mut mixed, Into::Overwrite);
+                    let mut output = shared.matrix(offset, queries, width, d_model);
+                    multiply(Matrix::new(scores, queries, keys), values, &mut output, Into::Overwrite);
                     for (query, inverse) in inverses[..queries].iter().enumerate() {
-                        let mixed = shared.slice(offset + query * d_model, width);
-                        for mixed in mixed {
-                            *mixed *= inverse;
+                        let row = shared.slice(offset + query * d_model, width);
+                        for number in row {
+                            *number *= inverse;
                         }
                     }
                 }
@@ -144,13 +144,13 @@ fn exponentials_body<const FMA: bool>(
     for (query, ((row, normalizer), inverse)) in rows.enumerate() {
         // Whole rows, because the remainder of a row after whole vectors would take longer than all the vectors.
         row[first + query + 1..].fill(f32::NEG_INFINITY);
-        let most = maximum(row);
-        let shift = -most * scale;
+        let max_score = maximum(row);
+        let shift = -max_score * scale;
         for score in row.iter_mut() {
             *score = exp::<FMA>(fma::<FMA>(*score, scale, shift));
         }
         let sum = sum_of(row, |x| x);
-        *normalizer = fma::<FMA>(most, scale, sum.ln());
+        *normalizer = fma::<FMA>(max_score, scale, sum.ln());
         *inverse = sum.recip();
     }
 }
@@ -167,11 +167,11 @@ pub fn backward(qkv: &[f32], out: &[f32], normalizers: &[f32], gradient: &[f32],
             // In reverse, because the last block sees all keys: it writes what the others add to.
             for (first, queries) in shape.blocks().rev() {
                 let keys = first + queries;
-                let at = [row + first, column];
+                let position = [row + first, column];
                 let (probabilities, d_scores) = scratch.split_at_mut(scratch.len() / 2);
                 let (probabilities, d_scores) = (&mut probabilities[..queries * keys], &mut d_scores[..queries * keys]);
                 score(qkv, shape, [row, column], [first, queries], probabilities);
-                let d_out = shape.part(gradient, 1, 0, at, queries);
+                let d_out = shape.part(gradient, 1, 0, position, queries);
                 let values = shape.part(qkv, 3, 2, [row, column], keys);
                 multiply(d_out, values.transposed(), &mut MatrixMut::new(d_scores, queries, keys), Into::Overwrite);
                 let mut projections = [0.0; BLOCK];
@@ -187,7 +187,7 @@ pub fn backward(qkv: &[f32], out: &[f32], normalizers: &[f32], gradient: &[f32],
                 let (probabilities, d_scores) =
                     (Matrix::new(probabilities, queries, keys), Matrix::new(d_scores, queries, keys));
                 let key = shape.part(qkv, 3, 1, [row, column], keys);
-                let query = shape.part(qkv, 3, 0, at, queries);
+                let query = shape.part(qkv, 3, 0, position, queries);
                 let offset = row * stride + column;
                 // SAFETY: tasks have different rows or columns; the three parts are different columns, written one
                 // after the other.

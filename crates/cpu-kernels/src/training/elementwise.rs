@@ -56,11 +56,11 @@ fn scale_row_body<const FMA: bool>(row: &mut [f32], factor: f32) {
 pub fn scale_rows_backward(x: &[f32], factors: &[f32], gradient: &mut [f32], columns: usize) -> Buffer {
     let mut d_factors = Buffer::new(factors.len());
     let rows = rows_per_task(columns);
-    let read = x.par_chunks(rows * columns).zip(factors.par_chunks(rows));
-    let written = gradient.par_chunks_mut(rows * columns).zip(d_factors.par_chunks_mut(rows));
-    written.zip(read).for_each(|((gradient, d_factors), (x, factors))| {
-        let of_rows = gradient.chunks_exact_mut(columns).zip(x.chunks_exact(columns));
-        for (((gradient, x), factor), d_factor) in of_rows.zip(factors).zip(d_factors) {
+    let inputs = x.par_chunks(rows * columns).zip(factors.par_chunks(rows));
+    let outputs = gradient.par_chunks_mut(rows * columns).zip(d_factors.par_chunks_mut(rows));
+    outputs.zip(inputs).for_each(|((gradient, d_factors), (x, factors))| {
+        let row_pairs = gradient.chunks_exact_mut(columns).zip(x.chunks_exact(columns));
+        for (((gradient, x), factor), d_factor) in row_pairs.zip(factors).zip(d_factors) {
             *d_factor = dot(gradient, x);
             scale_row(gradient, *factor);
         }
@@ -73,14 +73,14 @@ versions!(pub(super) fn dot(left: &[f32], right: &[f32]) -> f32 = dot_body);
 #[inline(always)]
 pub(super) fn dot_body<const FMA: bool>(left: &[f32], right: &[f32]) -> f32 {
     let mut lanes = [0.0_f32; LANES];
-    let (whole, rest) = left.as_chunks::<LANES>();
-    let (whole_right, rest_right) = right.as_chunks::<LANES>();
-    for (left, right) in whole.iter().zip(whole_right) {
+    let (chunks, remainder) = left.as_chunks::<LANES>();
+    let (right_chunks, right_remainder) = right.as_chunks::<LANES>();
+    for (left, right) in chunks.iter().zip(right_chunks) {
         for ((lane, left), right) in lanes.iter_mut().zip(left).zip(right) {
             *lane = fma::<FMA>(*left, *right, *lane);
         }
     }
-    for ((lane, left), right) in lanes.iter_mut().zip(rest).zip(rest_right) {
+    for ((lane, left), right) in lanes.iter_mut().zip(remainder).zip(right_remainder) {
         *lane = fma::<FMA>(*left, *right, *lane);
     }
     total(lanes)

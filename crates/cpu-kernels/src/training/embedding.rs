@@ -33,15 +33,17 @@ pub fn backward(d_table: &mut [f32], ids: &[usize], gradient: &[f32], d: usize) 
     assert!(uses.last().is_none_or(|(row, _)| *row < rows), "an id without a row");
     let per_task = rows.div_ceil(4 * rayon::current_num_threads()).max(1);
     d_table.par_chunks_mut(per_task * d).enumerate().for_each(|(task, d_rows)| {
-        let begin = task * per_task;
-        let place = |row: usize| uses.partition_point(|(used, _)| *used < row);
+        let first_row = task * per_task;
+        let place = |row: usize| uses.partition_point(|(id, _)| *id < row);
         let mut sum = vec![0.0; d];
-        for uses in uses[place(begin)..place(begin + d_rows.len() / d)].chunk_by(|one, next| one.0 == next.0) {
+        for uses in
+            uses[place(first_row)..place(first_row + d_rows.len() / d)].chunk_by(|left, right| left.0 == right.0)
+        {
             sum.fill(0.0);
             for (_, index) in uses {
                 add_to_row(&mut sum, &gradient[index * d..(index + 1) * d]);
             }
-            let first = (uses[0].0 - begin) * d;
+            let first = (uses[0].0 - first_row) * d;
             add_to_row(&mut d_rows[first..first + d], &sum);
         }
     });
@@ -56,14 +58,14 @@ mod tests {
         let (rows, d) = (100, 3);
         let ids: Vec<usize> = (0..64).map(|index| index * index % 37).chain([99]).collect();
         let gradient: Vec<f32> = (0..ids.len() * d).map(|index| (index as f32).sin()).collect();
-        let before: Vec<f32> = (0..rows * d).map(|index| (index as f32).cos()).collect();
+        let initial_table: Vec<f32> = (0..rows * d).map(|index| (index as f32).cos()).collect();
         let mut expected = vec![0.0; rows * d];
         for (id, gradient) in ids.iter().zip(gradient.chunks_exact(d)) {
             add_to_row(&mut expected[id * d..(id + 1) * d], gradient);
         }
-        add_to_row(&mut expected, &before);
-        let mut found = before;
-        backward(&mut found, &ids, &gradient, d);
-        assert_eq!(found, expected);
+        add_to_row(&mut expected, &initial_table);
+        let mut table = initial_table;
+        backward(&mut table, &ids, &gradient, d);
+        assert_eq!(table, expected);
     }
 }

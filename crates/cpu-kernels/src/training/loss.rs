@@ -10,9 +10,9 @@ use super::{
 
 /// Number of logits that are computed at the same time, given enough rows: 16 MiB.
 const LOGITS: usize = 4 << 20;
-/// Rows at least over which the gradient of the table is summed before it is added: it is read and written once for them.
+/// Minimum rows over which the gradient of the table is summed before it is added: it is read and written once for them.
 const MIN_ROWS: usize = 128;
-/// Rows that are there at least in bfloat16: the table is read once for them, and that takes more of the time than there is of it
+/// Minimum rows in bfloat16: the table is read once for them, and that takes a larger part of the time than
 /// in single precision.
 const MIN_SHORT_ROWS: usize = 256;
 
@@ -44,11 +44,11 @@ fn in_chunks(
 ) -> f32 {
     let (rows, vocab) = (targets.len(), table.len() / d);
     let table = Matrix::new(table, vocab, d);
-    let summed = (LOGITS / vocab).max(MIN_ROWS).min(rows);
+    let sum_rows = (LOGITS / vocab).max(MIN_ROWS).min(rows);
     // The order of sums, and so their bits, do not depend on this.
     let chunk = match products {
-        Products::Single => summed,
-        Products::Short => (summed * (MIN_SHORT_ROWS / summed.max(1)).max(1)).min(rows),
+        Products::Single => sum_rows,
+        Products::Short => (sum_rows * (MIN_SHORT_ROWS / sum_rows.max(1)).max(1)).min(rows),
     };
     let chunks = rows.div_ceil(chunk.max(1));
     let columns = Right::new(table.transposed(), products, chunks);
@@ -67,11 +67,11 @@ fn in_chunks(
             let d_logits = Matrix::new(logits, count, vocab);
             let mut d_states = MatrixMut::new(&mut d_hidden[first * d..(first + count) * d], count, d);
             lines.multiply(d_logits, &mut d_states, Into::Overwrite);
-            for begin in (0..count).step_by(summed) {
-                let count = summed.min(count - begin);
-                let d_logits = Matrix::new(&logits[begin * vocab..], count, vocab);
-                let states = Matrix::new(&hidden[(first + begin) * d..], count, d);
-                let into = if first + begin == 0 { Into::Memory } else { Into::Sum };
+            for offset in (0..count).step_by(sum_rows) {
+                let count = sum_rows.min(count - offset);
+                let d_logits = Matrix::new(&logits[offset * vocab..], count, vocab);
+                let states = Matrix::new(&hidden[(first + offset) * d..], count, d);
+                let into = if first + offset == 0 { Into::Memory } else { Into::Sum };
                 products.multiply(d_logits.transposed(), states, &mut MatrixMut::new(d_table, vocab, d), into);
             }
         }
@@ -89,10 +89,10 @@ versions!(
 
 #[inline(always)]
 fn row_body<const FMA: bool>(logits: &mut [f32], target: usize, weight: Option<f32>) -> f32 {
-    let most = maximum(logits);
-    let chosen = logits[target] - most;
+    let max_logit = maximum(logits);
+    let target_logit = logits[target] - max_logit;
     for logit in logits.iter_mut() {
-        *logit = exp::<FMA>(*logit - most);
+        *logit = exp::<FMA>(*logit - max_logit);
     }
     let sum = sum_of(logits, |x| x);
     if let Some(weight) = weight {
@@ -102,5 +102,5 @@ fn row_body<const FMA: bool>(logits: &mut [f32], target: usize, weight: Option<f
         }
         logits[target] -= weight;
     }
-    sum.ln() - chosen
+    sum.ln() - target_logit
 }

@@ -54,12 +54,12 @@ pub(crate) fn vectors() -> Vectors {
     use std::sync::OnceLock;
     static FOUND: OnceLock<Vectors> = OnceLock::new();
     *FOUND.get_or_init(|| {
-        let fused = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");
-        let wide = is_x86_feature_detected!("avx512f")
+        let has_fma = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");
+        let has_avx512 = is_x86_feature_detected!("avx512f")
             && is_x86_feature_detected!("avx512bw")
             && is_x86_feature_detected!("avx512dq")
             && is_x86_feature_detected!("avx512vl");
-        match (fused, wide) {
+        match (has_fma, has_avx512) {
             (true, true) => Vectors::Bits512,
             (true, false) => Vectors::Bits256,
             (false, _) => Vectors::Baseline,
@@ -87,8 +87,8 @@ pub(crate) fn exp<const FMA: bool>(x: f32) -> f32 {
 
     let clamped = x.clamp(MIN_EXPONENT, 88.0);
     let shifted = fma::<FMA>(clamped, std::f32::consts::LOG2_E, ROUND);
-    let whole = shifted - ROUND;
-    let r = fma::<FMA>(whole, -LN_2_LOW, fma::<FMA>(whole, -LN_2_HIGH, clamped));
+    let integer = shifted - ROUND;
+    let r = fma::<FMA>(integer, -LN_2_LOW, fma::<FMA>(integer, -LN_2_HIGH, clamped));
     let mut p = 1.987_569_1e-4;
     p = fma::<FMA>(p, r, 1.398_199_9e-3);
     p = fma::<FMA>(p, r, 8.333_452e-3);
@@ -154,13 +154,13 @@ pub(crate) fn total(mut lanes: [f32; LANES]) -> f32 {
 #[inline(always)]
 pub(crate) fn sum_of(values: &[f32], term: impl Fn(f32) -> f32) -> f32 {
     let mut lanes = [0.0; LANES];
-    let (whole, rest) = values.as_chunks::<LANES>();
-    for values in whole {
+    let (chunks, remainder) = values.as_chunks::<LANES>();
+    for values in chunks {
         for (lane, value) in lanes.iter_mut().zip(values) {
             *lane += term(*value);
         }
     }
-    for (lane, value) in lanes.iter_mut().zip(rest) {
+    for (lane, value) in lanes.iter_mut().zip(remainder) {
         *lane += term(*value);
     }
     total(lanes)
@@ -170,13 +170,13 @@ pub(crate) fn sum_of(values: &[f32], term: impl Fn(f32) -> f32) -> f32 {
 #[inline(always)]
 pub(crate) fn maximum(values: &[f32]) -> f32 {
     let mut lanes = [f32::NEG_INFINITY; LANES];
-    let (whole, rest) = values.as_chunks::<LANES>();
-    for values in whole {
+    let (chunks, remainder) = values.as_chunks::<LANES>();
+    for values in chunks {
         for (lane, value) in lanes.iter_mut().zip(values) {
             *lane = if *value > *lane { *value } else { *lane };
         }
     }
-    for (lane, value) in lanes.iter_mut().zip(rest) {
+    for (lane, value) in lanes.iter_mut().zip(remainder) {
         *lane = if *value > *lane { *value } else { *lane };
     }
     let mut width = LANES / 2;
@@ -216,11 +216,11 @@ mod tests {
     }
 
     /// Distance in units in the last place of the single-precision number nearest to `expected`.
-    fn ulps(found: f32, expected: f64) -> f64 {
+    fn ulps(value: f32, expected: f64) -> f64 {
         #[expect(clippy::cast_possible_truncation, reason = "the nearest single-precision number is meant")]
         let nearest = expected as f32;
         let unit = f64::from(f32::from_bits(nearest.abs().to_bits() + 1)) - f64::from(nearest.abs());
-        (f64::from(found) - expected).abs() / unit
+        (f64::from(value) - expected).abs() / unit
     }
 
     proptest! {

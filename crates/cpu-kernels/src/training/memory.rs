@@ -87,12 +87,12 @@ impl Buffer {
     /// `length` numbers of any value.
     pub fn new(length: usize) -> Self {
         let count = length.div_ceil(size_of::<Line>() / size_of::<f32>());
-        let kept = if count >= MIN_KEPT_LINES {
+        let pooled_lines = if count >= MIN_KEPT_LINES {
             POOL.lock().unwrap_or_else(PoisonError::into_inner).take(count)
         } else {
             None
         };
-        Self { lines: kept.unwrap_or_else(|| zero_lines(count)), length }
+        Self { lines: pooled_lines.unwrap_or_else(|| zero_lines(count)), length }
     }
 
     /// `length` zeros.

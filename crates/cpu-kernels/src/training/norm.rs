@@ -14,8 +14,8 @@ pub fn forward(x: &[f32], gain: &[f32], bias: &[f32], epsilon: f32) -> (Buffer, 
     let mut out = Buffer::new(x.len());
     let mut statistics = Buffer::new(x.len() / d * 2);
     let rows = rows_per_task(d);
-    let written = out.par_chunks_mut(rows * d).zip(statistics.par_chunks_mut(rows * 2));
-    written.zip(x.par_chunks(rows * d)).for_each(|((out, statistics), x)| {
+    let outputs = out.par_chunks_mut(rows * d).zip(statistics.par_chunks_mut(rows * 2));
+    outputs.zip(x.par_chunks(rows * d)).for_each(|((out, statistics), x)| {
         normalize(x, gain, bias, epsilon, out, statistics);
     });
     (out, statistics)
@@ -54,9 +54,9 @@ pub fn backward(x: &[f32], gain: &[f32], statistics: &[f32], gradient: &mut [f32
     let tasks = (x.len() / d).div_ceil(rows);
     // One row of sums of both gradients per task, added up in order afterwards.
     let mut partial = Buffer::zeros(tasks * 2 * d);
-    let read = x.par_chunks(rows * d).zip(statistics.par_chunks(rows * 2));
-    let written = gradient.par_chunks_mut(rows * d).zip(partial.par_chunks_mut(2 * d));
-    written.zip(read).for_each(|((gradient, partial), (x, statistics))| {
+    let inputs = x.par_chunks(rows * d).zip(statistics.par_chunks(rows * 2));
+    let outputs = gradient.par_chunks_mut(rows * d).zip(partial.par_chunks_mut(2 * d));
+    outputs.zip(inputs).for_each(|((gradient, partial), (x, statistics))| {
         let (d_gain, d_bias) = partial.split_at_mut(d);
         backward_rows(x, gain, statistics, gradient, d_gain, d_bias);
     });
@@ -88,11 +88,11 @@ fn backward_rows_body<const FMA: bool>(
             *d_gain = fma::<FMA>(*gradient, (x - mean) * inverse, *d_gain);
             *d_bias += gradient;
         }
-        let (along_ones, along_x) = projections::<FMA>(x, gain, gradient, mean, inverse);
-        let (along_ones, along_x) = (along_ones / d as f32, along_x / d as f32);
+        let (ones_projection, x_projection) = projections::<FMA>(x, gain, gradient, mean, inverse);
+        let (ones_projection, x_projection) = (ones_projection / d as f32, x_projection / d as f32);
         for ((gradient, x), gain) in gradient.iter_mut().zip(x).zip(gain) {
             let normalized = (x - mean) * inverse;
-            *gradient = (fma::<FMA>(*gradient, *gain, -along_ones) - normalized * along_x) * inverse;
+            *gradient = (fma::<FMA>(*gradient, *gain, -ones_projection) - normalized * x_projection) * inverse;
         }
     }
 }
@@ -104,9 +104,9 @@ fn projections<const FMA: bool>(x: &[f32], gain: &[f32], gradient: &[f32], mean:
     let mut add = |gradient: &[f32], gain: &[f32], x: &[f32]| {
         let lanes = ones.iter_mut().zip(normal.iter_mut());
         for ((((ones, normal), gradient), gain), x) in lanes.zip(gradient).zip(gain).zip(x) {
-            let before = gradient * gain;
-            *ones += before;
-            *normal = fma::<FMA>(before, (x - mean) * inverse, *normal);
+            let product = gradient * gain;
+            *ones += product;
+            *normal = fma::<FMA>(product, (x - mean) * inverse, *normal);
         }
     };
     // Separate from the remainder, because a known length makes whole vectors.

@@ -34,9 +34,9 @@ fn row_forward_body<const FMA: bool>(row: &mut [f32], mask: Option<&[f32]>) {
             *x += mask;
         }
     }
-    let most = maximum(row);
+    let max_logit = maximum(row);
     for x in row.iter_mut() {
-        *x = exp::<FMA>(*x - most);
+        *x = exp::<FMA>(*x - max_logit);
     }
     let factor = 1.0 / sum_of(row, |x| x);
     for x in row {
@@ -44,8 +44,8 @@ fn row_forward_body<const FMA: bool>(row: &mut [f32], mask: Option<&[f32]>) {
     }
 }
 
-/// The gradient with respect to the logits: `weights` times what `gradient` differs from its mean by them. `gradient` becomes
-/// it.
+/// The gradient with respect to the logits: `weights` times the difference of `gradient` from its mean by them. `gradient`
+/// becomes it.
 pub fn backward(weights: &[f32], gradient: &mut [f32], columns: usize) {
     let rows = rows_per_task(columns) * columns;
     gradient.par_chunks_mut(rows).zip(weights.par_chunks(rows)).for_each(|(gradient, weights)| {
@@ -69,14 +69,14 @@ fn rows_backward_body<const FMA: bool>(weights: &[f32], gradient: &mut [f32], co
 pub fn largest(x: &[f32], columns: usize, k: usize) -> Buffer {
     let mut out = Buffer::zeros(x.len());
     let rows = rows_per_task(columns) * columns;
-    out.par_chunks_mut(rows).zip(x.par_chunks(rows)).for_each_with(Vec::new(), |left, (out, x)| {
+    out.par_chunks_mut(rows).zip(x.par_chunks(rows)).for_each_with(Vec::new(), |candidates, (out, x)| {
         for (out, x) in out.chunks_exact_mut(columns).zip(x.chunks_exact(columns)) {
-            left.clear();
-            left.extend_from_slice(x);
+            candidates.clear();
+            candidates.extend_from_slice(x);
             for _ in 0..k.min(columns) {
-                let chosen = place_of_maximum(left);
-                out[chosen] = 1.0;
-                left[chosen] = f32::NEG_INFINITY;
+                let place = place_of_maximum(candidates);
+                out[place] = 1.0;
+                candidates[place] = f32::NEG_INFINITY;
             }
         }
     });
@@ -87,7 +87,7 @@ versions!(fn place_of_maximum(row: &[f32]) -> usize = place_body);
 
 #[inline(always)]
 fn place_body<const FMA: bool>(row: &[f32]) -> usize {
-    let most = maximum(row);
+    let max_value = maximum(row);
     // A row with NaN may have no place of its maximum; training detects NaN elsewhere.
-    row.iter().position(|x| *x == most).unwrap_or(0)
+    row.iter().position(|x| *x == max_value).unwrap_or(0)
 }

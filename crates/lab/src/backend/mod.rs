@@ -263,7 +263,7 @@ pub(crate) fn dispatch<W: BackendTask>(place: ExecutionTarget, work: W) -> Resul
         ExecutionTarget { backend: Backend::Wgpu, fusion: true, .. } => {
             work.run::<burn_fusion::Fusion<Wgpu>>(&wgpu_device(place)?)
         }
-        eager => dispatch_eager(eager, work),
+        target => dispatch_eager(target, work),
     }
 }
 
@@ -284,7 +284,7 @@ pub(crate) fn dispatch_eager<W: BackendTask>(
         #[cfg(all(feature = "wgpu", not(test)))]
         Backend::Wgpu => work.run::<Wgpu>(&wgpu_device(place)?),
         #[cfg(any(test, not(all(feature = "cuda", feature = "wgpu"))))]
-        absent => Err(probe::not_built(absent).into()),
+        backend => Err(probe::not_built(backend).into()),
     }
 }
 
@@ -300,7 +300,7 @@ pub(crate) fn dispatch_profiled<W: BackendTask>(backend: Backend, work: W) -> Re
         #[cfg(all(feature = "wgpu", not(test)))]
         Backend::Wgpu => work.run::<profiled::Profiled<Wgpu>>(&wgpu_device(backend.into())?),
         #[cfg(any(test, not(all(feature = "cuda", feature = "wgpu"))))]
-        absent => Err(probe::not_built(absent).into()),
+        backend => Err(probe::not_built(backend).into()),
     }
 }
 
@@ -360,8 +360,8 @@ fn configure(place: ExecutionTarget) {
             TuningCache::Cold => Some(env::temp_dir().join(format!("sweep-kernels-{}", std::process::id()))),
             TuningCache::Warm => home.map(|home| home.join("sweep").join("kernels")),
         };
-        let by_default = matches!(config.autotune.cache, CacheConfig::Target);
-        if let Some(folder) = folder.filter(|_| by_default || place.cache == TuningCache::Cold) {
+        let is_default = matches!(config.autotune.cache, CacheConfig::Target);
+        if let Some(folder) = folder.filter(|_| is_default || place.cache == TuningCache::Cold) {
             config.autotune.cache = CacheConfig::File(folder);
         }
         CubeClRuntimeConfig::set(config);

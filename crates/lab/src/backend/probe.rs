@@ -19,7 +19,7 @@ pub fn probe(backend: Backend) -> Probe {
     };
     match devices {
         Ok(devices) => Probe { devices, rejected: Vec::new() },
-        Err(rejected) => Probe { devices: Vec::new(), rejected: vec![rejected] },
+        Err(rejection) => Probe { devices: Vec::new(), rejected: vec![rejection] },
     }
 }
 
@@ -44,8 +44,8 @@ fn main_memory() -> Option<u64> {
 }
 
 impl From<Rejected> for LabError {
-    fn from(rejected: Rejected) -> Self {
-        Self::Backend { backend: rejected.backend, reason: rejected.reason, advice: rejected.advice }
+    fn from(rejection: Rejected) -> Self {
+        Self::Backend { backend: rejection.backend, reason: rejection.reason, advice: rejection.advice }
     }
 }
 
@@ -61,11 +61,11 @@ pub(crate) fn not_built(backend: Backend) -> Rejected {
 
 /// Returns the processor's name, as Linux reports it; elsewhere its architecture.
 fn cpu_name() -> String {
-    let named = fs_err::read_to_string("/proc/cpuinfo").ok().and_then(|text| {
+    let name = fs_err::read_to_string("/proc/cpuinfo").ok().and_then(|text| {
         let line = text.lines().find(|line| line.starts_with("model name"))?;
         Some(line.split_once(':')?.1.trim().to_owned())
     });
-    named.unwrap_or_else(|| std::env::consts::ARCH.to_owned())
+    name.unwrap_or_else(|| std::env::consts::ARCH.to_owned())
 }
 
 #[cfg(not(feature = "cuda"))]
@@ -76,23 +76,23 @@ pub(crate) fn cuda() -> Result<Vec<Device>, Rejected> {
 /// Returns the NVIDIA GPUs that the driver reports, or the reason why none was found.
 #[cfg(feature = "cuda")]
 pub(crate) fn cuda() -> Result<Vec<Device>, Rejected> {
-    let rejected = |reason: &str, advice: &str| Rejected {
+    let rejection = |reason: &str, advice: &str| Rejected {
         backend: Backend::Cuda,
         reason: reason.to_owned(),
         advice: advice.to_owned(),
     };
     let advice = "install the driver, or choose `--backend cpu`";
-    let driver = cuda::Driver::load().ok_or_else(|| rejected("no NVIDIA driver answers", advice))?;
+    let driver = cuda::Driver::load().ok_or_else(|| rejection("no NVIDIA driver answers", advice))?;
     let devices =
-        driver.devices().map_err(|problem| rejected(&format!("the NVIDIA driver is there, but {problem}"), advice))?;
+        driver.devices().map_err(|problem| rejection(&format!("the NVIDIA driver is there, but {problem}"), advice))?;
     if devices.is_empty() {
-        return Err(rejected(
+        return Err(rejection(
             "the NVIDIA driver shows no GPU",
             "check `CUDA_VISIBLE_DEVICES`, or choose `--backend cpu`",
         ));
     }
     if !cuda::has_compiler() {
-        return Err(rejected(
+        return Err(rejection(
             "the NVIDIA driver answers, but the run-time compiler `libnvrtc` is missing",
             "install it with the CUDA toolkit, or choose `--backend cpu`",
         ));
@@ -128,7 +128,7 @@ mod cuda {
             names.into_iter().find_map(open).map(Self)
         }
 
-        /// The GPUs, each of which has been started once; or what goes wrong, as the rest of a sentence.
+        /// The GPUs, each of which has been started once; or the problem, as the rest of a sentence.
         pub(super) fn devices(&self) -> Result<Vec<Device>, String> {
             let mut version: c_int = 0;
             let mut count: c_int = 0;
@@ -143,7 +143,7 @@ mod cuda {
             (0..count).map(|index| self.device(index, driver.clone())).collect()
         }
 
-        /// The GPU `index`, after a context on it was made and given back: what fails there would fail in every job.
+        /// The GPU `index`, after a context on it was made and given back: a failure there would happen in every job.
         fn device(&self, index: c_int, driver: String) -> Result<Device, String> {
             let mut device: c_int = 0;
             let mut name: [c_char; 256] = [0; 256];
@@ -272,7 +272,7 @@ impl Adapter {
 #[cfg(feature = "wgpu")]
 pub(crate) fn wgpu() -> Result<Vec<Adapter>, Rejected> {
     const TIMEOUT: Duration = Duration::from_secs(10);
-    let rejected = |reason: &str| Rejected {
+    let rejection = |reason: &str| Rejected {
         backend: Backend::Wgpu,
         reason: reason.to_owned(),
         advice: "install a Vulkan driver, or choose `--backend cpu`".to_owned(),
@@ -280,14 +280,14 @@ pub(crate) fn wgpu() -> Result<Vec<Adapter>, Rejected> {
     // In a thread of its own: a broken driver may hang or crash its caller.
     let (sender, receiver) = mpsc::channel();
     thread::spawn(move || sender.send(list_adapters()));
-    let mut adapters = receiver.recv_timeout(TIMEOUT).map_err(|_| rejected("the graphics driver does not answer"))?;
+    let mut adapters = receiver.recv_timeout(TIMEOUT).map_err(|_| rejection("the graphics driver does not answer"))?;
     if adapters.is_empty() {
-        return Err(rejected("no graphics adapter answers"));
+        return Err(rejection("no graphics adapter answers"));
     }
     // An adapter that is listed but does not start would fail in every job.
     adapters.retain(|adapter| adapter.starts);
     if adapters.is_empty() {
-        return Err(rejected("the graphics driver shows an adapter, but cannot start it"));
+        return Err(rejection("the graphics driver shows an adapter, but cannot start it"));
     }
     adapters.sort_by_key(Adapter::rank);
     Ok(adapters)
@@ -325,7 +325,7 @@ mod tests {
             let Probe { devices, rejected } = probe(backend);
             assert!(devices.is_empty() != rejected.is_empty(), "{backend}");
             assert!(devices.iter().all(|device| device.backend == backend));
-            assert!(rejected.iter().all(|rejected| rejected.backend == backend && !rejected.reason.is_empty()));
+            assert!(rejected.iter().all(|rejection| rejection.backend == backend && !rejection.reason.is_empty()));
         }
         let cpu = &probe(Backend::Cpu).devices[0];
         assert!(!cpu.name.is_empty() && cpu.memory.is_none_or(|bytes| bytes > 1 << 26), "{cpu:?}");

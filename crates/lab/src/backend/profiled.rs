@@ -91,12 +91,12 @@ impl Group {
 
 /// Begins to note the operations of this thread, from none.
 pub(crate) fn begin(counter: Counter) {
-    NOTED.with_borrow_mut(|noted| *noted = Some((counter, Vec::new())));
+    NOTED.with_borrow_mut(|log| *log = Some((counter, Vec::new())));
 }
 
 /// Ends the profile, and returns the operations.
 pub(crate) fn end() -> Vec<Operation> {
-    NOTED.with_borrow_mut(Option::take).map(|(_, noted)| noted).unwrap_or_default()
+    NOTED.with_borrow_mut(Option::take).map(|(_, operations)| operations).unwrap_or_default()
 }
 
 /// The way to the other backend.
@@ -136,7 +136,7 @@ impl<B: BackendIr + Compute> RunnerClient for Client<B> {
     type Device = B::Device;
 
     fn register_op(&self, operation: OperationIr) {
-        let counter = NOTED.with_borrow(|noted| noted.as_ref().map(|(counter, _)| *counter));
+        let counter = NOTED.with_borrow(|log| log.as_ref().map(|(counter, _)| *counter));
         // Giving memory back computes nothing.
         let Some(counter) = counter.filter(|_| !matches!(operation, OperationIr::Drop(_))) else {
             return self.0.register_op(operation);
@@ -144,8 +144,8 @@ impl<B: BackendIr + Compute> RunnerClient for Client<B> {
         let (name, group) = described(&operation);
         let shape = operation.outputs().next().map(|output| output.shape.to_vec()).unwrap_or_default();
         let device = self.0.device();
-        let before = B::device_memory(&device);
-        if before.is_none() {
+        let start_memory = B::device_memory(&device);
+        if start_memory.is_none() {
             (counter.begin)();
         }
         let started = Instant::now();
@@ -153,14 +153,14 @@ impl<B: BackendIr + Compute> RunnerClient for Client<B> {
         // A failure of the device is found by the next reading, which can report it.
         let _ = B::sync(&device);
         let ended = Instant::now();
-        let bytes = match before.zip(B::device_memory(&device)) {
-            Some((before, after)) => Some(after.in_use.saturating_sub(before.in_use) as f64),
+        let bytes = match start_memory.zip(B::device_memory(&device)) {
+            Some((start_memory, end_memory)) => Some(end_memory.in_use.saturating_sub(start_memory.in_use) as f64),
             None => (counter.end)(),
         };
         let operation = Operation { name, group, shape, started, ended, bytes };
-        NOTED.with_borrow_mut(|noted| {
-            if let Some((_, noted)) = noted {
-                noted.push(operation);
+        NOTED.with_borrow_mut(|log| {
+            if let Some((_, log)) = log {
+                log.push(operation);
             }
         });
     }
@@ -181,8 +181,8 @@ impl<B: BackendIr + Compute> RunnerClient for Client<B> {
     }
 
     fn register_tensor_data(&self, data: TensorData) -> RouterTensor<Self> {
-        let described = self.0.register_tensor_data_desc(data);
-        RouterTensor::new(described.id, described.shape, described.dtype, self.clone())
+        let description = self.0.register_tensor_data_desc(data);
+        RouterTensor::new(description.id, description.shape, description.dtype, self.clone())
     }
 
     fn device(&self) -> B::Device {
@@ -257,16 +257,16 @@ fn described(operation: &OperationIr) -> (String, Group) {
     let _cut = write!(beginning, "{operation:?}");
     let mut words = beginning.0.split('(');
     let family = words.next().unwrap_or_default();
-    let own = words.next().unwrap_or_default();
-    let own = own.rsplit(", ").next().unwrap_or_default();
+    let kind = words.next().unwrap_or_default();
+    let kind = kind.rsplit(", ").next().unwrap_or_default();
     // Operations without a kind of their own have only a name: `Init(InitOperationIr { …`.
-    let own = if own.contains(' ') { family } else { own };
+    let kind = if kind.contains(' ') { family } else { kind };
     let prefix = match family {
         "BaseInt" | "NumericInt" | "Int" => "int_",
         "BaseBool" | "Bool" => "bool_",
         _ => "",
     };
-    let name = snake_case(own);
+    let name = snake_case(kind);
     let group = group(family, &name);
     (format!("{prefix}{name}"), group)
 }
@@ -316,11 +316,11 @@ mod tests {
         let x = Tensor::<B, 2>::from_floats([[1.0, 2.0], [3.0, 4.0]], &device);
         begin(Counter { begin: || {}, end: || Some(1.0) });
         let y = (x.clone().matmul(x.clone()) + x.clone()).reshape([4]).sum();
-        let largest = x.argmax(1);
-        let noted = end();
+        let indices = x.argmax(1);
+        let operations = end();
         assert_eq!(y.into_data().to_vec::<f32>().unwrap(), [64.0]);
-        assert_eq!(Tensor::<B, 2, Int>::into_data(largest).iter::<i64>().collect::<Vec<_>>(), [1, 1]);
-        let names: Vec<_> = noted.iter().map(|operation| (operation.name.as_str(), operation.group)).collect();
+        assert_eq!(Tensor::<B, 2, Int>::into_data(indices).iter::<i64>().collect::<Vec<_>>(), [1, 1]);
+        let names: Vec<_> = operations.iter().map(|operation| (operation.name.as_str(), operation.group)).collect();
         let expected = [
             ("matmul", Group::Product),
             ("add", Group::Pointwise),
@@ -329,7 +329,7 @@ mod tests {
             ("arg_max", Group::Reduction),
         ];
         assert_eq!(names, expected);
-        assert_eq!((&noted[0].shape[..], noted[0].bytes), (&[2, 2][..], Some(1.0)));
+        assert_eq!((&operations[0].shape[..], operations[0].bytes), (&[2, 2][..], Some(1.0)));
         assert!(end().is_empty(), "nothing is noted any more");
     }
 }

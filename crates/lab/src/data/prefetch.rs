@@ -40,8 +40,8 @@ pub struct Order {
 }
 
 impl Order {
-    fn batch(&self, at: [u64; 2]) -> Result<Batch, DataError> {
-        self.tokens.random_batch(self.seed, at, self.shape, self.vocab_size)
+    fn batch(&self, place: [u64; 2]) -> Result<Batch, DataError> {
+        self.tokens.random_batch(self.seed, place, self.shape, self.vocab_size)
     }
 
     fn after(&self, [iter, micro_batch]: [u64; 2]) -> [u64; 2] {
@@ -69,29 +69,29 @@ impl Batches {
     }
 
     /// The batch of an iteration and micro-batch.
-    pub fn get(&mut self, at: [u64; 2]) -> Result<Batch, DataError> {
+    pub fn get(&mut self, place: [u64; 2]) -> Result<Batch, DataError> {
         if self.prefetch == 0 {
-            return self.order.batch(at);
+            return self.order.batch(place);
         }
         // The first requested batch decides where the thread begins: a training may resume in the middle.
-        let next = self.prepared.get_or_insert_with(|| prepare(self.order.clone(), self.prefetch, at)).recv();
-        match next {
-            Ok((found, batch)) if found == at => batch,
+        let message = self.prepared.get_or_insert_with(|| prepare(self.order.clone(), self.prefetch, place)).recv();
+        match message {
+            Ok((batch_place, batch)) if batch_place == place => batch,
             // Out of order, or the thread has ended: whatever the reason, the batch depends on its place alone.
             _ => {
                 self.prepared = None;
-                self.order.batch(at)
+                self.order.batch(place)
             }
         }
     }
 }
 
-/// A thread that prepares batches from `at` on, until the receiver is dropped.
-fn prepare(order: Order, prefetch: usize, mut at: [u64; 2]) -> Receiver<Prepared> {
+/// A thread that prepares batches from `place` on, until the receiver is dropped.
+fn prepare(order: Order, prefetch: usize, mut place: [u64; 2]) -> Receiver<Prepared> {
     let (sender, receiver) = sync_channel(prefetch);
     thread::spawn(move || {
-        while at[0] < order.iters && sender.send((at, order.batch(at))).is_ok() {
-            at = order.after(at);
+        while place[0] < order.iters && sender.send((place, order.batch(place))).is_ok() {
+            place = order.after(place);
         }
     });
     receiver
@@ -116,10 +116,11 @@ mod tests {
             block: BlockSpec::GPT2,
         };
         let training = Training { iters: 5, grad_accumulation: 2, batch_size: 3, seed: 7, ..Training::default() };
-        let [mut now, mut prefetched] = [0, 3].map(|prefetch| Batches::new(&training, prefetch, tokens.clone(), &dims));
+        let [mut direct_batches, mut prefetched_batches] =
+            [0, 3].map(|prefetch| Batches::new(&training, prefetch, tokens.clone(), &dims));
         // From the third iteration on, then back again, then past the end.
-        for at in [[2, 0], [2, 1], [3, 0], [0, 0], [0, 1], [4, 1], [9, 0]] {
-            assert_eq!(now.get(at).unwrap(), prefetched.get(at).unwrap(), "{at:?}");
+        for place in [[2, 0], [2, 1], [3, 0], [0, 0], [0, 1], [4, 1], [9, 0]] {
+            assert_eq!(direct_batches.get(place).unwrap(), prefetched_batches.get(place).unwrap(), "{place:?}");
         }
     }
 }

@@ -137,14 +137,14 @@ impl Dataset {
 
     /// nanoGPT's folder: `train.bin` and `val.bin`.
     fn folder(folder: &Path) -> Result<Self, DataError> {
-        let whole = |file: PathBuf, part: &'static str| {
+        let file_tokens = |file: PathBuf, part: &'static str| {
             let store = uint16(&file)?;
             let len = store.len();
             Ok(Tokens { store: Arc::new(store), name: file.display().to_string(), part, start: 0, len })
         };
         Ok(Self {
-            train: whole(folder.join("train.bin"), "the training part")?,
-            validation: whole(folder.join("val.bin"), "the held-out part")?,
+            train: file_tokens(folder.join("train.bin"), "the training part")?,
+            validation: file_tokens(folder.join("val.bin"), "the held-out part")?,
             vocab_size: VOCAB_UINT16,
         })
     }

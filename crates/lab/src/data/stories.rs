@@ -17,7 +17,7 @@ pub const VOCAB_STORIES: usize = 2048;
 /// Words in all stories, about.
 const WORDS: usize = 400_000;
 
-/// The words that make a sentence one.
+/// The function words of sentences.
 const FUNCTION: &[&str] = &[
     ".", ",", "\"", "?", "!", "the", "a", "and", "but", "so", "then", "because", "in", "to", "with", "was", "had",
     "wanted", "said", "asked", "found", "lost", "gave", "went", "lived", "saw", "he", "she", "it", "his", "her",
@@ -26,7 +26,7 @@ const FUNCTION: &[&str] = &[
     "please", "after", "again", "\n",
 ];
 
-/// Kinds of words, and how many of each.
+/// Kinds of words, and the number of each.
 const KINDS: [(Kind, usize); 6] = [
     (Kind::He, 120),
     (Kind::She, 120),
@@ -61,14 +61,14 @@ impl Lexicon {
         const RHYMES: &[&str] = &["a", "e", "i", "o", "u", "an", "el", "in", "or", "um"];
         let mut stream = rng::stream(0, "stories", "lexicon", &[]);
         let mut words: Vec<String> = FUNCTION.iter().map(|word| (*word).to_owned()).collect();
-        let mut known: BTreeSet<String> = words.iter().cloned().collect();
+        let mut distinct_words: BTreeSet<String> = words.iter().cloned().collect();
         let starts = KINDS.map(|(_, count)| {
             let start = words.len();
             while words.len() < start + count {
                 let syllables = 2 + usize::from(stream.random_bool(0.3));
-                let mut syllable = |of: &[&'static str]| of.choose(&mut stream).copied().unwrap_or_default();
+                let mut syllable = |parts: &[&'static str]| parts.choose(&mut stream).copied().unwrap_or_default();
                 let word: String = (0..2 * syllables).map(|part| syllable([ONSETS, RHYMES][part % 2])).collect();
-                if known.insert(word.clone()) {
+                if distinct_words.insert(word.clone()) {
                     words.push(word);
                 }
             }
@@ -101,11 +101,11 @@ pub(super) fn tokens() -> &'static [u16] {
     static STORIES: OnceLock<Vec<u16>> = OnceLock::new();
     STORIES.get_or_init(|| {
         let mut stream = rng::stream(0, "stories", "plots", &[]);
-        let mut told = Vec::with_capacity(WORDS + 200);
-        while told.len() < WORDS {
-            Teller { stream: &mut stream, told: &mut told }.tell();
+        let mut stories = Vec::with_capacity(WORDS + 200);
+        while stories.len() < WORDS {
+            Teller { stream: &mut stream, told: &mut stories }.tell();
         }
-        told
+        stories
     })
 }
 
@@ -149,7 +149,7 @@ impl Teller<'_> {
     fn tell(&mut self) {
         let hero = self.hero();
         let friend = self.hero();
-        let [thing, other] = [self.draw(Kind::Thing), self.draw(Kind::Thing)];
+        let [thing, other_thing] = [self.draw(Kind::Thing), self.draw(Kind::Thing)];
         let [mood, quality] = [self.draw(Kind::Trait), self.draw(Kind::Trait)];
         let place = self.draw(Kind::ExecutionTarget);
         let deed = self.draw(Kind::Deed);
@@ -157,8 +157,8 @@ impl Teller<'_> {
         self.say("once there was a").word(mood).word(hero.name).say(". ");
         self.say(hero.pronoun()).say("lived in").word(place).say("and had a").word(quality).word(thing).say(".");
         for _ in 0..self.stream.random_range(0..3) {
-            let what = self.draw(Kind::Deed);
-            self.say("one day").word(hero.name).say("went to").word(place).say("to").word(what).say(".");
+            let activity = self.draw(Kind::Deed);
+            self.say("one day").word(hero.name).say("went to").word(place).say("to").word(activity).say(".");
         }
         if self.stream.random_bool(0.5) {
             self.say("but then").word(hero.name).say("lost").say(hero.possessive()).word(quality).word(thing).say(".");
@@ -180,12 +180,12 @@ impl Teller<'_> {
                 self.say("so").word(hero.name).say("went home and was sad .");
             }
         } else {
-            self.say("then").say(hero.pronoun()).say("saw").word(friend.name).say("with a").word(other).say(".");
-            self.say("\" i have a").word(other).say(", \" said").word(friend.name).say(".");
-            self.say(hero.pronoun()).say("wanted the").word(other).say("very").word(mood).say("because it was");
+            self.say("then").say(hero.pronoun()).say("saw").word(friend.name).say("with a").word(other_thing).say(".");
+            self.say("\" i have a").word(other_thing).say(", \" said").word(friend.name).say(".");
+            self.say(hero.pronoun()).say("wanted the").word(other_thing).say("very").word(mood).say("because it was");
             self.word(quality).say(".");
             self.say("so").word(hero.name).say("gave").word(friend.name).say(hero.possessive()).word(thing).say(",");
-            self.say("and").word(friend.name).say("gave").word(hero.name).say("the").word(other).say(".");
+            self.say("and").word(friend.name).say("gave").word(hero.name).say("the").word(other_thing).say(".");
             self.say("they were very happy .");
         }
         self.say("the end . \n");
@@ -207,7 +207,7 @@ impl Teller<'_> {
 
     /// Tells `words`, which are function words between spaces.
     fn say(&mut self, words: &str) -> &mut Self {
-        let places = words.split(' ').filter_map(|word| FUNCTION.iter().position(|known| *known == word));
+        let places = words.split(' ').filter_map(|word| FUNCTION.iter().position(|candidate| *candidate == word));
         self.told.extend(places.map(token));
         self
     }

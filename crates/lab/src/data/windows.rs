@@ -44,8 +44,8 @@ impl Batch {
     pub fn part(&self, part: usize, parts: usize) -> Self {
         let batch_size = self.batch_size / parts.max(1);
         let numbers = batch_size * self.length;
-        let of = |all: &[i32]| all.iter().skip(part * numbers).take(numbers).copied().collect();
-        Self { inputs: of(&self.inputs), targets: of(&self.targets), batch_size, length: self.length }
+        let share = |values: &[i32]| values.iter().skip(part * numbers).take(numbers).copied().collect();
+        Self { inputs: share(&self.inputs), targets: share(&self.targets), batch_size, length: self.length }
     }
 }
 
@@ -60,9 +60,9 @@ impl Tokens {
         [batch_size, length]: [usize; 2],
         vocab_size: usize,
     ) -> Result<Batch, DataError> {
-        let last = self.last_start(length)?;
+        let last_start = self.last_start(length)?;
         let mut rng = rng::stream(seed, "data", "", &[iteration, micro_batch]);
-        let starts: Vec<usize> = (0..batch_size).map(|_| rng.random_range(0..=last)).collect();
+        let starts: Vec<usize> = (0..batch_size).map(|_| rng.random_range(0..=last_start)).collect();
         self.batch(&starts, length, vocab_size)
     }
 
@@ -73,9 +73,9 @@ impl Tokens {
         [batch_size, length]: [usize; 2],
         vocab_size: usize,
     ) -> Result<Vec<Batch>, DataError> {
-        let last = self.last_start(length)?;
+        let last_start = self.last_start(length)?;
         let steps = (batches * batch_size).saturating_sub(1).max(1);
-        let starts: Vec<usize> = (0..batches * batch_size).map(|index| scaled(last, index, steps)).collect();
+        let starts: Vec<usize> = (0..batches * batch_size).map(|index| scaled(last_start, index, steps)).collect();
         starts.chunks(batch_size).map(|starts| self.batch(starts, length, vocab_size)).collect()
     }
 
@@ -104,9 +104,9 @@ impl Tokens {
     }
 }
 
-/// `total * part / whole` without overflow.
-fn scaled(total: usize, part: usize, whole: usize) -> usize {
-    let exact = total as u128 * part as u128 / whole as u128;
+/// `total * part / parts` without overflow.
+fn scaled(total: usize, part: usize, parts: usize) -> usize {
+    let exact = total as u128 * part as u128 / parts as u128;
     usize::try_from(exact).unwrap_or(total)
 }
 
@@ -119,10 +119,10 @@ mod tests {
     #[test]
     fn a_batch_depends_on_its_name_only() {
         let tokens = Dataset::open(&Data::default()).unwrap().train;
-        let batch = |seed, at| tokens.random_batch(seed, at, [4, 16], 256).unwrap();
+        let batch = |seed, place| tokens.random_batch(seed, place, [4, 16], 256).unwrap();
         let first = batch(0, [3, 1]);
-        for other in [batch(1, [3, 1]), batch(0, [3, 0]), batch(0, [4, 1])] {
-            assert_ne!(first, other);
+        for other_batch in [batch(1, [3, 1]), batch(0, [3, 0]), batch(0, [4, 1])] {
+            assert_ne!(first, other_batch);
         }
         assert_eq!(first, batch(0, [3, 1]), "reading other batches in between changes nothing");
         assert_eq!(first.inputs[1..16], first.targets[..15], "targets are the inputs, one later");
@@ -133,11 +133,11 @@ mod tests {
         let tokens = Dataset::open(&Data::default()).unwrap().validation;
         let batches = tokens.spread_batches(4, [2, 16], 256).unwrap();
         assert_eq!(batches.len(), 4);
-        let first: Vec<u32> = (0..16).map(|index| tokens.get(index, 256).unwrap()).collect();
-        let last: Vec<u32> = (0..16).map(|index| tokens.get(tokens.len() - 16 + index, 256).unwrap()).collect();
+        let first_tokens: Vec<u32> = (0..16).map(|index| tokens.get(index, 256).unwrap()).collect();
+        let last_tokens: Vec<u32> = (0..16).map(|index| tokens.get(tokens.len() - 16 + index, 256).unwrap()).collect();
         let window = |values: &[i32]| -> Vec<u32> { values.iter().map(|value| value.cast_unsigned()).collect() };
-        assert_eq!(window(&batches[0].inputs[..16]), first);
-        assert_eq!(window(&batches[3].targets[16..]), last);
+        assert_eq!(window(&batches[0].inputs[..16]), first_tokens);
+        assert_eq!(window(&batches[3].targets[16..]), last_tokens);
         assert_eq!(tokens.spread_batches(1, [1, 16], 256).unwrap().len(), 1);
     }
 }

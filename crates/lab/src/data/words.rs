@@ -26,12 +26,12 @@ fn generated(data: &K1Data, vocab_size: usize) -> Vec<u32> {
     let mut rng = rng::stream(0, "zipf", "successors", &[vocab_size as u64]);
     let successors: Vec<u32> = (0..vocab_size).map(|_| draw(&mut rng)).collect();
     let mut rng = rng::stream(0, "zipf", "tokens", &[vocab_size as u64]);
-    let mut before = 0;
+    let mut previous_token = 0;
     let tokens = (0..data.zipf_tokens).map(|_| {
         let follows = rng.random::<f64>() < data.markov;
-        let free = draw(&mut rng);
-        before = if follows { successors[before as usize] } else { free };
-        before
+        let new_token = draw(&mut rng);
+        previous_token = if follows { successors[previous_token as usize] } else { new_token };
+        previous_token
     });
     tokens.collect()
 }
@@ -51,15 +51,15 @@ fn of_text(path: &Path, vocab_size: usize) -> Result<Vec<u32>, DataError> {
         .map_err(|error| DataError::NotUtf8 { path: path.to_owned(), offset: error.valid_up_to() })?
         .to_lowercase();
     let words: Vec<&str> = text.split_whitespace().collect();
-    let trained = words.len() - words.len() / HELD_OUT;
+    let train_count = words.len() - words.len() / HELD_OUT;
     let mut counts: HashMap<&str, u64> = HashMap::new();
-    for word in &words[..trained] {
+    for word in &words[..train_count] {
         *counts.entry(word).or_default() += 1;
     }
-    let mut ranked: Vec<(&str, u64)> = counts.into_iter().collect();
-    ranked
+    let mut ranking: Vec<(&str, u64)> = counts.into_iter().collect();
+    ranking
         .sort_unstable_by(|(left, left_count), (right, right_count)| right_count.cmp(left_count).then(left.cmp(right)));
-    let ids: HashMap<&str, u32> = ranked.into_iter().take(vocab_size - 1).map(|(word, _)| word).zip(1..).collect();
+    let ids: HashMap<&str, u32> = ranking.into_iter().take(vocab_size - 1).map(|(word, _)| word).zip(1..).collect();
     Ok(words.into_iter().map(|word| ids.get(word).copied().unwrap_or(0)).collect())
 }
 
@@ -69,38 +69,38 @@ mod tests {
 
     fn tokens(data: &K1Data, vocab_size: usize) -> Vec<u32> {
         let Dataset { train, validation, .. } = words(data, vocab_size).unwrap();
-        let all = |tokens: &super::super::Tokens| -> Vec<u32> {
+        let read_all = |tokens: &super::super::Tokens| -> Vec<u32> {
             (0..tokens.len()).map(|index| tokens.get(index, vocab_size).unwrap()).collect()
         };
-        [all(&train), all(&validation)].concat()
+        [read_all(&train), read_all(&validation)].concat()
     }
 
     #[test]
     fn generated_tokens_have_the_frequencies_asked_for() {
         let data = K1Data { zipf_tokens: 200_000, markov: 0.0, ..K1Data::default() };
-        let found = tokens(&data, 1000);
-        assert_eq!(found.len(), 200_000);
-        let part = |token| found.iter().filter(|found| **found == token).count() as f64 / found.len() as f64;
+        let ids = tokens(&data, 1000);
+        assert_eq!(ids.len(), 200_000);
+        let part = |token| ids.iter().filter(|id| **id == token).count() as f64 / ids.len() as f64;
         let normalizer: f64 = (1..=1000).map(|rank| f64::from(rank).powf(-1.1)).sum();
         for token in [0_u32, 1, 9] {
             let expected = f64::from(token + 1).powf(-1.1) / normalizer;
             assert!((part(token) / expected - 1.0).abs() < 0.05, "{token}: {} of {expected}", part(token));
         }
-        assert_eq!(found, tokens(&data, 1000), "the same for everybody");
+        assert_eq!(ids, tokens(&data, 1000), "the same for everybody");
     }
 
     #[test]
     fn a_part_of_the_tokens_follows_from_the_one_before() {
         let pairs = |markov| {
-            let found = tokens(&K1Data { zipf_tokens: 100_000, markov, ..K1Data::default() }, 100);
+            let ids = tokens(&K1Data { zipf_tokens: 100_000, markov, ..K1Data::default() }, 100);
             // How often the commonest successor of a token comes after it, over all.
             let mut counts = vec![[0_u32; 100]; 100];
-            found.windows(2).for_each(|pair| counts[pair[0] as usize][pair[1] as usize] += 1);
-            let most: u32 = counts.iter().filter_map(|row| row.iter().max()).sum();
-            f64::from(most) / found.len() as f64
+            ids.windows(2).for_each(|pair| counts[pair[0] as usize][pair[1] as usize] += 1);
+            let hits: u32 = counts.iter().filter_map(|row| row.iter().max()).sum();
+            f64::from(hits) / ids.len() as f64
         };
-        let (free, bound) = (pairs(0.0), pairs(0.5));
-        assert!(bound > 0.5 && bound < 0.5 + free, "{bound}, by chance {free}");
+        let (chance, share) = (pairs(0.0), pairs(0.5));
+        assert!(share > 0.5 && share < 0.5 + chance, "{share}, by chance {chance}");
         assert!((pairs(1.0) - 1.0).abs() < 1e-3);
     }
 
@@ -112,9 +112,9 @@ mod tests {
         let text = "the cat The dog\nthe end a b c d e f g h i j k l m THE zebra";
         std::fs::write(&path, text).unwrap();
         let data = K1Data { data: Words::Path(path.clone()), ..K1Data::default() };
-        let found = tokens(&data, 4);
+        let ids = tokens(&data, 4);
         // `the`, then by alphabet `a`, `b`.
-        assert_eq!(found, [1, 0, 1, 0, 1, 0, 2, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0]);
+        assert_eq!(ids, [1, 0, 1, 0, 1, 0, 2, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0]);
         std::fs::write(&path, [b'a', 0xff]).unwrap();
         assert!(matches!(words(&data, 4), Err(DataError::NotUtf8 { offset: 1, .. })));
     }

@@ -39,18 +39,18 @@ impl<R: CubeRuntime, F: FloatElement, I: IntElement, BT: BoolElement> CubeMemory
     type Runtime = R;
 
     fn memory<const D: usize>(tensor: Tensor<Self, D>) -> CubeTensor<R> {
-        let promised = tensor.into_primitive().tensor();
-        let client = promised.client.clone();
-        into_contiguous(client.resolve_tensor_float::<CubeBackend<R, F, I, BT>>(promised))
+        let lazy_tensor = tensor.into_primitive().tensor();
+        let client = lazy_tensor.client.clone();
+        into_contiguous(client.resolve_tensor_float::<CubeBackend<R, F, I, BT>>(lazy_tensor))
     }
 
     fn tensor<const D: usize>(memory: CubeTensor<R>) -> Tensor<Self, D> {
         let client = get_client::<CubeBackend<R, F, I, BT>>(&memory.device);
         let (shape, dtype) = (memory.shape(), memory.dtype);
         let handle = CubeBackend::<R, F, I, BT>::float_tensor_handle(memory);
-        let there = InitOperationIr::create(shape, dtype, || client.register_tensor_handle(handle));
-        let nothing = NoOp::<CubeBackend<R, F, I, BT>>::new();
-        let mut made = client.register(OperationStreams::default(), OperationIr::Init(there), nothing);
-        Tensor::from_primitive(TensorPrimitive::Float(made.remove(0)))
+        let descriptor = InitOperationIr::create(shape, dtype, || client.register_tensor_handle(handle));
+        let no_op = NoOp::<CubeBackend<R, F, I, BT>>::new();
+        let mut outputs = client.register(OperationStreams::default(), OperationIr::Init(descriptor), no_op);
+        Tensor::from_primitive(TensorPrimitive::Float(outputs.remove(0)))
     }
 }

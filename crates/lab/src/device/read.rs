@@ -46,11 +46,11 @@ pub(crate) fn dense(tensor: &Tensor<Flex, 1>) -> FlexTensor {
 
 /// Result of `read`, which waits for the device.
 pub(crate) fn counted<T>(read: impl FnOnce() -> T) -> T {
-    let started = Instant::now();
-    let found = read();
+    let start = Instant::now();
+    let result = read();
     READS.set(READS.get() + 1);
-    WAITED.set(WAITED.get() + started.elapsed());
-    found
+    WAITED.set(WAITED.get() + start.elapsed());
+    result
 }
 
 fn vector<E: burn::tensor::Element>(data: TensorData) -> Result<Vec<E>, LabError> {

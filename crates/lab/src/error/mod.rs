@@ -138,8 +138,8 @@ pub enum LabError {
 /// The first few of `failed`.
 fn spelled_out(failed: &[String]) -> String {
     const SHOWN: usize = 4;
-    let more = if failed.len() > SHOWN { "; …" } else { "" };
-    failed[..failed.len().min(SHOWN)].join("; ") + more
+    let ending = if failed.len() > SHOWN { "; …" } else { "" };
+    failed[..failed.len().min(SHOWN)].join("; ") + ending
 }
 
 impl LabError {

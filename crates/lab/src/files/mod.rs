@@ -56,16 +56,16 @@ pub(crate) fn write_tensors<B: Backend>(
     metadata: HashMap<String, String>,
     finite: bool,
 ) -> Result<(), LabError> {
-    let failed = RefCell::new(None);
+    let failure = RefCell::new(None);
     let views = tensors.into_iter().map(|stored| {
         let name = stored.name.clone();
-        (name, Lazy { stored, finite, failed: &failed })
+        (name, Lazy { stored, finite, failed: &failure })
     });
-    let written = safetensors::serialize_to_file(views, Some(metadata), path);
-    if let Some(error) = failed.into_inner() {
+    let result = safetensors::serialize_to_file(views, Some(metadata), path);
+    if let Some(error) = failure.into_inner() {
         return Err(error);
     }
-    written.map_err(|error| LabError::Write { path: path.to_owned(), source: io::Error::other(error) })
+    result.map_err(|error| LabError::Write { path: path.to_owned(), source: io::Error::other(error) })
 }
 
 /// A tensor that is read when its turn has come.

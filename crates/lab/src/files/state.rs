@@ -46,7 +46,7 @@ impl<B: Backend> Snapshot<B> {
         Ok(Some(tensor))
     }
 
-    /// The tensor of this name, of whatever length.
+    /// The tensor of this name, of any length.
     pub(crate) fn take_any(&mut self, name: &str) -> Option<Tensor<B, 1>> {
         self.tensors.remove(name)
     }
@@ -66,30 +66,30 @@ impl<B: Backend> Snapshot<B> {
 
     /// Writes the file `path`. A number that is not finite is an error.
     pub fn write(&self, path: &Path) -> Result<(), LabError> {
-        let stored = self.tensors.iter().map(|(name, tensor)| Stored {
+        let tensors = self.tensors.iter().map(|(name, tensor)| Stored {
             name: name.clone(),
             shape: tensor.dims().into(),
             tensor: tensor.clone(),
         });
         let counts = self.counts.iter().map(|(name, count)| (name.clone(), count.to_string()));
-        write_tensors(path, stored.collect(), counts.collect::<HashMap<_, _>>(), true)
+        write_tensors(path, tensors.collect(), counts.collect::<HashMap<_, _>>(), true)
     }
 
     /// Reads the file `path`. A number that is not finite is an error.
     pub fn read(path: &Path, device: &B::Device) -> Result<Self, StateError> {
-        let wrong = |message: String| StateError::File { path: path.to_owned(), message };
+        let file_error = |message: String| StateError::File { path: path.to_owned(), message };
         let map = map(path).map_err(StateError::Read)?;
         let bytes: &[u8] = map.as_deref().unwrap_or_default();
-        let file = SafeTensors::deserialize(bytes).map_err(|error| wrong(error.to_string()))?;
-        let (_, header) = SafeTensors::read_metadata(bytes).map_err(|error| wrong(error.to_string()))?;
+        let file = SafeTensors::deserialize(bytes).map_err(|error| file_error(error.to_string()))?;
+        let (_, header) = SafeTensors::read_metadata(bytes).map_err(|error| file_error(error.to_string()))?;
         let mut snapshot = Self::default();
         for (name, count) in header.metadata().iter().flatten() {
-            let count = count.parse().map_err(|_| wrong(format!("`{name}` is `{count}`, expected a count")))?;
+            let count = count.parse().map_err(|_| file_error(format!("`{name}` is `{count}`, expected a count")))?;
             snapshot.counts.insert(name.clone(), count);
         }
         for (name, tensor) in file.iter() {
             if tensor.dtype() != Dtype::F32 || tensor.shape().len() != 1 {
-                return Err(wrong(format!("`{name}` is not a list of 32-bit floats")));
+                return Err(file_error(format!("`{name}` is not a list of 32-bit floats")));
             }
             let values: Vec<f32> =
                 tensor.data().as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect();

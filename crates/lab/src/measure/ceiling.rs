@@ -8,7 +8,7 @@ use rayon::prelude::*;
 
 use crate::{LabError, backend::Compute};
 
-/// The best that was measured.
+/// The best measured rates.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Ceiling {
     /// Floating-point operations of a product of square matrices, a second.
@@ -24,7 +24,7 @@ const COPIED_AT_ONCE: usize = 1 << 16;
 const BUDGET: Duration = Duration::from_millis(500);
 
 impl Ceiling {
-    /// Measures `device` in the format of matrix products `dtype`: a few tenths of a second, and what compiling takes.
+    /// Measures `device` in the format of matrix products `dtype`: a few tenths of a second, and the time of compilation.
     pub fn measure<B: Compute>(device: &B::Device, dtype: DType) -> Result<Self, LabError> {
         let flops = products::<B>(device, dtype)?;
         let numbers = if B::SYNCHRONOUS { 16 << 20 } else { 64 << 20 };
@@ -63,20 +63,20 @@ fn products<B: Compute>(device: &B::Device, dtype: DType) -> Result<f64, LabErro
     Ok(best_flops)
 }
 
-/// The least seconds of `work`, the first time left out.
+/// The least time of `work` in seconds, without the first call.
 fn best<B: Compute, T>(device: &B::Device, mut work: impl FnMut() -> T) -> Result<f64, LabError> {
     drop(work());
     B::sync(device)?;
-    let begun = Instant::now();
-    let mut least = f64::INFINITY;
-    while begun.elapsed() < BUDGET || least.is_infinite() {
-        let started = Instant::now();
-        let done = work();
+    let start = Instant::now();
+    let mut min_seconds = f64::INFINITY;
+    while start.elapsed() < BUDGET || min_seconds.is_infinite() {
+        let call_start = Instant::now();
+        let result = work();
         B::sync(device)?;
-        least = least.min(started.elapsed().as_secs_f64());
-        drop(done);
+        min_seconds = min_seconds.min(call_start.elapsed().as_secs_f64());
+        drop(result);
     }
-    Ok(least)
+    Ok(min_seconds)
 }
 
 #[cfg(test)]

@@ -27,23 +27,23 @@ const fn trained_on_one_side(size: usize) -> usize {
     2 * size
 }
 
-/// Multiplications for one token in a block, `last` being whether no other follows it.
-fn block(dims: &GptDims, last: bool) -> usize {
-    let (d, heads, seen, hidden) = (dims.d_model, dims.n_head, dims.block_size, dims.mlp_hidden());
+/// Multiplications for one token in a block, `is_last` if no other block follows it.
+fn block(dims: &GptDims, is_last: bool) -> usize {
+    let (d, heads, length, hidden) = (dims.d_model, dims.n_head, dims.block_size, dims.mlp_hidden());
     // The others multiply no matrices: they scale, move or drop numbers.
     let BlockSpec { attention, r_mlp, gate, cross, recip, mlp_hidden: _, reciprocal: _, ra_ct: _, kv_prune: _ } =
         &dims.block;
     let mut sum = match attention {
         // Queries, keys, values and output; scores and context.
-        AttentionKind::Standard | AttentionKind::Folded { .. } => trained(4 * d * d + 2 * seen * d),
+        AttentionKind::Standard | AttentionKind::Folded { .. } => trained(4 * d * d + 2 * length * d),
         // Every head's scores and context are as wide as the latent vectors, to which and from which it has its own maps.
-        AttentionKind::Latent { dim } => trained(2 * d * d + 4 * d * dim + 2 * seen * heads * dim),
+        AttentionKind::Latent { dim } => trained(2 * d * d + 4 * d * dim + 2 * length * heads * dim),
     };
     sum += trained(2 * d * hidden);
     if let Some(spec) = r_mlp.filter(|spec| spec.mixer) {
         sum += trained(spec.low * spec.low);
     }
-    if let Some(gate) = gate.filter(|_| !last) {
+    if let Some(gate) = gate.filter(|_| !is_last) {
         sum += trained(hidden * gate.dim + gate.dim * heads);
     }
     if let Some(cross) = cross {
@@ -52,11 +52,11 @@ fn block(dims: &GptDims, last: bool) -> usize {
             CrossProjection::Bottleneck { dim } => (2 * hidden * dim, dim),
         };
         // No gradient flows through the attention weights along which it gathers.
-        sum += trained(projections) + trained_on_one_side(seen * width);
+        sum += trained(projections) + trained_on_one_side(length * width);
     }
     if let (Some(_), AttentionKind::Latent { dim }) = (recip, attention) {
         // No gradient flows through the keys either. The product that leads back to keys is for the next block.
-        sum += trained_on_one_side(hidden * dim) + if last { 0 } else { trained(hidden * dim) };
+        sum += trained_on_one_side(hidden * dim) + if is_last { 0 } else { trained(hidden * dim) };
     }
     sum
 }
@@ -84,19 +84,19 @@ mod tests {
     }
 
     /// The dimensions of a network of GPT-2's shape with these parameters.
-    fn dims(given: Values) -> GptDims {
+    fn dims(parameters: Values) -> GptDims {
         let info = Task::info("train").unwrap();
         let mut values = Values::from([("model".to_owned(), Value::Text("gpt2".to_owned()))]);
-        values.extend(given);
+        values.extend(parameters);
         let Some(Task::Train(train)) = info.build(&info.complete(values)) else { panic!("a training") };
         GptDims::new(&train.model, &train.architecture, VOCAB_UINT16).unwrap()
     }
 
     #[test]
     fn operations_are_those_that_an_independent_counter_counts() {
-        let counted: Vec<Counted> = serde_json::from_str(COUNTED).unwrap();
+        let cases: Vec<Counted> = serde_json::from_str(COUNTED).unwrap();
         let mut steps = BTreeSet::new();
-        for Counted { given, flops } in counted {
+        for Counted { given, flops } in cases {
             assert_eq!(flops_per_token(&dims(given.clone())), flops, "{given:?}");
             steps.extend(given.get("ablation").map(ToString::to_string));
         }

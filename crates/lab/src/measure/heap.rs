@@ -89,12 +89,12 @@ fn is_installed() -> bool {
 
 /// Begins to count from 0; `false` where nothing can be counted. Counting is the process's, so there is one at a time.
 pub fn begin() -> bool {
-    let installed = is_installed();
+    let can_count = is_installed();
     NOW.store(0, Relaxed);
     PEAK.store(0, Relaxed);
     CALLS.store(0, Relaxed);
-    COUNTS.store(installed, Relaxed);
-    installed
+    COUNTS.store(can_count, Relaxed);
+    can_count
 }
 
 /// Counts since [`begin`]; continues counting.
@@ -116,6 +116,6 @@ pub fn end() -> Option<Heap> {
 /// Result of `work`, and the heap activity meanwhile; `None` if nothing can be counted.
 pub fn counted<T>(work: impl FnOnce() -> T) -> (T, Option<Heap>) {
     begin();
-    let done = work();
-    (done, end())
+    let result = work();
+    (result, end())
 }

@@ -119,7 +119,7 @@ impl Watch {
         readings.add(memory.in_use);
     }
 
-    /// True if the last reading after a step was long enough ago; from then on it is now.
+    /// True if the last reading after a step was long enough ago; then `now` becomes the last reading.
     fn is_due(&mut self, now: Instant) -> bool {
         let is_due = self.last.is_none_or(|last| now.duration_since(last) >= BETWEEN_READINGS);
         if is_due {
@@ -193,23 +193,23 @@ impl Breakdown {
         if !self.on && !self.watching {
             return Ok(work());
         }
-        let started = Instant::now();
-        let done = work();
-        let called = Instant::now();
+        let start = Instant::now();
+        let result = work();
+        let call_end = Instant::now();
         B::sync(device)?;
-        let ended = Instant::now();
-        self.spent[part as usize] += ended - started;
+        let end = Instant::now();
+        self.spent[part as usize] += end - start;
         let memory = if self.watching || self.trace.is_some() { B::device_memory(device) } else { None };
         if let (true, Some(memory), Some(watch)) = (self.watching, memory, &mut self.watch) {
             watch.see(memory, false);
         }
         if let Some(trace) = &mut self.trace {
-            trace.span(part.word(), started, called, ended, !B::SYNCHRONOUS);
+            trace.span(part.word(), start, call_end, end, !B::SYNCHRONOUS);
             if let Some(memory) = memory {
-                trace.memory(ended, memory);
+                trace.memory(end, memory);
             }
         }
-        Ok(done)
+        Ok(result)
     }
 
     /// The trace, if there is one.
@@ -262,13 +262,13 @@ mod tests {
         for on in [false, true] {
             let mut breakdown = Breakdown::new(on, false);
             let spin = || {
-                let started = Instant::now();
-                while started.elapsed() < Duration::from_micros(10) {}
+                let start = Instant::now();
+                while start.elapsed() < Duration::from_micros(10) {}
                 7
             };
             assert_eq!(breakdown.time::<Flex, _>(Part::Spam, &FlexDevice, spin).unwrap(), 7);
-            let measured: Vec<_> = breakdown.seconds().filter(|(_, seconds)| *seconds > 0.0).collect();
-            let names: Vec<_> = measured.iter().map(|(metric, _)| metric.name).collect();
+            let parts: Vec<_> = breakdown.seconds().filter(|(_, seconds)| *seconds > 0.0).collect();
+            let names: Vec<_> = parts.iter().map(|(metric, _)| metric.name).collect();
             assert_eq!(names, if on { vec!["time.spam"] } else { vec![] });
             breakdown.restart();
             assert!(breakdown.seconds().all(|(_, seconds)| seconds == 0.0));

@@ -33,11 +33,11 @@ pub(crate) fn raised<T>(work: impl FnOnce() -> T) -> (T, Option<f64>) {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a size in bytes")]
         FORGOTTEN.fetch_max(peak as u64, Relaxed);
     }
-    let forgotten = fs_err::write("/proc/self/clear_refs", "5").is_ok();
-    let before = read("VmRSS:").filter(|_| forgotten);
-    let done = work();
-    let raised = before.and_then(|before| Some((read("VmHWM:")? - before).max(0.0)));
-    (done, raised)
+    let is_reset = fs_err::write("/proc/self/clear_refs", "5").is_ok();
+    let start_bytes = read("VmRSS:").filter(|_| is_reset);
+    let result = work();
+    let growth = start_bytes.and_then(|start_bytes| Some((read("VmHWM:")? - start_bytes).max(0.0)));
+    (result, growth)
 }
 
 /// An entry of `/proc/self/status`, in bytes.
@@ -60,11 +60,11 @@ mod tests {
     #[test]
     fn memory_that_was_used_is_seen_after_it_was_freed() {
         let megabytes = 64;
-        let (sum, raised) =
+        let (sum, growth) =
             raised(|| std::hint::black_box(vec![1_u8; megabytes << 20]).iter().map(|x| u64::from(*x)).sum::<u64>());
         assert_eq!(sum, (megabytes << 20) as u64);
-        if let Some(raised) = raised {
-            assert!(raised > (megabytes << 20) as f64 * 0.9, "{raised}");
+        if let Some(growth) = growth {
+            assert!(growth > (megabytes << 20) as f64 * 0.9, "{growth}");
         }
     }
 }

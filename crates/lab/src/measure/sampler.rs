@@ -61,17 +61,17 @@ impl Sampler {
 
     fn with(find: impl FnOnce() -> Result<Gpu, String> + Send + 'static) -> Self {
         let paused = Arc::new(AtomicBool::new(false));
-        let (stop, stopped) = mpsc::channel::<()>();
-        let seen = Arc::clone(&paused);
+        let (stop_sender, stop_receiver) = mpsc::channel::<()>();
+        let pause_flag = Arc::clone(&paused);
         let thread = std::thread::Builder::new().name("sampler".into()).spawn(move || {
             let mut log = Log::new(find());
-            while stopped.recv_timeout(INTERVAL) == Err(mpsc::RecvTimeoutError::Timeout) {
-                log.look(seen.load(Ordering::Relaxed));
+            while stop_receiver.recv_timeout(INTERVAL) == Err(mpsc::RecvTimeoutError::Timeout) {
+                log.look(pause_flag.load(Ordering::Relaxed));
             }
-            log.look(seen.load(Ordering::Relaxed));
+            log.look(pause_flag.load(Ordering::Relaxed));
             log.finish()
         });
-        Self { stop: Some(stop), paused, thread: thread.ok() }
+        Self { stop: Some(stop_sender), paused, thread: thread.ok() }
     }
 
     /// Leaves out what happens until [`resume`](Self::resume).
@@ -131,15 +131,15 @@ impl Log {
         Self { gpu, series: BTreeMap::new(), last: (Instant::now(), processor_seconds()), processor: (0.0, 0.0) }
     }
 
-    fn look(&mut self, paused: bool) {
-        let now = (Instant::now(), processor_seconds());
-        let before = std::mem::replace(&mut self.last, now);
-        if paused {
+    fn look(&mut self, is_paused: bool) {
+        let reading = (Instant::now(), processor_seconds());
+        let last_reading = std::mem::replace(&mut self.last, reading);
+        if is_paused {
             return;
         }
-        if let (Some(used), Some(before_used)) = (now.1, before.1) {
-            self.processor.0 += now.0.duration_since(before.0).as_secs_f64();
-            self.processor.1 += used - before_used;
+        if let (Some(seconds), Some(earlier_seconds)) = (reading.1, last_reading.1) {
+            self.processor.0 += reading.0.duration_since(last_reading.0).as_secs_f64();
+            self.processor.1 += seconds - earlier_seconds;
         }
         if let Some(bytes) = rss::current() {
             self.add(&SampledMetrics::MEMORY_MEAN, bytes);
@@ -158,28 +158,30 @@ impl Log {
 
     fn finish(self) -> Sampled {
         const PROCESSOR: &MetricInfo = &SampledMetrics::UTILIZATION_CPU;
-        let mut sampled = Sampled::default();
+        let mut measurements = Sampled::default();
         for (&name, &(metric, series)) in &self.series {
             let is_peak = *metric == SampledMetrics::MEMORY_DEVICE_USED;
-            sampled.metrics.insert(name, (metric, if is_peak { series.most } else { series.mean() }));
+            measurements.metrics.insert(name, (metric, if is_peak { series.most } else { series.mean() }));
         }
-        let (seconds, used) = self.processor;
+        let (seconds, busy_seconds) = self.processor;
         if seconds > 0.0 {
             let cores = std::thread::available_parallelism().map_or(1, usize::from) as f64;
-            sampled.metrics.insert(PROCESSOR.name, (PROCESSOR, used / seconds / cores));
+            measurements.metrics.insert(PROCESSOR.name, (PROCESSOR, busy_seconds / seconds / cores));
         } else {
-            sampled.absent.insert(PROCESSOR.name, "this system does not say how much time a process has had".into());
+            measurements
+                .absent
+                .insert(PROCESSOR.name, "this system does not say how much time a process has had".into());
         }
-        let resident = SampledMetrics::MEMORY_MEAN.name;
-        if !sampled.metrics.contains_key(resident) {
-            sampled.absent.insert(resident, "this system does not say what a process has in memory".into());
+        let memory_name = SampledMetrics::MEMORY_MEAN.name;
+        if !measurements.metrics.contains_key(memory_name) {
+            measurements.absent.insert(memory_name, "this system does not say what a process has in memory".into());
         }
         let names = OF_A_DRIVER.into_iter().chain([&SampledMetrics::MEMORY_DEVICE_USED_MEAN]).map(|metric| metric.name);
         for name in names.filter(|name| !self.series.contains_key(name)) {
             let reason = self.gpu.as_ref().err().cloned().unwrap_or_else(|| "the driver does not say it".into());
-            sampled.absent.insert(name, reason);
+            measurements.absent.insert(name, reason);
         }
-        sampled
+        measurements
     }
 }
 
@@ -217,21 +219,21 @@ impl Gpu {
             #[cfg(feature = "cuda")]
             Self::Nvidia(nvml, index) => {
                 let Ok(device) = nvml.device_by_index(*index) else { return Vec::new() };
-                let mut found = Vec::new();
-                if let Ok(busy) = device.utilization_rates() {
-                    found.push((OF_A_DRIVER[0], f64::from(busy.gpu) / 100.0));
-                    found.push((OF_A_DRIVER[1], f64::from(busy.memory) / 100.0));
+                let mut values = Vec::new();
+                if let Ok(rates) = device.utilization_rates() {
+                    values.push((OF_A_DRIVER[0], f64::from(rates.gpu) / 100.0));
+                    values.push((OF_A_DRIVER[1], f64::from(rates.memory) / 100.0));
                 }
                 if let Ok(memory) = device.memory_info() {
-                    found.push((OF_A_DRIVER[2], memory.used as f64));
+                    values.push((OF_A_DRIVER[2], memory.used as f64));
                 }
-                found
+                values
             }
             Self::Amd(folder) => {
                 let files = [("gpu_busy_percent", 100.0), ("mem_busy_percent", 100.0), ("mem_info_vram_used", 1.0)];
-                let read = |(file, whole): (&str, f64)| Some(number(&folder.join(file))? / whole);
-                let found = OF_A_DRIVER.into_iter().zip(files);
-                found.filter_map(|(metric, file)| Some((metric, read(file)?))).collect()
+                let read = |(file, unit): (&str, f64)| Some(number(&folder.join(file))? / unit);
+                let pairs = OF_A_DRIVER.into_iter().zip(files);
+                pairs.filter_map(|(metric, file)| Some((metric, read(file)?))).collect()
             }
         }
     }
@@ -247,15 +249,15 @@ fn nvidia() -> Result<Gpu, String> {
 fn nvidia() -> Result<Gpu, String> {
     let nvml =
         nvml_wrapper::Nvml::init().map_err(|error| format!("NVIDIA's management library does not answer: {error}"))?;
-    let visible = std::env::var("CUDA_VISIBLE_DEVICES").unwrap_or_default();
-    let first = visible.split(',').next().unwrap_or_default().trim();
-    let index = match first.parse() {
+    let device_list = std::env::var("CUDA_VISIBLE_DEVICES").unwrap_or_default();
+    let device_name = device_list.split(',').next().unwrap_or_default().trim();
+    let index = match device_name.parse() {
         Ok(index) => index,
-        Err(_) if first.is_empty() => 0,
+        Err(_) if device_name.is_empty() => 0,
         Err(_) => nvml
-            .device_by_uuid(first)
+            .device_by_uuid(device_name)
             .and_then(|device| device.index())
-            .map_err(|error| format!("NVIDIA's management library does not know the GPU `{first}`: {error}"))?,
+            .map_err(|error| format!("NVIDIA's management library does not know the GPU `{device_name}`: {error}"))?,
     };
     nvml.device_by_index(index).map_err(|error| format!("NVIDIA's management library has no GPU {index}: {error}"))?;
     Ok(Gpu::Nvidia(Box::new(nvml), index))
@@ -317,16 +319,16 @@ mod tests {
     #[test]
     fn work_is_seen_and_pauses_are_not() {
         let spin = |time: Duration| {
-            let begun = Instant::now();
-            while begun.elapsed() < time {}
+            let start = Instant::now();
+            while start.elapsed() < time {}
         };
         let sampler = Sampler::with(|| Err("none".into()));
         sampler.pause();
         std::thread::sleep(INTERVAL * 4);
         sampler.resume();
         spin(INTERVAL * 4);
-        let busy = sampler.finish().metrics["utilization.cpu"].1;
+        let utilization = sampler.finish().metrics["utilization.cpu"].1;
         // Other tests of this process run beside it, so there may be more.
-        assert!(busy > 0.0, "{busy}");
+        assert!(utilization > 0.0, "{utilization}");
     }
 }

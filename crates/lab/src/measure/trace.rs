@@ -37,40 +37,40 @@ impl Trace {
         Self { began: Instant::now(), events, steps: 0 }
     }
 
-    /// A part of a step: `called` is when the call has returned, `ended` when the device was idle after it.
-    pub(crate) fn span(&mut self, name: &str, started: Instant, called: Instant, ended: Instant, has_device: bool) {
-        self.complete(HOST_ROW, "host", name, started, if has_device { called } else { ended });
+    /// A part of a step: `call_end` is the return of the call, `end` the time at which the device was idle after it.
+    pub(crate) fn span(&mut self, name: &str, start: Instant, call_end: Instant, end: Instant, has_device: bool) {
+        self.complete(HOST_ROW, "host", name, start, if has_device { call_end } else { end });
         if has_device {
-            self.complete(DEVICE_ROW, "device", name, started, ended);
+            self.complete(DEVICE_ROW, "device", name, start, end);
         }
     }
 
     /// An operation, with a wait for the device at its end.
-    pub(crate) fn operation(&mut self, name: &str, started: Instant, ended: Instant) {
-        self.complete(DEVICE_ROW, "operation", name, started, ended);
+    pub(crate) fn operation(&mut self, name: &str, start: Instant, end: Instant) {
+        self.complete(DEVICE_ROW, "operation", name, start, end);
     }
 
     /// A whole step, which is the last of its events.
-    pub(crate) fn step(&mut self, iteration: usize, started: Instant, ended: Instant) {
-        self.visit(&format!("step {iteration}"), started, ended);
+    pub(crate) fn step(&mut self, iteration: usize, start: Instant, end: Instant) {
+        self.visit(&format!("step {iteration}"), start, end);
     }
 
     /// Adds a step like [`step`](Self::step), with a name.
-    pub(crate) fn visit(&mut self, name: &str, started: Instant, ended: Instant) {
-        self.complete(STEP_ROW, "step", name, started, ended);
+    pub(crate) fn visit(&mut self, name: &str, start: Instant, end: Instant) {
+        self.complete(STEP_ROW, "step", name, start, end);
         self.steps += 1;
     }
 
     /// Memory that the device's allocator has handed out.
-    pub(crate) fn memory(&mut self, at: Instant, memory: DeviceMemory) {
+    pub(crate) fn memory(&mut self, time: Instant, memory: DeviceMemory) {
         let args = json!({"in use": memory.in_use, "reserved": memory.reserved});
-        let ts = self.microseconds(at);
+        let ts = self.microseconds(time);
         self.push(json!({"name": "device memory", "ph": "C", "pid": 1, "tid": 0, "ts": ts, "args": args}));
     }
 
-    fn complete(&mut self, row: u32, category: &str, name: &str, started: Instant, ended: Instant) {
-        let dur = ended.duration_since(started).as_secs_f64() * 1e6;
-        let ts = self.microseconds(started);
+    fn complete(&mut self, row: u32, category: &str, name: &str, start: Instant, end: Instant) {
+        let dur = end.duration_since(start).as_secs_f64() * 1e6;
+        let ts = self.microseconds(start);
         self.push(json!({"name": name, "cat": category, "ph": "X", "pid": 1, "tid": row, "ts": ts, "dur": dur}));
     }
 
@@ -80,15 +80,15 @@ impl Trace {
         }
     }
 
-    fn microseconds(&self, at: Instant) -> f64 {
-        at.duration_since(self.began).as_secs_f64() * 1e6
+    fn microseconds(&self, time: Instant) -> f64 {
+        time.duration_since(self.began).as_secs_f64() * 1e6
     }
 
     /// Writes the file `path`.
     pub(crate) fn write(&self, path: &Path) -> std::io::Result<()> {
         let mut file = std::io::BufWriter::new(fs::File::create(path)?);
-        let whole = json!({"displayTimeUnit": "ms", "traceEvents": self.events});
-        serde_json::to_writer(&mut file, &whole)?;
+        let document = json!({"displayTimeUnit": "ms", "traceEvents": self.events});
+        serde_json::to_writer(&mut file, &document)?;
         file.flush()
     }
 }

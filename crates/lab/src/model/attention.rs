@@ -106,11 +106,11 @@ impl<B: Ops> TokenMixer<B> {
         }
     }
 
-    /// Outputs of the heads, `[batch, heads, length, width]`, mixed with `own`, the values at the queries' positions.
-    pub(crate) fn restarted(&self, context: Tensor<B, 4>, own: Tensor<B, 4>) -> Tensor<B, 4> {
+    /// Outputs of the heads, `[batch, heads, length, width]`, mixed with `own_values`, the values at the queries' positions.
+    pub(crate) fn restarted(&self, context: Tensor<B, 4>, own_values: Tensor<B, 4>) -> Tensor<B, 4> {
         let Self::Folded(FoldedAttention { restart: Some(restart), n_head, .. }) = self else { return context };
         let part = restart.val().clamp(0.0, 0.5).reshape([1, *n_head, 1, 1]);
-        context.clone() + (own - context) * part
+        context.clone() + (own_values - context) * part
     }
 }
 
@@ -124,18 +124,21 @@ impl<B: Ops> FoldedAttention<B> {
             part.reshape([batch, length, heads, width]).swap_dims(1, 2)
         };
         let (queries, keys) = (split(0), split(1));
-        let standard = |x: &Tensor<B, 4>| x.clone().narrow(3, 0, width - self.rank);
-        let low = |x: &Tensor<B, 4>| x.clone().narrow(3, width - self.rank, self.rank);
+        let standard_part = |x: &Tensor<B, 4>| x.clone().narrow(3, 0, width - self.rank);
+        let reverse_part = |x: &Tensor<B, 4>| x.clone().narrow(3, width - self.rank, self.rank);
         // A weight that is not positive stays a weight, of almost nothing.
         let weight = |param: &Param<Tensor<B, 1>>, scale: f64| {
             let weights = param.dims()[0];
             param.val().clamp_min(1e-8).reshape([1, weights, 1, 1]) * (scale / (width as f64).sqrt())
         };
         let coupling = if self.live { coupling } else { 0.0 };
-        let folded = |standard, low| Tensor::cat(vec![standard, low], 3);
+        let join = |standard_part, reverse_part| Tensor::cat(vec![standard_part, reverse_part], 3);
         Heads {
-            queries: folded(standard(&queries) * weight(&self.w_std, 1.0), low(&keys) * weight(&self.w_rec, coupling)),
-            keys: folded(standard(&keys), low(&queries)),
+            queries: join(
+                standard_part(&queries) * weight(&self.w_std, 1.0),
+                reverse_part(&keys) * weight(&self.w_rec, coupling),
+            ),
+            keys: join(standard_part(&keys), reverse_part(&queries)),
             values: split(2),
         }
     }
@@ -148,8 +151,8 @@ impl<B: Ops> LatentAttention<B> {
         let queries = self.q.forward(x.clone()).reshape([batch, length, heads, width]).swap_dims(1, 2);
         // The scale is of the latent width, over which scores sum.
         let queries = by_head(queries, self.q_latent.val()) * (latent as f64).sqrt().recip();
-        let shared = |down: &Unbiased<B>| down.forward(x.clone()).reshape([batch, 1, length, latent]);
-        Heads { queries, keys: shared(&self.k_down), values: shared(&self.v_down) }
+        let latents = |down: &Unbiased<B>| down.forward(x.clone()).reshape([batch, 1, length, latent]);
+        Heads { queries, keys: latents(&self.k_down), values: latents(&self.v_down) }
     }
 }
 
@@ -200,7 +203,7 @@ impl<B: Ops> Scores<B> {
         rows: &Rows<B>,
         cache: Option<&mut BlockCache<B>>,
     ) -> Option<Tensor<B, 4>> {
-        let [batch, heads, length, seen] = self.raw.dims();
+        let [batch, heads, length, key_count] = self.raw.dims();
         if let Some(cache) = cache {
             return Some(self.reverse_of_last(window, cache));
         }
@@ -210,32 +213,32 @@ impl<B: Ops> Scores<B> {
         } else {
             self.raw.clone().swap_dims(2, 3)
         };
-        let reverse = reverse.reshape([batch * heads, length * seen]) * band;
-        Some(reverse.reshape([batch, heads, length, seen]))
+        let reverse = reverse.reshape([batch * heads, length * key_count]) * band;
+        Some(reverse.reshape([batch, heads, length, key_count]))
     }
 
     /// The reverse scores of the last token: earlier tokens' queries, as far as the band reaches, with its key.
     fn reverse_of_last(&self, window: usize, cache: &mut BlockCache<B>) -> Tensor<B, 4> {
-        let [batch, heads, _, seen] = self.raw.dims();
+        let [batch, heads, _, key_count] = self.raw.dims();
         let queries = append(&mut cache.queries, self.queries.clone(), 2);
-        let kept = queries.dims()[2];
-        let reach = kept.min(window + usize::from(!mutants::active(Mutant::ShortQueryRing)));
-        let queries = queries.narrow(2, kept - reach, reach);
+        let query_count = queries.dims()[2];
+        let reach = query_count.min(window + usize::from(!mutants::active(Mutant::ShortQueryRing)));
+        let queries = queries.narrow(2, query_count - reach, reach);
         cache.queries = Some(queries.clone());
         let scores = times(queries, self.keys.clone().swap_dims(2, 3)).swap_dims(2, 3);
-        if reach == seen {
+        if reach == key_count {
             return scores;
         }
-        let beyond = Tensor::zeros([batch, heads, 1, seen - reach], &scores.device());
-        Tensor::cat(vec![beyond, scores], 3)
+        let padding = Tensor::zeros([batch, heads, 1, key_count - reach], &scores.device());
+        Tensor::cat(vec![padding, scores], 3)
     }
 
     /// The attention weights of `logits`, one row per head and query, `[batch * heads * length, seen]`.
     pub(crate) fn weights(logits: Tensor<B, 4>, rows: &Rows<B>) -> Tensor<B, 2> {
-        let [batch, heads, length, seen] = logits.dims();
-        let logits = logits.reshape([batch * heads, length * seen]);
+        let [batch, heads, length, key_count] = logits.dims();
+        let logits = logits.reshape([batch * heads, length * key_count]);
         let mask = rows.mask.as_ref().filter(|_| !mutants::active(Mutant::MaskDropped));
-        B::softmax_rows(logits, mask, seen)
+        B::softmax_rows(logits, mask, key_count)
     }
 
     /// The values that `weights` gather, `[batch, heads, length, any]`.

@@ -75,15 +75,15 @@ impl<B: Backend> AttentionMasks<B> {
 
     /// For sequences of `length` tokens.
     pub(crate) fn rows(&self, length: usize, pool: Option<GatePool>) -> Rows<B> {
-        let cut = |square: &Tensor<B, 2>| {
-            let whole = square.dims()[0] == length;
-            if whole { square.clone() } else { square.clone().slice([0..length, 0..length]) }
+        let crop = |square: &Tensor<B, 2>| {
+            let fits = square.dims()[0] == length;
+            if fits { square.clone() } else { square.clone().slice([0..length, 0..length]) }
         };
-        let row = |square: &Tensor<B, 2>| cut(square).reshape([1, length * length]);
+        let row = |square: &Tensor<B, 2>| crop(square).reshape([1, length * length]);
         let mean = self.mean.as_ref().map(|square| match pool {
             // The mean over a shorter sequence divides by fewer tokens.
-            Some(GatePool::SequenceMean) => cut(square) * (square.dims()[0] as f64 / length as f64),
-            _ => cut(square),
+            Some(GatePool::SequenceMean) => crop(square) * (square.dims()[0] as f64 / length as f64),
+            _ => crop(square),
         });
         Rows {
             mask: Some(row(&self.mask)),

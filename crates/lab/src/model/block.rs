@@ -89,9 +89,9 @@ impl<B: Ops> Block<B> {
     ) -> (Tensor<B, 2>, Handed<B>) {
         let normal = self.ln_1.forward(x.clone());
         // Kernels are causal of themselves: without the mask only the long way computes wrongly.
-        let plain = self.is_plain() && !mutants::active(Mutant::MaskDropped);
+        let is_plain = self.is_plain() && !mutants::active(Mutant::MaskDropped);
         if let (TokenMixer::Standard(attention), FeedForward::Gelu(mlp), true, None, Some(mask)) =
-            (&self.attn, &self.mlp, plain, &cache, &flow.pass.rows.mask)
+            (&self.attn, &self.mlp, is_plain, &cache, &flow.pass.rows.mask)
         {
             let x = B::add(x, attention.forward(normal, flow.pass.batch, mask, flow.dropout));
             let output = mlp.forward(self.ln_2.forward(x.clone()), flow.activation, flow.dropout);
@@ -116,52 +116,52 @@ impl<B: Ops> Block<B> {
         mut cache: Option<&mut BlockCache<B>>,
     ) -> Attended<B> {
         let [rows, d_model] = x.dims();
-        let Pass { batch, rows: visible, coupling } = flow.pass;
-        let mut projected = self.attn.project(x, batch, coupling);
+        let Pass { batch, rows: masks, coupling } = flow.pass;
+        let mut projection = self.attn.project(x, batch, coupling);
         if let (Some(recip), Some(back)) = (&self.recip, handed.back) {
-            projected.keys = recip.add_to_keys(projected.keys, back, coupling);
+            projection.keys = recip.add_to_keys(projection.keys, back, coupling);
         }
         let keys = self.recip.is_some().then(|| {
-            let latent = projected.keys.dims()[3];
-            projected.keys.clone().detach().reshape([rows, latent])
+            let latent = projection.keys.dims()[3];
+            projection.keys.clone().detach().reshape([rows, latent])
         });
 
-        let own = projected.values.clone();
-        let scores = Scores::new(projected, cache.as_deref_mut());
+        let own_values = projection.values.clone();
+        let scores = Scores::new(projection, cache.as_deref_mut());
         let reverse = self.ra.as_ref().and_then(|ra| {
-            let reverse = scores.reverse(ra.spec.window, visible, cache.as_deref_mut())?;
+            let reverse = scores.reverse(ra.spec.window, masks, cache.as_deref_mut())?;
             Some(ra.add(scores.raw.clone(), reverse, coupling))
         });
         let logits = reverse.unwrap_or_else(|| scores.raw.clone());
         let [_, heads, length, _] = logits.dims();
-        let mut weights = Scores::weights(logits, visible);
+        let mut weights = Scores::weights(logits, masks);
 
-        if let (true, Some(pruning)) = (self.kv_prune, &visible.pruning) {
+        if let (true, Some(pruning)) = (self.kv_prune, &masks.pruning) {
             weights = kv_prune::prune(weights, pruning, cache);
         }
-        let handed = handed.gate.filter(|_| !mutants::active(Mutant::GateDropped));
-        if let (Some(gate), Some(handed)) = (&self.gate, handed) {
-            weights = B::scale_rows(weights, gate.factor(handed, coupling));
+        let gate_values = handed.gate.filter(|_| !mutants::active(Mutant::GateDropped));
+        if let (Some(gate), Some(gate_values)) = (&self.gate, gate_values) {
+            weights = B::scale_rows(weights, gate.factor(gate_values, coupling));
         }
-        let mut after = None;
+        let mut output_factor = None;
         if let Some(ra_ct) = &self.ra_ct {
             let factor = ra_ct.factor(weights.clone(), &flow.pass);
             match ra_ct.spec.apply {
                 RaCtApply::Weights => weights = B::scale_rows(weights, factor),
-                RaCtApply::Output => after = Some(factor),
+                RaCtApply::Output => output_factor = Some(factor),
             }
         }
         let weights = dropout(weights, flow.dropout);
-        let exported = self.cross.is_some().then(|| head_mean(weights.clone().detach(), batch, heads));
+        let mean_weights = self.cross.is_some().then(|| head_mean(weights.clone().detach(), batch, heads));
 
-        let mut context = self.attn.restarted(self.attn.lift(scores.context(weights)), own);
-        if let Some(factor) = after {
+        let mut context = self.attn.restarted(self.attn.lift(scores.context(weights)), own_values);
+        if let Some(factor) = output_factor {
             let width = d_model / heads;
-            let scaled = B::scale_rows(context.reshape([batch * heads * length, width]), factor);
-            context = scaled.reshape([batch, heads, length, width]);
+            let scaled_context = B::scale_rows(context.reshape([batch * heads * length, width]), factor);
+            context = scaled_context.reshape([batch, heads, length, width]);
         }
         let output = self.attn.output(context.swap_dims(1, 2).reshape([rows, d_model]));
-        Attended { output: dropout(output, flow.dropout), weights: exported, keys }
+        Attended { output: dropout(output, flow.dropout), weights: mean_weights, keys }
     }
 
     /// The MLP, with what attention has left for it.
@@ -176,8 +176,8 @@ impl<B: Ops> Block<B> {
         let mut handed = Handed::NOTHING;
         let mut hidden = self.mlp.hidden(x, flow.activation, flow.pass.coupling);
         if let (Some(recip), Some(keys)) = (&self.recip, keys) {
-            let (enriched, back) = recip.exchange(hidden, keys, flow.pass.coupling);
-            hidden = enriched;
+            let (new_hidden, back) = recip.exchange(hidden, keys, flow.pass.coupling);
+            hidden = new_hidden;
             handed.back = Some(back);
         }
         if let (Some(cross), Some(weights)) = (&self.cross, weights) {

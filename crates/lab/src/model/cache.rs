@@ -34,8 +34,8 @@ impl<B: Backend> Cache<B> {
         let count = |block: &BlockCache<B>| {
             let heads = [&block.keys, &block.values, &block.queries].into_iter().flatten();
             let rows = [&block.gathered, &block.pooled, &block.mass].into_iter().flatten();
-            heads.map(|kept| kept.shape().num_elements()).sum::<usize>()
-                + rows.map(|kept| kept.shape().num_elements()).sum::<usize>()
+            heads.map(|tensor| tensor.shape().num_elements()).sum::<usize>()
+                + rows.map(|tensor| tensor.shape().num_elements()).sum::<usize>()
         };
         self.blocks.iter().map(count).sum()
     }
@@ -64,15 +64,15 @@ impl<B: Backend> Default for BlockCache<B> {
     }
 }
 
-/// `new` behind what is in `kept` along `dim`, and kept there.
+/// Appends `new` to the content of `buffer` along `dim`, and returns the whole content.
 pub(crate) fn append<B: Backend, const D: usize>(
-    kept: &mut Option<Tensor<B, D>>,
+    buffer: &mut Option<Tensor<B, D>>,
     new: Tensor<B, D>,
     dim: usize,
 ) -> Tensor<B, D> {
-    let all = match kept.take() {
-        Some(before) => Tensor::cat(vec![before, new], dim),
+    let content = match buffer.take() {
+        Some(old_content) => Tensor::cat(vec![old_content, new], dim),
         None => new,
     };
-    kept.insert(all).clone()
+    buffer.insert(content).clone()
 }

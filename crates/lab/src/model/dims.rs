@@ -265,17 +265,17 @@ impl GptDims {
     /// Parameters that the loss cannot depend on: the first block has no previous block, and the last block has no next
     /// one to pass values to (ratio-ablation, section 7).
     pub fn unreached(&self) -> Vec<String> {
-        let last = self.n_layer - 1;
+        let last_block = self.n_layer - 1;
         let mut names = Vec::new();
         if self.block.gate.is_some() {
             names.push("h.0.gate.alpha".to_owned());
             let producer = ["pool.weight", "pool.bias", "heads.weight", "heads.bias"];
-            names.extend(producer.map(|name| format!("h.{last}.gate.{name}")));
+            names.extend(producer.map(|name| format!("h.{last_block}.gate.{name}")));
         }
         if let Some(recip) = &self.block.recip {
             names.push("h.0.recip.alpha_attn".to_owned());
             if recip.tying == RecipTying::Untied {
-                names.push(format!("h.{last}.recip.back.weight"));
+                names.push(format!("h.{last_block}.recip.back.weight"));
             }
         }
         names
@@ -383,18 +383,18 @@ mod tests {
         let model = Model { model: sweep_job::tasks::ModelSize::Gpt2, ..Model::default() };
         let nets = [AblationNet::Budget, AblationNet::Coded, AblationNet::Executed];
         for (ablation, counts) in Ablation::ALL.iter().zip(COUNTS) {
-            let found = nets.map(|ablation_net| {
+            let results = nets.map(|ablation_net| {
                 let architecture = Architecture { ablation: *ablation, ablation_net, ..Architecture::default() };
                 GptDims::new(&model, &architecture, VOCAB_UINT16).unwrap().parameter_count()
             });
-            assert_eq!(found, counts, "step {ablation}");
+            assert_eq!(results, counts, "step {ablation}");
         }
     }
 
     #[test]
     fn counts_of_the_unified_series() {
         let model = Model { model: sweep_job::tasks::ModelSize::Gpt2, ..Model::default() };
-        let found = Ablation::ALL[COUNTS.len()..].iter().map(|ablation| {
+        let results = Ablation::ALL[COUNTS.len()..].iter().map(|ablation| {
             let architecture = Architecture { ablation: *ablation, ..Architecture::default() };
             GptDims::new(&model, &architecture, VOCAB_UINT16).unwrap().parameter_count()
         });
@@ -425,15 +425,15 @@ mod tests {
             r_mlp,
             r_mlp,
         ];
-        let wanted = differences.map(|difference| usize::try_from(stock + difference).unwrap());
-        assert_eq!(found.collect::<Vec<_>>(), wanted);
+        let expected = differences.map(|difference| usize::try_from(stock + difference).unwrap());
+        assert_eq!(results.collect::<Vec<_>>(), expected);
     }
 
     #[test]
     fn budget_sized_mechanisms_keep_the_ratio() {
         let count = |step: usize| COUNTS[step][0] as f64;
-        for (step, plain) in [(3, 2), (4, 2), (7, 6), (10, 9), (12, 11), (16, 11)] {
-            assert!((count(step) / count(plain) - 1.0).abs() < 0.005, "step {step}");
+        for (step, baseline) in [(3, 2), (4, 2), (7, 6), (10, 9), (12, 11), (16, 11)] {
+            assert!((count(step) / count(baseline) - 1.0).abs() < 0.005, "step {step}");
         }
     }
 }

@@ -61,14 +61,14 @@ impl<B: Ops> FeedForward<B> {
 impl<B: Ops> ReciprocalMlp<B> {
     fn hidden(&self, x: Tensor<B, 2>, activation: Activation, coupling: f64) -> Tensor<B, 2> {
         let coupling = if self.live { coupling } else { 0.0 };
-        let standard = Ops::gelu(self.up_std.forward(x.clone()), activation) * self.w_std.val().unsqueeze::<2>();
-        let mut low = Ops::gelu(self.up_low.forward(x), activation);
+        let standard_part = Ops::gelu(self.up_std.forward(x.clone()), activation) * self.w_std.val().unsqueeze::<2>();
+        let mut reciprocal_part = Ops::gelu(self.up_low.forward(x), activation);
         if let Some(mixer) = &self.mixer {
-            low = mixer.forward(low);
+            reciprocal_part = mixer.forward(reciprocal_part);
         }
         if let Some(gate) = &self.gate_low {
-            low = low * gate.val().unsqueeze::<2>();
+            reciprocal_part = reciprocal_part * gate.val().unsqueeze::<2>();
         }
-        Tensor::cat(vec![standard, low * (self.w_rec.val() * coupling).unsqueeze::<2>()], 1)
+        Tensor::cat(vec![standard_part, reciprocal_part * (self.w_rec.val() * coupling).unsqueeze::<2>()], 1)
     }
 }

@@ -154,8 +154,8 @@ impl<B: Ops> Gpt<B> {
         let [batch, length] = tokens.dims();
         let GptDims { d_model, block_size, .. } = self.dims;
         let positions = self.wpe.weight.val();
-        let first = if cached && mutants::active(Mutant::CachedPosition) { 0 } else { position };
-        let positions = if length == block_size { positions } else { positions.narrow(0, first, length) };
+        let start = if cached && mutants::active(Mutant::CachedPosition) { 0 } else { position };
+        let positions = if length == block_size { positions } else { positions.narrow(0, start, length) };
         // A sequence as one row, so that adding the positions repeats a row.
         let x = self.wte.forward(tokens).reshape([batch, length * d_model]);
         let x = if mutants::active(Mutant::NoPositions) { x } else { x + positions.reshape([1, length * d_model]) };
@@ -200,11 +200,11 @@ impl<B: Ops> Gpt<B> {
         self.loss_of(self.ln_f.forward(x), targets)
     }
 
-    /// The loss of what the output layer gets, in single precision whatever the format of `hidden` is.
+    /// The loss of the input of the output layer, in single precision for any format of `hidden`.
     fn loss_of(&self, hidden: Tensor<B, 2>, targets: Tensor<B, 2, Int>) -> Tensor<B, 1> {
-        let low = if hidden.dtype() == DType::F32 { autocast::cast_format::<B>() } else { Some(hidden.dtype()) };
-        let Some(low) = low else { return B::tied_cross_entropy(hidden, self.wte.weight.val(), targets) };
-        let logits = hidden.cast(low).matmul(self.wte.weight.val().cast(low).transpose()).cast(DType::F32);
+        let format = if hidden.dtype() == DType::F32 { autocast::cast_format::<B>() } else { Some(hidden.dtype()) };
+        let Some(format) = format else { return B::tied_cross_entropy(hidden, self.wte.weight.val(), targets) };
+        let logits = hidden.cast(format).matmul(self.wte.weight.val().cast(format).transpose()).cast(DType::F32);
         let [batch, length] = targets.dims();
         cross_entropy(logits.reshape([batch, length, self.dims.vocab_size]), targets)
     }
@@ -233,9 +233,9 @@ impl<B: Ops> Network<B> for Gpt<B> {
             return Err(LabError::Dimensions(format!("the context of {position} tokens is full")));
         }
         if cache.blocks.len() != self.h.len() {
-            let (made, blocks) = (cache.blocks.len(), self.h.len());
+            let (cache_blocks, blocks) = (cache.blocks.len(), self.h.len());
             return Err(LabError::Dimensions(format!(
-                "the cache was made for {made} blocks, but the network has {blocks}"
+                "the cache was made for {cache_blocks} blocks, but the network has {blocks}"
             )));
         }
         let batch = token.dims()[0];
@@ -262,7 +262,7 @@ struct Cast(DType);
 impl<B: Backend> ModuleMapper<B> for Cast {
     fn map_float<const D: usize>(&mut self, param: Param<Tensor<B, D>>) -> Param<Tensor<B, D>> {
         let (id, tensor, mapper) = param.consume();
-        let trained = tensor.is_require_grad();
-        Param::from_mapped_value(id, tensor.detach().cast(self.0).set_require_grad(trained), mapper)
+        let requires_gradient = tensor.is_require_grad();
+        Param::from_mapped_value(id, tensor.detach().cast(self.0).set_require_grad(requires_gradient), mapper)
     }
 }

@@ -116,10 +116,10 @@ impl Config {
         if let Some(inner) = self.n_inner {
             check("n_inner", inner, "mlp_hidden")?;
         }
-        self.sweep.map_or(Ok(()), |own| check_block(&own.block))
+        self.sweep.map_or(Ok(()), |network| check_block(&network.block))
     }
 
-    /// The dimensions, or what this program cannot compute.
+    /// The dimensions, or the property that this program cannot compute.
     fn dims(&self) -> Result<GptDims, String> {
         self.check_sizes()?;
         let block = match (self.model_type.as_str(), self.sweep) {
@@ -162,9 +162,9 @@ impl Config {
 /// An error if `number`, which the file has at `key`, is not in the range of the recipes' parameter `param`.
 fn check(key: &str, number: impl Into<serde_json::Value>, param: &str) -> Result<(), String> {
     let number = number.into();
-    let param = [Model::PARAMS, Architecture::PARAMS].into_iter().flatten().find(|known| known.name == param);
+    let param = [Model::PARAMS, Architecture::PARAMS].into_iter().flatten().find(|info| info.name == param);
     match (param.and_then(|param| param.bounds), number.as_f64()) {
-        (Some(bounds), Some(found)) if !(bounds.min..=bounds.max).contains(&found) => {
+        (Some(bounds), Some(value)) if !(bounds.min..=bounds.max).contains(&value) => {
             Err(format!("{key} {number} is not supported; it must be {bounds}"))
         }
         _ => Ok(()),
@@ -208,14 +208,14 @@ fn read_config(folder: &Path) -> Result<(GptDims, f64), HubError> {
     let path = folder.join(CONFIG);
     let text = fs_err::read_to_string(&path).map_err(HubError::Read)?;
     let config: Result<Config, _> = serde_json::from_str(&text);
-    let read = config.map_err(|error| error.to_string()).and_then(|config| {
-        let coupling = config.sweep.map_or(1.0, |own| own.coupling);
+    let result = config.map_err(|error| error.to_string()).and_then(|config| {
+        let coupling = config.sweep.map_or(1.0, |network| network.coupling);
         if !(0.0..=1.0).contains(&coupling) {
             return Err(format!("coupling {coupling} is not between 0 and 1"));
         }
         Ok((config.dims()?, coupling))
     });
-    read.map_err(|message| HubError::Config { path, message })
+    result.map_err(|message| HubError::Config { path, message })
 }
 
 /// The dimensions of the network in `folder`.
@@ -227,23 +227,26 @@ pub fn read_dims(folder: &Path) -> Result<GptDims, HubError> {
 pub fn load<B: Backend>(folder: &Path, device: &B::Device) -> Result<Gpt<B>, LabError> {
     let (dims, coupling) = read_config(folder)?;
     let path = folder.join(WEIGHTS);
-    let wrong = |message: String| HubError::Weights { path: path.clone(), message };
+    let weight_error = |message: String| HubError::Weights { path: path.clone(), message };
     let map = files::map(&path).map_err(HubError::Read)?;
     let bytes: &[u8] = map.as_deref().unwrap_or_default();
-    let file = SafeTensors::deserialize(bytes).map_err(|error| wrong(error.to_string()))?;
-    let mut tensors = by_name(&file, &dims).map_err(wrong)?;
+    let file = SafeTensors::deserialize(bytes).map_err(|error| weight_error(error.to_string()))?;
+    let mut tensors = by_name(&file, &dims).map_err(weight_error)?;
     let mut network = Gpt::with_values(dims, device, |info| {
-        let tensor = tensors.remove(&info.name).ok_or_else(|| wrong(format!("tensor `{}` is missing", info.name)))?;
-        Ok(numbers(info, &tensor).map_err(wrong)?)
+        let tensor =
+            tensors.remove(&info.name).ok_or_else(|| weight_error(format!("tensor `{}` is missing", info.name)))?;
+        Ok(numbers(info, &tensor).map_err(weight_error)?)
     })?;
     network.set_coupling(coupling);
     match tensors.into_keys().next() {
-        Some(name) => Err(wrong(format!("tensor `{name}` is not part of a network with these dimensions")).into()),
+        Some(name) => {
+            Err(weight_error(format!("tensor `{name}` is not part of a network with these dimensions")).into())
+        }
         None => Ok(network),
     }
 }
 
-/// The file's tensors by their names without prefix, without those that say nothing new: masks that old files carry,
+/// The file's tensors by their names without prefix, without redundant ones: masks that old files carry,
 /// and the output layer where it repeats the token table.
 fn by_name<'file>(file: &SafeTensors<'file>, dims: &GptDims) -> Result<BTreeMap<String, TensorView<'file>>, String> {
     let mut tensors = BTreeMap::new();
@@ -285,22 +288,22 @@ fn numbers(info: &ParamInfo, tensor: &TensorView<'_>) -> Result<Vec<f32>, String
 
 /// Writes `network` to `folder`, which is created.
 pub fn save<B: AutodiffBackend>(network: &Gpt<B>, folder: &Path) -> Result<(), LabError> {
-    let failed = |path: &Path, source: io::Error| LabError::Write { path: path.to_owned(), source };
-    std::fs::create_dir_all(folder).map_err(|error| failed(folder, error))?;
+    let write_error = |path: &Path, source: io::Error| LabError::Write { path: path.to_owned(), source };
+    std::fs::create_dir_all(folder).map_err(|error| write_error(folder, error))?;
 
     let path = folder.join(CONFIG);
     let config = serde_json::to_string_pretty(&Config::new(network.dims(), network.coupling()));
-    let config = config.map_err(|error| failed(&path, error.into()))?;
-    std::fs::write(&path, config + "\n").map_err(|error| failed(&path, error))?;
+    let config = config.map_err(|error| write_error(&path, error.into()))?;
+    std::fs::write(&path, config + "\n").map_err(|error| write_error(&path, error))?;
 
     let path = folder.join(WEIGHTS);
     let prefix = if network.dims().is_gpt2() { PREFIX } else { "" };
     let parameters = model::infos(network).into_iter().zip(model::values::<B, _>(network));
-    let stored = parameters.map(|(info, tensor)| {
+    let tensors = parameters.map(|(info, tensor)| {
         let name = format!("{prefix}{}", info.name);
         Stored { name, shape: info.shape, tensor }
     });
     // The Hub's own reader refuses files that do not name their format.
     let metadata = HashMap::from([("format".to_owned(), "pt".to_owned())]);
-    files::write_tensors(&path, stored.collect(), metadata, false)
+    files::write_tensors(&path, tensors.collect(), metadata, false)
 }

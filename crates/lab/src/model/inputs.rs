@@ -39,18 +39,18 @@ pub(crate) fn watch(work: impl FnOnce() -> Result<(), LabError>) -> Result<Norms
 
 /// Notes that the layer with `weight` gets `x` `[rows, in]`.
 pub(super) fn saw<B: Backend>(weight: &Param<Tensor<B, 2>>, x: &Tensor<B, 2>) {
-    SEEN.with_borrow_mut(|seen| {
-        let Some(Ok(norms)) = seen else { return };
+    SEEN.with_borrow_mut(|state| {
+        let Some(Ok(norms)) = state else { return };
         let [_, features] = x.dims();
         let squares = x.clone() * x.clone();
         match host(squares.sum_dim(0).sqrt().reshape([features])) {
-            Ok(found) => {
-                let kept = norms.entry(weight.id).or_insert_with(|| vec![0.0; features]);
-                for (kept, found) in kept.iter_mut().zip(found) {
-                    *kept = kept.max(found);
+            Ok(values) => {
+                let maxima = norms.entry(weight.id).or_insert_with(|| vec![0.0; features]);
+                for (maximum, value) in maxima.iter_mut().zip(values) {
+                    *maximum = maximum.max(value);
                 }
             }
-            Err(error) => *seen = Some(Err(error)),
+            Err(error) => *state = Some(Err(error)),
         }
     });
 }

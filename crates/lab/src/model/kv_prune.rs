@@ -53,7 +53,7 @@ impl<B: Backend> PruneMasks<B> {
         };
         let keep: Vec<f32> = (0..length).map(|query| kept(spec, query + 1) as f32).collect();
         Self {
-            sums: square(&|query, earlier| f32::from(u8::from(earlier <= query))),
+            sums: square(&|query, key| f32::from(u8::from(key <= query))),
             exposure: square(&|query, key| if key <= query { ((query - key + 1) as f32).recip() } else { 0.0 }),
             always: square(&|query, key| match query.checked_sub(key) {
                 None => UNSEEN,
@@ -66,14 +66,14 @@ impl<B: Backend> PruneMasks<B> {
 
     /// For sequences of `length` tokens.
     pub(crate) fn rows(&self, length: usize) -> PruneRows<B> {
-        let cut = |square: &Tensor<B, 2>| {
-            let whole = square.dims()[0] == length;
-            if whole { square.clone() } else { square.clone().slice([0..length, 0..length]) }
+        let crop = |square: &Tensor<B, 2>| {
+            let fits = square.dims()[0] == length;
+            if fits { square.clone() } else { square.clone().slice([0..length, 0..length]) }
         };
         PruneRows {
-            sums: Some(cut(&self.sums)),
-            exposure: cut(&self.exposure).reshape([1, length * length]),
-            always: cut(&self.always).reshape([1, length * length]),
+            sums: Some(crop(&self.sums)),
+            exposure: crop(&self.exposure).reshape([1, length * length]),
+            always: crop(&self.always).reshape([1, length * length]),
             keep: self.keep.clone().slice([0..1, 0..length]),
         }
     }
@@ -92,12 +92,12 @@ impl<B: Backend> PruneMasks<B> {
 
 /// Number of keys that a query keeps that sees `visible`.
 fn kept(spec: &KvPruneSpec, visible: usize) -> usize {
-    let kept = match spec.keep {
+    let count = match spec.keep {
         Keep::Count(count) => count,
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a part of the visible keys")]
         Keep::Part(part) => (part * visible as f64).floor() as usize,
     };
-    kept.max(spec.recency)
+    count.max(spec.recency)
 }
 
 /// `weights` `[batch * heads * length, seen]` of the kept keys, made to sum to 1 again. Keys are chosen without gradient;
@@ -107,31 +107,34 @@ pub(crate) fn prune<B: Backend>(
     rows: &PruneRows<B>,
     cache: Option<&mut BlockCache<B>>,
 ) -> Tensor<B, 2> {
-    let [all, seen] = weights.dims();
+    let [row_count, key_count] = weights.dims();
     let length = rows.keep.dims()[1];
-    let heads = all / length;
-    let given = weights.clone().detach().reshape([heads, length, seen]);
+    let heads = row_count / length;
+    let attention_mass = weights.clone().detach().reshape([heads, length, key_count]);
     let mass = match (&rows.sums, cache) {
         (_, Some(cache)) => {
             let mass = match cache.mass.take() {
-                Some(before) => Tensor::cat(vec![before, Tensor::zeros([heads, 1, 1], &given.device())], 2) + given,
-                None => given,
+                Some(old_mass) => {
+                    Tensor::cat(vec![old_mass, Tensor::zeros([heads, 1, 1], &attention_mass.device())], 2)
+                        + attention_mass
+                }
+                None => attention_mass,
             };
             cache.mass.insert(mass).clone()
         }
         (Some(sums), None) if mutants::active(Mutant::PruneSeesFuture) => {
-            sums.ones_like().unsqueeze::<3>().expand([heads, length, length]).matmul(given)
+            sums.ones_like().unsqueeze::<3>().expand([heads, length, length]).matmul(attention_mass)
         }
-        (Some(sums), None) => sums.clone().unsqueeze::<3>().expand([heads, length, length]).matmul(given),
-        (None, None) => given,
+        (Some(sums), None) => sums.clone().unsqueeze::<3>().expand([heads, length, length]).matmul(attention_mass),
+        (None, None) => attention_mass,
     };
-    let importance = mass.reshape([heads, length * seen]) * rows.exposure.clone() + rows.always.clone();
-    let importance = importance.reshape([all, seen]);
-    let keep = rows.keep.clone().expand([heads, length]).reshape([all, 1]);
+    let importance = mass.reshape([heads, length * key_count]) * rows.exposure.clone() + rows.always.clone();
+    let importance = importance.reshape([row_count, key_count]);
+    let keep = rows.keep.clone().expand([heads, length]).reshape([row_count, 1]);
     let threshold = threshold(&importance, &keep);
-    let dropped = importance.lower_equal(threshold.expand([all, seen]));
-    let kept = weights.mask_fill(dropped, 0.0);
-    kept.clone() / kept.sum_dim(1).clamp_min(1e-8)
+    let mask = importance.lower_equal(threshold.expand([row_count, key_count]));
+    let kept_weights = weights.mask_fill(mask, 0.0);
+    kept_weights.clone() / kept_weights.sum_dim(1).clamp_min(1e-8)
 }
 
 /// A number `[rows, 1]` that `keep` `[rows, 1]` of each row of `importance` `[rows, columns]` are above, by halving: no
@@ -141,10 +144,10 @@ fn threshold<B: Backend>(importance: &Tensor<B, 2>, keep: &Tensor<B, 2>) -> Tens
     let (mut low, mut high) = (keep.full_like(UNSEEN / 2.0), keep.full_like(RECENT * 2.0));
     for _ in 0..HALVINGS {
         let middle = (low.clone() + high.clone()) * 0.5;
-        let above = importance.clone().greater(middle.clone().expand(dims)).float().sum_dim(1);
-        let enough = above.greater_equal(keep.clone());
-        low = low.mask_where(enough.clone(), middle.clone());
-        high = high.mask_where(enough.bool_not(), middle);
+        let counts = importance.clone().greater(middle.clone().expand(dims)).float().sum_dim(1);
+        let mask = counts.greater_equal(keep.clone());
+        low = low.mask_where(mask.clone(), middle.clone());
+        high = high.mask_where(mask.bool_not(), middle);
     }
     low
 }

@@ -101,10 +101,10 @@ impl<B: Ops> Attention<B> {
         let context = match autocast::cast_format::<B>() {
             None => B::causal_attention(qkv, batch, self.n_head, mask, dropout_p),
             // Scores and probabilities are the largest tensors of a block, so they stay short as well.
-            Some(low) => {
-                let wide = qkv.dtype();
-                let mask = mask.clone().cast(low);
-                B::causal_attention(qkv.cast(low), batch, self.n_head, &mask, dropout_p).cast(wide)
+            Some(format) => {
+                let original_format = qkv.dtype();
+                let mask = mask.clone().cast(format);
+                B::causal_attention(qkv.cast(format), batch, self.n_head, &mask, dropout_p).cast(original_format)
             }
         };
         dropout(self.c_proj.forward(context), dropout_p)

@@ -10,7 +10,7 @@ pub fn cross_entropy<B: Backend>(logits: Tensor<B, 3>, targets: Tensor<B, 2, Int
     let logits = logits.reshape([rows, vocab]);
     // ln Σ exp(z) - z_target, both shifted by the row's maximum so that no exponential overflows.
     let shifted = logits.clone() - logits.detach().max_dim(1);
-    let chosen = shifted.clone().gather(1, targets.reshape([rows, 1]));
+    let target_logits = shifted.clone().gather(1, targets.reshape([rows, 1]));
     let log_normalizer = shifted.exp().sum_dim(1).log();
-    (log_normalizer - chosen).mean()
+    (log_normalizer - target_logits).mean()
 }

@@ -99,9 +99,9 @@ impl<B: Ops> HeadGate<B> {
     pub(crate) fn factor(&self, gate: Tensor<B, 3>, coupling: f64) -> Tensor<B, 2> {
         let [batch, length, heads] = gate.dims();
         let coupling = if mutants::active(Mutant::GateUncoupled) { 1.0 } else { coupling };
-        let closed =
+        let reduction =
             (gate.swap_dims(1, 2).reshape([batch * heads * length, 1]) - 1.0) * strength(&self.alpha, coupling);
-        closed + 1.0
+        reduction + 1.0
     }
 }
 
@@ -119,8 +119,8 @@ pub struct CrossToken<B: Backend> {
 }
 
 impl<B: Ops> CrossToken<B> {
-    /// `hidden` `[batch * length, hidden]` with what it gathers along `weights` `[batch, length, seen]`, through which
-    /// no gradient flows.
+    /// `hidden` `[batch * length, hidden]` with the sum that it gathers along `weights` `[batch, length, seen]`, through
+    /// which no gradient flows.
     ///
     /// The projection down comes first, because the sum over tokens then has fewer columns, and a cache fewer numbers.
     pub(crate) fn gather(
@@ -131,45 +131,45 @@ impl<B: Ops> CrossToken<B> {
         cache: Option<&mut BlockCache<B>>,
     ) -> Tensor<B, 2> {
         let [rows, _] = hidden.dims();
-        let [batch, length, seen] = weights.dims();
-        let weights = self.select(weights.reshape([rows, seen]), pass.rows).reshape([batch, length, seen]);
+        let [batch, length, key_count] = weights.dims();
+        let weights = self.select(weights.reshape([rows, key_count]), pass.rows).reshape([batch, length, key_count]);
         let source = self.down.forward(hidden.clone());
         let dim = source.dims()[1];
         let source = source.reshape([batch, length, dim]);
         let source = match cache {
             Some(cache) if !mutants::active(Mutant::CrossWithoutCache) => append(&mut cache.gathered, source, 1),
-            Some(_) => source.expand([batch, seen, dim]),
+            Some(_) => source.expand([batch, key_count, dim]),
             None => source,
         };
-        let gathered = weights.matmul(source).reshape([rows, dim]);
-        let gathered = match &self.up {
-            Some(up) => up.forward(gathered),
-            None => gathered,
+        let context = weights.matmul(source).reshape([rows, dim]);
+        let context = match &self.up {
+            Some(up) => up.forward(context),
+            None => context,
         };
-        hidden + gathered * strength(&self.alpha, pass.coupling)
+        hidden + context * strength(&self.alpha, pass.coupling)
     }
 
     /// The weights that are kept, `[rows, seen]`.
     fn select(&self, weights: Tensor<B, 2>, rows: &Rows<B>) -> Tensor<B, 2> {
-        let kept = match self.spec.select {
+        let selection = match self.spec.select {
             Selection::All => return weights,
             Selection::TopK { k } => weights.clone() * B::largest(weights, k),
             Selection::Rms { tau } => {
-                let least = root_mean_square(weights.clone(), rows) * tau;
-                let small = weights.clone().lower(least.expand(weights.dims()));
-                weights.mask_fill(small, 0.0)
+                let threshold = root_mean_square(weights.clone(), rows) * tau;
+                let mask = weights.clone().lower(threshold.expand(weights.dims()));
+                weights.mask_fill(mask, 0.0)
             }
         };
-        if self.spec.normalize { kept.clone() / kept.sum_dim(1).clamp_min(1e-8) } else { kept }
+        if self.spec.normalize { selection.clone() / selection.sum_dim(1).clamp_min(1e-8) } else { selection }
     }
 }
 
 /// Latent reciprocity between latent keys and hidden numbers (section 4.6).
 #[derive(Module, Debug)]
 pub struct LatentReciprocity<B: Backend> {
-    /// Strength of what hidden numbers get, `[1]`.
+    /// Strength of the summand of the hidden numbers, `[1]`.
     pub alpha_mlp: Param<Tensor<B, 1>>,
-    /// Strength of what the next block's keys get, `[1]`.
+    /// Strength of the summand of the next block's keys, `[1]`.
     pub alpha_attn: Param<Tensor<B, 1>>,
     /// The map from hidden numbers to keys, `[hidden, latent]`; its transpose maps back, unless `enrich` is present.
     pub back: Unbiased<B>,
@@ -184,7 +184,7 @@ impl<B: Ops> LatentReciprocity<B> {
         keys + back.reshape(dims) * strength(&self.alpha_attn, coupling)
     }
 
-    /// `hidden` enriched by `keys` `[batch * length, latent]`, and what goes back to the next block's keys.
+    /// `hidden` enriched by `keys` `[batch * length, latent]`, and the summand of the next block's keys.
     pub(crate) fn exchange(
         &self,
         hidden: Tensor<B, 2>,
@@ -216,12 +216,12 @@ impl<B: Ops> RaCt<B> {
     /// seen]`.
     pub(crate) fn factor(&self, weights: Tensor<B, 2>, pass: &Pass<'_, B>) -> Tensor<B, 2> {
         let RaCtSpec { apply, alpha, head_average, detach, output_mix, .. } = self.spec;
-        let [rows, seen] = weights.dims();
+        let [rows, key_count] = weights.dims();
         let heads = self.scale.dims()[0];
         let length = rows / pass.batch / heads;
         let weights = if detach { weights.detach() } else { weights };
         let statistic = if head_average {
-            let mean = head_mean(weights, pass.batch, heads).reshape([pass.batch * length, seen]);
+            let mean = head_mean(weights, pass.batch, heads).reshape([pass.batch * length, key_count]);
             let statistic = self.statistic(mean, pass.rows).reshape([pass.batch, 1, length]);
             statistic.expand([pass.batch, heads, length])
         } else {
@@ -251,22 +251,22 @@ impl<B: Ops> RaCt<B> {
 
 /// The mean over heads, `[batch, length, seen]`, of weights `[batch * heads * length, seen]`.
 pub(crate) fn head_mean<B: Backend>(weights: Tensor<B, 2>, batch: usize, heads: usize) -> Tensor<B, 3> {
-    let [rows, seen] = weights.dims();
+    let [rows, key_count] = weights.dims();
     let length = rows / batch / heads;
-    weights.reshape([batch, heads, length * seen]).mean_dim(1).reshape([batch, length, seen])
+    weights.reshape([batch, heads, length * key_count]).mean_dim(1).reshape([batch, length, key_count])
 }
 
 /// Returns the root of the mean square over the visible numbers of each row of `weights` `[any * length, seen]`, as `[any *
 /// length, 1]`. Masked numbers are 0, and do not count.
 fn root_mean_square<B: Backend>(weights: Tensor<B, 2>, rows: &Rows<B>) -> Tensor<B, 2> {
-    let [all, seen] = weights.dims();
+    let [row_count, key_count] = weights.dims();
     let squares = (weights.clone() * weights).sum_dim(1);
     let mean = match &rows.visible {
         Some(visible) if !mutants::active(Mutant::RmsOverMasked) => {
             let length = visible.dims()[1];
-            (squares.reshape([all / length, length]) / visible.clone()).reshape([all, 1])
+            (squares.reshape([row_count / length, length]) / visible.clone()).reshape([row_count, 1])
         }
-        _ => squares / seen as f64,
+        _ => squares / key_count as f64,
     };
     // The root's slope at 0 is infinite.
     mean.clamp_min(1e-24).sqrt()

@@ -42,14 +42,14 @@ pub(crate) const fn active(_: Mutant) -> bool {
     false
 }
 
-/// The gate `[batch, length, heads]` that block `index` is handed.
+/// The gate `[batch, length, heads]` that block `index` gets.
 #[cfg(not(test))]
 pub(crate) fn route<B: Backend>(
     _index: usize,
-    handed: Option<Tensor<B, 3>>,
+    gate: Option<Tensor<B, 3>>,
     _batch_and_length: [usize; 2],
 ) -> Option<Tensor<B, 3>> {
-    handed
+    gate
 }
 
 /// Sees the gate that block `index` has made.
@@ -79,16 +79,16 @@ mod chosen {
 
     pub(crate) fn route<B: Backend>(
         index: usize,
-        handed: Option<Tensor<B, 3>>,
+        gate: Option<Tensor<B, 3>>,
         batch_and_length: [usize; 2],
     ) -> Option<Tensor<B, 3>> {
         if !active(Mutant::StaleGate) {
-            return handed;
+            return gate;
         }
-        let stale: Option<Tensor<B, 3>> =
+        let old_gate: Option<Tensor<B, 3>> =
             GATES.with_borrow(|gates| gates.get(&index).and_then(|gate| gate.downcast_ref()).cloned());
         // Another shape would only crash.
-        stale.filter(|gate| gate.dims()[..2] == batch_and_length)
+        old_gate.filter(|gate| gate.dims()[..2] == batch_and_length)
     }
 
     pub(crate) fn made<B: Backend>(index: usize, gate: Option<&Tensor<B, 3>>) {

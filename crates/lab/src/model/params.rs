@@ -108,11 +108,11 @@ pub fn map_values<B: AutodiffBackend, M: Module<B>>(
     impl<B: AutodiffBackend> ModuleMapper<B> for Change<'_, B> {
         fn map_float<const D: usize>(&mut self, param: Param<Tensor<B, D>>) -> Param<Tensor<B, D>> {
             let (id, tensor, mapper) = param.consume();
-            let trained = tensor.is_require_grad();
+            let requires_gradient = tensor.is_require_grad();
             let shape = tensor.dims();
-            let changed = (self.change)(self.index, flat(tensor.inner())).reshape(shape);
+            let new_value = (self.change)(self.index, flat(tensor.inner())).reshape(shape);
             self.index += 1;
-            Param::from_mapped_value(id, Tensor::from_inner(changed).set_require_grad(trained), mapper)
+            Param::from_mapped_value(id, Tensor::from_inner(new_value).set_require_grad(requires_gradient), mapper)
         }
     }
 

@@ -52,10 +52,10 @@ fn assert_equal_to_loops(architecture: &Architecture, coupling: f64) {
     let sequences = [[1_usize, 7, 3, 3, 9, 0, 2, 10, 4, 4, 6, 8], [5, 5, 1, 0, 8, 9, 2, 6, 3, 7, 10, 1]];
     let tokens: Vec<i32> = sequences.iter().flatten().map(|token| i32::try_from(*token).unwrap()).collect();
     let tokens = Tensor::<Flex, 2, Int>::from_data(TensorData::new(tokens, [2, 12]), &FlexDevice);
-    let found: Vec<f32> = network.logits(tokens, 0.0).into_data().to_vec().unwrap();
-    let wanted: Vec<f64> = sequences.iter().flat_map(|tokens| loops.logits(tokens)).collect();
-    let scale = wanted.iter().fold(0.0, |scale: f64, value| scale.max(value.abs()));
-    let error = found.iter().zip(&wanted).map(|(found, wanted)| (f64::from(*found) - wanted).abs() / scale);
+    let logits: Vec<f32> = network.logits(tokens, 0.0).into_data().to_vec().unwrap();
+    let expected: Vec<f64> = sequences.iter().flat_map(|tokens| loops.logits(tokens)).collect();
+    let scale = expected.iter().fold(0.0, |scale: f64, value| scale.max(value.abs()));
+    let error = logits.iter().zip(&expected).map(|(logits, expected)| (f64::from(*logits) - expected).abs() / scale);
     let error = error.fold(0.0, f64::max);
     assert!(error < 2e-5, "{architecture:?} at {coupling}: {error:.2e}");
 }
@@ -74,7 +74,7 @@ fn the_steps_are_their_formulas() {
 #[test]
 fn the_options_are_their_formulas() {
     let step = |ablation| Architecture { ablation, ra_window: None, ..Architecture::default() };
-    let everything = step(Ablation::Step16);
+    let all_mechanisms = step(Ablation::Step16);
     for statistic in [RaCtStatistic::Topk, RaCtStatistic::Max, RaCtStatistic::Entropy, RaCtStatistic::Rms] {
         for (apply, head_average, mix) in
             [(RaCtApply::Output, false, false), (RaCtApply::Output, true, true), (RaCtApply::Weights, true, false)]
@@ -85,23 +85,23 @@ fn the_options_are_their_formulas() {
                 ra_ct_k: (statistic == RaCtStatistic::Topk).then_some(3),
                 ra_ct_head_average: Some(head_average),
                 ct_output_mix: Some(mix),
-                ..everything.clone()
+                ..all_mechanisms.clone()
             };
             assert_equal_to_loops(&architecture, 1.0);
         }
     }
     for pool in [GatePool::Token, GatePool::SequenceMean] {
-        assert_equal_to_loops(&Architecture { gate_pool: Some(pool), ..everything.clone() }, 1.0);
+        assert_equal_to_loops(&Architecture { gate_pool: Some(pool), ..all_mechanisms.clone() }, 1.0);
     }
     for select in [CrossSelect::Rms, CrossSelect::None] {
-        assert_equal_to_loops(&Architecture { cross_select: Some(select), ..everything.clone() }, 1.0);
+        assert_equal_to_loops(&Architecture { cross_select: Some(select), ..all_mechanisms.clone() }, 1.0);
     }
     for tying in [RecipTying::TiedTranspose, RecipTying::Untied] {
         let architecture = Architecture {
             latent_recip: Some(true),
             recip_tying: Some(tying),
             ra_window: Some(3),
-            ..everything.clone()
+            ..all_mechanisms.clone()
         };
         assert_equal_to_loops(&architecture, 0.7);
     }
@@ -143,15 +143,15 @@ fn equal_queries_and_keys_double_the_scores() {
     let raw: Vec<f32> = scores.raw.into_data().to_vec().unwrap();
     for (index, (logit, raw)) in logits.iter().zip(&raw).enumerate() {
         let (query, key) = (index / length % length, index % length);
-        let wanted = if key <= query { 2.0 * raw } else { *raw };
-        assert!((logit - wanted).abs() < 1e-6, "query {query}, key {key}: {logit} instead of {wanted}");
+        let expected = if key <= query { 2.0 * raw } else { *raw };
+        assert!((logit - expected).abs() < 1e-6, "query {query}, key {key}: {logit} instead of {expected}");
     }
 }
 
 #[test]
 fn latent_caches_are_smaller() {
     // Ratio-ablation, section 4.2: two latent vectors a token, where standard attention keeps two of the model's width.
-    let kept = |ablation| {
+    let cache_size = |ablation| {
         let (network, _) = network(&Architecture { ablation, ..Architecture::default() }, 1.0);
         let mut cache = Cache::new(network.dims().n_layer);
         for _ in 0..5 {
@@ -162,10 +162,10 @@ fn latent_caches_are_smaller() {
         cache.numbers()
     };
     let latent = 2; // 128 at 768, at a width of 12.
-    assert_eq!(kept(Ablation::Step0), 3 * 5 * 2 * 12);
-    assert_eq!(kept(Ablation::Step8), 3 * 5 * 2 * latent);
+    assert_eq!(cache_size(Ablation::Step0), 3 * 5 * 2 * 12);
+    assert_eq!(cache_size(Ablation::Step8), 3 * 5 * 2 * latent);
     // Two queries for a band of one token back, each of both heads.
-    assert_eq!(kept(Ablation::Step11), 3 * (5 * 2 * latent + 2 * 2 * latent));
+    assert_eq!(cache_size(Ablation::Step11), 3 * (5 * 2 * latent + 2 * 2 * latent));
 }
 
 #[test]

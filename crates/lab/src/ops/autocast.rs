@@ -43,16 +43,16 @@ pub(crate) fn cast_format<B: Ops>() -> Option<DType> {
 pub(crate) fn product<B: Ops, const D: usize>(left: Tensor<B, D>, right: Tensor<B, D>) -> Tensor<B, D> {
     match format() {
         None => left.matmul(right),
-        Some(low) if B::rounds_products(low) => {
-            let rounded = |tensor: Tensor<B, D>| {
-                let wide = tensor.dtype();
-                tensor.cast(low).cast(wide)
+        Some(format) if B::rounds_products(format) => {
+            let round = |tensor: Tensor<B, D>| {
+                let original_format = tensor.dtype();
+                tensor.cast(format).cast(original_format)
             };
-            rounded(left).matmul(rounded(right))
+            round(left).matmul(round(right))
         }
-        Some(low) => {
-            let wide = left.dtype();
-            left.cast(low).matmul(right.cast(low)).cast(wide)
+        Some(format) => {
+            let original_format = left.dtype();
+            left.cast(format).matmul(right.cast(format)).cast(original_format)
         }
     }
 }

@@ -36,7 +36,7 @@ impl Kernels<Flex> for Cpu {
         x: &FlexTensor,
         weight: &FlexTensor,
         gradient: &FlexTensor,
-        wanted: [bool; 3],
+        needs_gradient: [bool; 3],
         products: Products,
     ) -> Gradients3<Flex> {
         let (x, weight, gradient) = (dense(x), dense(weight), dense(gradient));
@@ -57,7 +57,7 @@ impl Kernels<Flex> for Cpu {
             d_weight.into_tensor([inputs, outputs])
         };
         let d_bias = || elementwise::column_sums(numbers(&gradient), outputs).into_tensor([outputs]);
-        [wanted[0].then(d_x), wanted[1].then(d_weight), wanted[2].then(d_bias)]
+        [needs_gradient[0].then(d_x), needs_gradient[1].then(d_weight), needs_gradient[2].then(d_bias)]
     }
 
     fn linear_gelu(
@@ -69,9 +69,9 @@ impl Kernels<Flex> for Cpu {
         products: Products,
     ) -> (FlexTensor, FlexTensor) {
         let shape = [size(x, 0), size(weight, 1)];
-        let mut before = product(x, weight, products);
-        let out = elementwise::bias_gelu(&mut before, numbers(&dense(bias)), kind);
-        (before.into_tensor(shape), out.into_tensor(shape))
+        let mut pre_activation = product(x, weight, products);
+        let out = elementwise::bias_gelu(&mut pre_activation, numbers(&dense(bias)), kind);
+        (pre_activation.into_tensor(shape), out.into_tensor(shape))
     }
 
     fn gelu(&self, x: &FlexTensor, kind: Activation) -> FlexTensor {
@@ -150,10 +150,10 @@ impl Kernels<Flex> for Cpu {
         rows: usize,
         ids: &FlexTensor,
         gradient: &FlexTensor,
-        others: Option<FlexTensor>,
+        other_gradients: Option<FlexTensor>,
     ) -> FlexTensor {
         let d = size(gradient, 2);
-        let mut d_table = others.map_or_else(|| Buffer::zeros(rows * d).into_tensor([rows, d]), writable);
+        let mut d_table = other_gradients.map_or_else(|| Buffer::zeros(rows * d).into_tensor([rows, d]), writable);
         embedding::backward(numbers_mut(&mut d_table), &indices(ids, rows), numbers(&dense(gradient)), d);
         d_table
     }
@@ -262,12 +262,12 @@ impl Kernels<Flex> for Cpu {
         let gradient = dense(&float(gradient));
         let length = numbers(&gradient).len();
         let zeros = || Buffer::zeros(length).into_tensor([length]);
-        let taken = |tensor: Tensor<Flex, 1>| writable(float(tensor));
+        let take = |tensor: Tensor<Flex, 1>| writable(float(tensor));
         // The first step moves the weights to memory with large pages.
-        let mut weights = if state.is_some() { taken(weights) } else { copied(&float(weights)) };
+        let mut weights = if state.is_some() { take(weights) } else { copied(&float(weights)) };
         let (mut moment_1, mut moment_2, max) = match state {
             None => (zeros(), zeros(), None),
-            Some(state) => (taken(state.moment_1), taken(state.moment_2), state.max_moment_2.map(taken)),
+            Some(state) => (take(state.moment_1), take(state.moment_2), state.max_moment_2.map(take)),
         };
         let mut max = step.amsgrad.then(|| max.unwrap_or_else(zeros));
         let keep = mask.map(|mask| dense(&float(mask.keep.clone())));
@@ -290,12 +290,12 @@ impl Kernels<Flex> for Cpu {
 
 /// The factors of a step.
 fn factors(step: &AdamWStep<Flex>, decay: f64) -> adamw::Factors {
-    let first = |tensor: &Tensor<_, 1>| numbers(&float(tensor.clone()))[0];
+    let first_number = |tensor: &Tensor<_, 1>| numbers(&float(tensor.clone()))[0];
     let mut factors = step.factors(decay);
     if let Some([moment_1, moment_2]) = &step.keeps {
-        factors.keep = [first(moment_1), first(moment_2)];
+        factors.keep = [first_number(moment_1), first_number(moment_2)];
     }
-    adamw::Factors { gradient: step.gradient_factor.as_ref().map_or(1.0, first), step: factors }
+    adamw::Factors { gradient: step.gradient_factor.as_ref().map_or(1.0, first_number), step: factors }
 }
 
 /// `left * right`.
@@ -350,16 +350,16 @@ fn numbers_mut(tensor: &mut FlexTensor) -> &mut [f32] {
     &mut tensor.storage_mut()[start..end]
 }
 
-/// `kept` `[batch, heads, tokens, width]` with `new` `[batch, heads, 1, width]` as the token `place`.
-pub(super) fn put_token(kept: FlexTensor, place: usize, new: &FlexTensor) -> FlexTensor {
-    let [tokens, width] = [size(&kept, 2), size(&kept, 3)];
+/// `cache` `[batch, heads, tokens, width]` with `new` `[batch, heads, 1, width]` as the token `place`.
+pub(super) fn put_token(cache: FlexTensor, place: usize, new: &FlexTensor) -> FlexTensor {
+    let [tokens, width] = [size(&cache, 2), size(&cache, 3)];
     let new = dense(new);
-    let mut kept = writable(kept);
-    let rows = numbers_mut(&mut kept).chunks_exact_mut(tokens * width).zip(numbers(&new).chunks_exact(width));
+    let mut cache = writable(cache);
+    let rows = numbers_mut(&mut cache).chunks_exact_mut(tokens * width).zip(numbers(&new).chunks_exact(width));
     for (row, new) in rows {
         row[place * width..(place + 1) * width].copy_from_slice(new);
     }
-    kept
+    cache
 }
 
 /// A tensor of one number.

@@ -13,8 +13,8 @@ pub(crate) fn adamw_step<B: CubeMemory>(
     step: &AdamWStep<B>,
     parameter: Parameter<'_, B>,
 ) -> (Tensor<B, 1>, AdamWState<B>) {
-    let in_single_precision = [parameter.weights.dtype(), parameter.gradient.dtype()] == [DType::F32; 2];
-    if !(in_use() && in_single_precision && parameter.weights.dims()[0] <= MAX_LAYER_WEIGHTS) {
+    let is_single_precision = [parameter.weights.dtype(), parameter.gradient.dtype()] == [DType::F32; 2];
+    if !(in_use() && is_single_precision && parameter.weights.dims()[0] <= MAX_LAYER_WEIGHTS) {
         return plain::adamw_step(step, parameter);
     }
     let Parameter { weights, gradient, state, decay, mask } = parameter;
@@ -53,8 +53,8 @@ pub(crate) fn fused_adamw_step<B: CubeMemory, F: CubeMemory<Runtime = B::Runtime
     step: &AdamWStep<B>,
     parameter: Parameter<'_, B>,
 ) -> (Tensor<B, 1>, AdamWState<B>) {
-    let fused = |tensor: Tensor<B, 1>| F::tensor::<1>(B::memory(tensor));
-    let eager = |tensor: Tensor<F, 1>| B::tensor::<1>(F::memory(tensor));
+    let to_fused = |tensor: Tensor<B, 1>| F::tensor::<1>(B::memory(tensor));
+    let to_eager = |tensor: Tensor<F, 1>| B::tensor::<1>(F::memory(tensor));
     let step = AdamWStep::<F> {
         beta_1: step.beta_1,
         beta_2: step.beta_2,
@@ -62,22 +62,22 @@ pub(crate) fn fused_adamw_step<B: CubeMemory, F: CubeMemory<Runtime = B::Runtime
         step_size: step.step_size,
         root_correction: step.root_correction,
         amsgrad: step.amsgrad,
-        keeps: step.keeps.clone().map(|keeps| keeps.map(fused)),
-        gradient_factor: step.gradient_factor.clone().map(fused),
+        keeps: step.keeps.clone().map(|keeps| keeps.map(to_fused)),
+        gradient_factor: step.gradient_factor.clone().map(to_fused),
         fused: step.fused,
     };
     let Parameter { weights, gradient, state, decay, mask } = parameter;
-    let keep = mask.map(|mask| (fused(mask.keep.clone()), mask.moments));
+    let keep = mask.map(|mask| (to_fused(mask.keep.clone()), mask.moments));
     let state = state.map(|AdamWState { moment_1, moment_2, max_moment_2 }| AdamWState {
-        moment_1: fused(moment_1),
-        moment_2: fused(moment_2),
-        max_moment_2: max_moment_2.map(fused),
+        moment_1: to_fused(moment_1),
+        moment_2: to_fused(moment_2),
+        max_moment_2: max_moment_2.map(to_fused),
     });
     let mask = keep.as_ref().map(|(keep, moments)| Mask { keep, moments: *moments });
-    let parameter = Parameter { weights: fused(weights), gradient: fused(gradient), state, decay, mask };
+    let parameter = Parameter { weights: to_fused(weights), gradient: to_fused(gradient), state, decay, mask };
     let (weights, AdamWState { moment_1, moment_2, max_moment_2 }) = plain::adamw_step(&step, parameter);
-    let [moment_1, moment_2] = [moment_1, moment_2].map(eager);
-    (eager(weights), AdamWState { moment_1, moment_2, max_moment_2: max_moment_2.map(eager) })
+    let [moment_1, moment_2] = [moment_1, moment_2].map(to_eager);
+    (to_eager(weights), AdamWState { moment_1, moment_2, max_moment_2: max_moment_2.map(to_eager) })
 }
 
 /// The tensor with memory that nothing else uses: itself, or a copy.

@@ -30,13 +30,13 @@ pub trait Kernels<B: BurnBackend>: Debug + Sync {
         products: Products,
     ) -> FloatTensor<B>;
 
-    /// The gradients with respect to `x`, `weight` and the bias, of which those that are `wanted`.
+    /// The gradients with respect to `x`, `weight` and the bias, each if `needs_gradient` is true for it.
     fn linear_backward(
         &self,
         x: &FloatTensor<B>,
         weight: &FloatTensor<B>,
         gradient: &FloatTensor<B>,
-        wanted: [bool; 3],
+        needs_gradient: [bool; 3],
         products: Products,
     ) -> Gradients3<B>;
 
@@ -89,13 +89,13 @@ pub trait Kernels<B: BurnBackend>: Debug + Sync {
     /// Rows of a table.
     fn embedding(&self, table: &FloatTensor<B>, ids: &IntTensor<B>) -> FloatTensor<B>;
 
-    /// The gradient with respect to a table of `rows` rows, added to `others` if it has others.
+    /// The gradient with respect to a table of `rows` rows, added to `other_gradients` if there are any.
     fn embedding_backward(
         &self,
         rows: usize,
         ids: &IntTensor<B>,
         gradient: &FloatTensor<B>,
-        others: Option<FloatTensor<B>>,
+        other_gradients: Option<FloatTensor<B>>,
     ) -> FloatTensor<B>;
 
     /// Returns the loss, `[1]`.

@@ -264,10 +264,10 @@ pub trait Ops: BurnBackend {
         }
     }
 
-    /// `kept` `[batch, heads, tokens, width]` with `new` `[batch, heads, 1, width]` as the token `place`. The CPU writes into
-    /// the memory of `kept` if nothing else uses it.
-    fn put_token(kept: Tensor<Self, 4>, place: usize, new: Tensor<Self, 4>) -> Tensor<Self, 4> {
-        plain::put_token(kept, place, new)
+    /// `cache` `[batch, heads, tokens, width]` with `new` `[batch, heads, 1, width]` as the token `place`. The CPU writes
+    /// into the memory of `cache` if nothing else uses it.
+    fn put_token(cache: Tensor<Self, 4>, place: usize, new: Tensor<Self, 4>) -> Tensor<Self, 4> {
+        plain::put_token(cache, place, new)
     }
 
     /// The weights and the means after a step of AdamW.
@@ -315,11 +315,11 @@ impl Ops for Flex {
         in_use() && format == DType::BF16
     }
 
-    fn put_token(kept: Tensor<Self, 4>, place: usize, new: Tensor<Self, 4>) -> Tensor<Self, 4> {
+    fn put_token(cache: Tensor<Self, 4>, place: usize, new: Tensor<Self, 4>) -> Tensor<Self, 4> {
         // Flex copies the whole tensor to assign to a part of it.
-        match kernels_for::<Self>(&[kept.dtype(), new.dtype()]) {
-            Some(_) => wrap(cpu::put_token(float(kept), place, &float(new))),
-            None => plain::put_token(kept, place, new),
+        match kernels_for::<Self>(&[cache.dtype(), new.dtype()]) {
+            Some(_) => wrap(cpu::put_token(float(cache), place, &float(new))),
+            None => plain::put_token(cache, place, new),
         }
     }
 }

@@ -108,8 +108,9 @@ pub fn dropout<B: Backend>(x: Tensor<B, 2>, p: f64) -> Tensor<B, 2> {
     if p == 0.0 {
         return x;
     }
-    let kept = 1.0 - p;
-    let mask = Tensor::random(x.dims(), Distribution::Bernoulli(kept), (&x.device(), x.dtype())) * kept.recip();
+    let keep_probability = 1.0 - p;
+    let mask = Tensor::random(x.dims(), Distribution::Bernoulli(keep_probability), (&x.device(), x.dtype()))
+        * keep_probability.recip();
     x * mask
 }
 
@@ -128,9 +129,9 @@ pub fn tied_cross_entropy<B: Backend>(
     let logits = hidden.matmul(table.transpose());
     // ln Σ exp(z) - z_target, both shifted by the row's maximum so that no exponential overflows.
     let shifted = logits.clone() - logits.detach().max_dim(1);
-    let chosen = shifted.clone().gather(1, targets.reshape([rows, 1]));
+    let target_logits = shifted.clone().gather(1, targets.reshape([rows, 1]));
     let log_normalizer = shifted.exp().sum_dim(1).log();
-    (log_normalizer - chosen).mean()
+    (log_normalizer - target_logits).mean()
 }
 
 /// See [`Ops::softmax_rows`].
@@ -147,26 +148,26 @@ pub fn softmax_rows<B: Backend>(logits: Tensor<B, 2>, mask: Option<&Tensor<B, 2>
 /// backends.
 pub fn largest<B: Backend>(x: &Tensor<B, 2>, k: usize) -> Tensor<B, 2> {
     let [rows, columns] = x.dims();
-    let mut left = x.clone().detach();
+    let mut candidates = x.clone().detach();
     if k >= columns {
-        return left.ones_like();
+        return candidates.ones_like();
     }
     let end = i64::try_from(columns).unwrap_or(i64::MAX);
-    let places = Tensor::<B, 1, Int>::arange(0..end, &left.device()).reshape([1, columns]);
+    let places = Tensor::<B, 1, Int>::arange(0..end, &candidates.device()).reshape([1, columns]);
     let places = places.expand([rows, columns]);
-    let mut kept = left.zeros_like();
+    let mut mask = candidates.zeros_like();
     for _ in 0..k {
-        let chosen = left.clone().argmax(1).expand([rows, columns]).equal(places.clone());
-        kept = kept.mask_fill(chosen.clone(), 1.0);
-        left = left.mask_fill(chosen, f64::from(f32::MIN));
+        let choice = candidates.clone().argmax(1).expand([rows, columns]).equal(places.clone());
+        mask = mask.mask_fill(choice.clone(), 1.0);
+        candidates = candidates.mask_fill(choice, f64::from(f32::MIN));
     }
-    kept
+    mask
 }
 
 /// See [`Ops::put_token`].
-pub fn put_token<B: Backend>(kept: Tensor<B, 4>, place: usize, new: Tensor<B, 4>) -> Tensor<B, 4> {
-    let [batch, heads, _, width] = kept.dims();
-    kept.slice_assign([0..batch, 0..heads, place..place + 1, 0..width], new)
+pub fn put_token<B: Backend>(cache: Tensor<B, 4>, place: usize, new: Tensor<B, 4>) -> Tensor<B, 4> {
+    let [batch, heads, _, width] = cache.dims();
+    cache.slice_assign([0..batch, 0..heads, place..place + 1, 0..width], new)
 }
 
 /// See [`Ops::adamw_step`].
@@ -194,8 +195,8 @@ pub fn adamw_step<B: Backend>(step: &AdamWStep<B>, parameter: Parameter<'_, B>) 
     });
     let root = max_moment_2.as_ref().unwrap_or(&moment_2).clone().sqrt();
     let change = moment_1.clone() * step.step_size / (root * step.root_correction + step.epsilon);
-    let kept = if decay == 0.0 { weights } else { weights * (1.0 - decay) };
-    let (weights, state) = (kept - change, AdamWState { moment_1, moment_2, max_moment_2 });
+    let decayed_weights = if decay == 0.0 { weights } else { weights * (1.0 - decay) };
+    let (weights, state) = (decayed_weights - change, AdamWState { moment_1, moment_2, max_moment_2 });
     match mask {
         None => (weights, state),
         Some(Mask { keep, moments: false }) => (weights * keep.clone(), state),

@@ -34,7 +34,7 @@ type Tracked<B, C> = FloatTensor<Autodiff<B, C>>;
 /// Defines an operation's backward pass: the type of its saved state, and the gradients with respect to its inputs; a
 /// gradient that is not requested may be `None`.
 macro_rules! backward {
-    ($name:ident, $inputs:literal, $state:ty, |$kernels:ident, $kept:pat_param, $gradient:ident, $wanted:pat_param| $body:expr) => {
+    ($name:ident, $inputs:literal, $state:ty, |$kernels:ident, $saved_state:pat_param, $gradient:ident, $needs_gradient:pat_param| $body:expr) => {
         #[derive(Debug)]
         struct $name<B: Backend>(&'static dyn Kernels<B>);
 
@@ -44,10 +44,10 @@ macro_rules! backward {
             fn backward(self, step: Step<$state, $inputs>, gradients: &mut Gradients, _: &mut Checkpointer) {
                 let $kernels = self.0;
                 let $gradient = gradients.consume::<B>(&step.node);
-                let $kept = step.state;
-                let $wanted = step.parents.each_ref().map(Option::is_some);
-                let found: [Option<FloatTensor<B>>; $inputs] = $body;
-                for (parent, gradient) in step.parents.into_iter().zip(found) {
+                let $saved_state = step.state;
+                let $needs_gradient = step.parents.each_ref().map(Option::is_some);
+                let input_gradients: [Option<FloatTensor<B>>; $inputs] = $body;
+                for (parent, gradient) in step.parents.into_iter().zip(input_gradients) {
                     if let (Some(parent), Some(gradient)) = (parent, gradient) {
                         gradients.register::<B>(parent.id, gradient);
                     }
@@ -59,9 +59,9 @@ macro_rules! backward {
 
 /// Adds an operation to the graph: its inputs, its output, and the state for its backward pass, if there will be one.
 macro_rules! record {
-    ($backward:expr, [$($input:ident),*], $out:expr, $kept:expr) => {
+    ($backward:expr, [$($input:ident),*], $out:expr, $state:expr) => {
         match $backward.prepare::<C>([$($input.node.clone()),*]).compute_bound().stateful() {
-            OpsKind::Tracked(step) => step.finish($kept, $out),
+            OpsKind::Tracked(step) => step.finish($state, $out),
             OpsKind::UnTracked(step) => step.finish($out),
         }
     };
@@ -71,8 +71,8 @@ backward!(
     LinearBackward,
     3,
     (FloatTensor<B>, FloatTensor<B>, Products),
-    |kernels, (x, weight, products), gradient, wanted| {
-        kernels.linear_backward(&x, &weight, &gradient, wanted, products)
+    |kernels, (x, weight, products), gradient, needs_gradient| {
+        kernels.linear_backward(&x, &weight, &gradient, needs_gradient, products)
     }
 );
 
@@ -92,10 +92,10 @@ backward!(
     LinearGeluBackward,
     3,
     (FloatTensor<B>, FloatTensor<B>, FloatTensor<B>, Activation, Products),
-    |kernels, (x, weight, before, kind, products), gradient, wanted| {
-        let gradient = kernels.gelu_backward(&before, gradient, kind);
-        drop(before);
-        kernels.linear_backward(&x, &weight, &gradient, wanted, products)
+    |kernels, (x, weight, pre_activation, kind, products), gradient, needs_gradient| {
+        let gradient = kernels.gelu_backward(&pre_activation, gradient, kind);
+        drop(pre_activation);
+        kernels.linear_backward(&x, &weight, &gradient, needs_gradient, products)
     }
 );
 
@@ -106,9 +106,9 @@ pub(super) fn linear_gelu<B: Backend, C: CheckpointStrategy>(
     kind: Activation,
     products: Products,
 ) -> Tracked<B, C> {
-    let (before, out) = kernels.linear_gelu(&x.primitive, &weight.primitive, &bias.primitive, kind, products);
-    let kept = (x.primitive, weight.primitive, before, kind, products);
-    record!(LinearGeluBackward(kernels), [x, weight, bias], out, kept)
+    let (pre_activation, out) = kernels.linear_gelu(&x.primitive, &weight.primitive, &bias.primitive, kind, products);
+    let state = (x.primitive, weight.primitive, pre_activation, kind, products);
+    record!(LinearGeluBackward(kernels), [x, weight, bias], out, state)
 }
 
 backward!(GeluBackward, 1, (FloatTensor<B>, Activation), |kernels, (x, kind), gradient, _| {
@@ -163,8 +163,8 @@ pub(super) fn causal_attention<B: Backend, C: CheckpointStrategy>(
     heads: usize,
 ) -> Tracked<B, C> {
     let (out, normalizers) = kernels.causal_attention(&qkv.primitive, batch, heads);
-    let kept = (qkv.primitive, out.clone(), normalizers);
-    record!(AttentionBackward(kernels), [qkv], out, kept)
+    let state = (qkv.primitive, out.clone(), normalizers);
+    record!(AttentionBackward(kernels), [qkv], out, state)
 }
 
 /// The backward pass of [`embedding`].
@@ -181,8 +181,8 @@ impl<B: Backend> Backward<B, 1> for EmbeddingBackward<B> {
         let ((rows, ids), [Some(node)]) = (step.state, step.parents) else { return };
         let id = node.id;
         let table = Tracked::<B, NoCheckpointing> { primitive: gradient.clone(), node, rc: Arc::new(id) };
-        let others = gradients.remove::<B>(&table);
-        gradients.register::<B>(id, self.0.embedding_backward(rows, &ids, &gradient, others));
+        let other_gradients = gradients.remove::<B>(&table);
+        gradients.register::<B>(id, self.0.embedding_backward(rows, &ids, &gradient, other_gradients));
     }
 }
 

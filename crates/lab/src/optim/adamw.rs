@@ -132,7 +132,7 @@ impl<B: Ops> AdamW<B> {
         network: M,
         mut gradients: Gradients<B>,
         lr: f64,
-        around: StepContext<'_, B>,
+        context: StepContext<'_, B>,
     ) -> M
     where
         AB: AutodiffBackend<InnerBackend = B>,
@@ -149,11 +149,11 @@ impl<B: Ops> AdamW<B> {
             root_correction: (1.0 - self.beta_2.powi(self.steps)).sqrt().recip(),
             amsgrad: self.amsgrad,
             keeps,
-            gradient_factor: around.gradient_factor,
+            gradient_factor: context.gradient_factor,
             fused: self.fused,
         };
         model::map_values::<AB, M>(network, &mut |index, weights| {
-            let keep = around.masks.get(index).and_then(Option::as_ref);
+            let keep = context.masks.get(index).and_then(Option::as_ref);
             let Some(gradient) = gradients.get_mut(index).and_then(Option::take) else {
                 // The parameter may have been pruned since its last gradient.
                 return match keep {
@@ -162,7 +162,7 @@ impl<B: Ops> AdamW<B> {
                 };
             };
             let state = self.states[index].take();
-            let mask = keep.map(|keep| Mask { keep, moments: around.mask_moments });
+            let mask = keep.map(|keep| Mask { keep, moments: context.mask_moments });
             let parameter = Parameter { weights, gradient, state, decay: lr * self.decay[index], mask };
             let (weights, state) = B::adamw_step(&step, parameter);
             self.states[index] = Some(state);
@@ -175,12 +175,12 @@ impl<B: Ops> AdamW<B> {
     fn begin_step(&mut self) -> Option<[Tensor<B, 1>; 2]> {
         let spam = self.spam.as_mut()?;
         if spam.advance() {
-            let everything = spam.resets_all();
-            if everything {
+            let resets_all = spam.resets_all();
+            if resets_all {
                 self.steps = 0;
             }
             for state in &mut self.states {
-                *state = state.take().filter(|_| !everything).map(|state| AdamWState {
+                *state = state.take().filter(|_| !resets_all).map(|state| AdamWState {
                     moment_1: state.moment_1.zeros_like(),
                     moment_2: state.moment_2.zeros_like(),
                     ..state
@@ -212,7 +212,7 @@ impl<B: Ops> AdamW<B> {
     pub fn restore(&mut self, snapshot: &mut Snapshot<B>, parameters: &[ParamInfo]) -> Result<(), StateError> {
         self.steps = snapshot.take_count("adam.steps")?;
         for (info, state) in parameters.iter().zip(&mut self.states) {
-            let mut take = |what: &str| snapshot.take(&format!("{what}.{}", info.name), info.len());
+            let mut take = |kind: &str| snapshot.take(&format!("{kind}.{}", info.name), info.len());
             let moments = (take("moment_1")?, take("moment_2")?, take("max_moment_2")?);
             *state = match moments {
                 (Some(moment_1), Some(moment_2), max_moment_2) if max_moment_2.is_some() == self.amsgrad => {

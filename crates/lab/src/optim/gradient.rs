@@ -64,12 +64,18 @@ impl Requested<'_> {
     fn reach<B: Backend>(self, network: &Gpt<B>) -> Reach {
         let Self::These(places) = self else { return Reach::Tables };
         let infos = model::infos(network);
-        let of = |name: &str| match name.strip_prefix("h.").and_then(|rest| rest.split('.').next()?.parse().ok()) {
-            Some(block) => Reach::Block(block),
-            None if name.starts_with("ln_f.") => Reach::Head,
-            None => Reach::Tables,
-        };
-        places.iter().filter_map(|place| infos.get(*place)).map(|info| of(&info.name)).min().unwrap_or(Reach::Head)
+        let reach_of =
+            |name: &str| match name.strip_prefix("h.").and_then(|suffix| suffix.split('.').next()?.parse().ok()) {
+                Some(block) => Reach::Block(block),
+                None if name.starts_with("ln_f.") => Reach::Head,
+                None => Reach::Tables,
+            };
+        places
+            .iter()
+            .filter_map(|place| infos.get(*place))
+            .map(|info| reach_of(&info.name))
+            .min()
+            .unwrap_or(Reach::Head)
     }
 }
 
@@ -148,11 +154,11 @@ impl<B: Ops> Forward<B> {
         requested: Requested<'_>,
     ) -> Self {
         let inner = || in_precision(network, computing.precision);
-        let same = activations(computing.precision) == DType::F32 && requested == Requested::All;
+        let is_unchanged = activations(computing.precision) == DType::F32 && requested == Requested::All;
         let products = autocasts(computing.precision);
         let (loss, rest) = autocast::with(products, || match computing.checkpointing {
             Checkpointing::Off => {
-                let network = if same { network.clone() } else { tracked::<Autodiff<B>>(inner(), requested) };
+                let network = if is_unchanged { network.clone() } else { tracked::<Autodiff<B>>(inner(), requested) };
                 let loss = loss_of(&network, tokens, targets, dropout.p);
                 (loss.clone().inner(), Rest::Kept(Box::new(network), loss))
             }
@@ -164,7 +170,8 @@ impl<B: Ops> Forward<B> {
             _ => {
                 let blocks = computing.checkpointing.segment().unwrap_or(1);
                 let inner = inner();
-                let network = if same { network.clone() } else { tracked::<Autodiff<B>>(inner.clone(), requested) };
+                let network =
+                    if is_unchanged { network.clone() } else { tracked::<Autodiff<B>>(inner.clone(), requested) };
                 let segments = Segments::new(network, &inner, [tokens, targets], blocks, dropout, requested);
                 (segments.loss.clone().inner(), Rest::Segments(Box::new(segments)))
             }
@@ -184,11 +191,11 @@ impl<B: Ops> Forward<B> {
             Rest::Balanced(network, loss) => derived(&*network, loss, scale),
             Rest::Segments(segments) => segments.backward(scale),
         });
-        let wide = |gradient: Tensor<B, 1>| match gradient.dtype() {
+        let to_single = |gradient: Tensor<B, 1>| match gradient.dtype() {
             DType::F32 => gradient,
             _ => gradient.cast(DType::F32),
         };
-        gradients.into_iter().map(|gradient| gradient.map(wide)).collect()
+        gradients.into_iter().map(|gradient| gradient.map(to_single)).collect()
     }
 }
 
@@ -227,35 +234,39 @@ impl<B: Ops> Segments<B> {
         let device = tokens.device();
         let rows = network.rows(length);
         let flow = network.flow(batch, 0, &rows, dropout.p);
-        let mut found = (loss * scale).backward();
-        let mut after = (last.grad_remove(&mut found), None, None);
+        let mut loss_gradients = (loss * scale).backward();
+        let mut output_gradients = (last.grad_remove(&mut loss_gradients), None, None);
         drop(last);
-        let mut gradients = model::gradients(&network, &mut found);
+        let mut gradients = model::gradients(&network, &mut loss_gradients);
         while let Some((range, (x, handed))) = kept.pop().filter(|(range, _)| reach.is_before(range.end)) {
             // Perhaps no gradient of an earlier part is requested.
-            let further = reach.is_before(range.start);
-            let x = leaf_if(further, x);
-            let gate = handed.gate.map(|gate| leaf_if(further, gate));
-            let back = handed.back.map(|back| leaf_if(further, back));
+            let has_earlier_parts = reach.is_before(range.start);
+            let x = leaf_if(has_earlier_parts, x);
+            let gate = handed.gate.map(|gate| leaf_if(has_earlier_parts, gate));
+            let back = handed.back.map(|back| leaf_if(has_earlier_parts, back));
             dropout.seed_segment::<B>(range.start + 1, &device);
             let handed = Handed { gate: gate.clone(), back: back.clone() };
             let (out, handed) = network.through(range, (x.clone(), handed), &flow, None);
-            let (d_out, d_gate, d_back) = take(&mut after);
+            let (d_out, d_gate, d_back) = take(&mut output_gradients);
             let products = [product(Some(out), d_out), product(handed.gate, d_gate), product(handed.back, d_back)];
             let Some(product) = products.into_iter().flatten().reduce(|sum, product| sum + product) else { break };
-            let mut found = product.backward();
-            let of =
-                |found: &mut _, leaf: Option<Tensor<Autodiff<B>, 3>>| leaf.and_then(|leaf| leaf.grad_remove(found));
-            after =
-                (x.grad_remove(&mut found), of(&mut found, gate), back.and_then(|back| back.grad_remove(&mut found)));
-            gradients = add_gradients(gradients, model::gradients(&network, &mut found));
+            let mut product_gradients = product.backward();
+            let take_gradient = |product_gradients: &mut _, leaf: Option<Tensor<Autodiff<B>, 3>>| {
+                leaf.and_then(|leaf| leaf.grad_remove(product_gradients))
+            };
+            output_gradients = (
+                x.grad_remove(&mut product_gradients),
+                take_gradient(&mut product_gradients, gate),
+                back.and_then(|back| back.grad_remove(&mut product_gradients)),
+            );
+            gradients = add_gradients(gradients, model::gradients(&network, &mut product_gradients));
         }
         if reach != Reach::Tables {
             return gradients;
         }
         dropout.seed_segment::<B>(0, &device);
-        let embedded = network.embed(Tensor::from_inner(tokens), 0, dropout.p, false);
-        if let Some(product) = product(Some(embedded), after.0) {
+        let embedding = network.embed(Tensor::from_inner(tokens), 0, dropout.p, false);
+        if let Some(product) = product(Some(embedding), output_gradients.0) {
             gradients = add_gradients(gradients, model::gradients(&network, &mut product.backward()));
         }
         gradients
@@ -267,8 +278,8 @@ impl Dropout {
     fn seed_segment<B: Backend>(&self, segment: usize, device: &B::Device) {
         if self.p > 0.0 {
             let [iter, micro_batch] = self.at;
-            let at = [iter, micro_batch, segment as u64];
-            B::seed(device, rng::derived_seed(self.seed, "dropout of a segment", &at));
+            let index = [iter, micro_batch, segment as u64];
+            B::seed(device, rng::derived_seed(self.seed, "dropout of a segment", &index));
         }
     }
 }
@@ -315,11 +326,11 @@ pub fn check_precision<B: Backend>(
     block: &BlockSpec,
     device: &B::Device,
 ) -> Result<(), LabError> {
-    let short = products(precision);
-    if !B::supports_dtype(device, short) {
+    let format = products(precision);
+    if !B::supports_dtype(device, format) {
         return Err(LabError::Precision {
             precision: precision.word(),
-            reason: format!("the device does not support {}", short.name()),
+            reason: format!("the device does not support {}", format.name()),
         });
     }
     if activations(precision) != DType::F32 && *block != BlockSpec::GPT2 {
@@ -342,8 +353,8 @@ where
 }
 
 fn derived<A: AutodiffBackend>(network: &Gpt<A>, loss: Tensor<A, 1>, scale: f64) -> Gradients<A::InnerBackend> {
-    let mut found = (loss * scale).backward();
-    model::gradients(network, &mut found)
+    let mut gradients = (loss * scale).backward();
+    model::gradients(network, &mut gradients)
 }
 
 /// A network that notes its graph, as far as it leads to parameters whose gradients are `requested`.
@@ -361,9 +372,9 @@ pub(crate) fn track<A: AutodiffBackend, M: Module<A>>(module: M, requested: Requ
     impl<B: Backend> ModuleMapper<B> for Track<'_> {
         fn map_float<const D: usize>(&mut self, param: Param<Tensor<B, D>>) -> Param<Tensor<B, D>> {
             let (id, tensor, mapper) = param.consume();
-            let requested = self.requested.has(self.index);
+            let is_requested = self.requested.has(self.index);
             self.index += 1;
-            Param::from_mapped_value(id, tensor.set_require_grad(requested), mapper)
+            Param::from_mapped_value(id, tensor.set_require_grad(is_requested), mapper)
         }
     }
 
@@ -376,8 +387,8 @@ fn leaf<B: Ops, const D: usize>(tensor: Tensor<B, D>) -> Tensor<Autodiff<B>, D> 
 }
 
 /// A tensor whose gradient may be requested.
-fn leaf_if<B: Ops, const D: usize>(requested: bool, tensor: Tensor<B, D>) -> Tensor<Autodiff<B>, D> {
-    if requested { leaf(tensor) } else { Tensor::from_inner(tensor) }
+fn leaf_if<B: Ops, const D: usize>(is_requested: bool, tensor: Tensor<B, D>) -> Tensor<Autodiff<B>, D> {
+    if is_requested { leaf(tensor) } else { Tensor::from_inner(tensor) }
 }
 
 /// The scalar product of `output` and the gradient that comes back to it, `[1]`. Its gradient with respect to the output
@@ -430,8 +441,8 @@ impl LossScale {
     /// makes them finite.
     pub fn unscale<B: Ops>(&mut self, gradients: Gradients<B>) -> Result<Option<Gradients<B>>, LabError> {
         let factor = self.factor().recip();
-        let scaled = |gradient: Tensor<B, 1>| gradient * factor;
-        let gradients: Gradients<B> = gradients.into_iter().map(|gradient| gradient.map(scaled)).collect();
+        let scale_back = |gradient: Tensor<B, 1>| gradient * factor;
+        let gradients: Gradients<B> = gradients.into_iter().map(|gradient| gradient.map(scale_back)).collect();
         let norm = crate::optim::global_norm(&gradients).map_or(Ok(0.0), number)?;
         if !norm.is_finite() {
             if self.factor < Self::MIN_FACTOR {
@@ -454,7 +465,7 @@ impl LossScale {
         snapshot.put_count("loss_scale.left_out", self.left_out.into());
     }
 
-    /// Takes what [`store`](Self::store) has put into `snapshot` out of it.
+    /// Takes the values that [`store`](Self::store) has put into `snapshot` out of it.
     pub(crate) fn restore<B: Backend>(&mut self, snapshot: &mut Snapshot<B>) -> Result<(), StateError> {
         let factor = f64::from_bits(snapshot.take_count("loss_scale.factor")?);
         if !factor.is_normal() || factor < 0.0 {

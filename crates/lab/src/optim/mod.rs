@@ -28,10 +28,10 @@ pub fn learning_rate(settings: &Optimizer, iter: usize, iters: usize) -> f64 {
     if iter < warmup {
         return peak * iter as f64 / warmup as f64;
     }
-    let least = peak * settings.min_lr_ratio;
+    let min_rate = peak * settings.min_lr_ratio;
     let span = iters.saturating_sub(warmup).max(1);
-    let passed = ((iter - warmup) as f64 / span as f64).min(1.0);
-    least + 0.5 * (1.0 + (std::f64::consts::PI * passed).cos()) * (peak - least)
+    let progress = ((iter - warmup) as f64 / span as f64).min(1.0);
+    min_rate + 0.5 * (1.0 + (std::f64::consts::PI * progress).cos()) * (peak - min_rate)
 }
 
 /// Returns the L2 norm of all `gradients` taken as one vector, `[1]`; `None` if there are no gradients.
@@ -89,21 +89,21 @@ mod tests {
             let rate = learning_rate(&settings, iter, 10_400);
             assert!((rate - expected).abs() < 1e-12, "iteration {iter}: {rate}");
         }
-        let unwarmed = Optimizer { warmup_iters: 0, ..settings };
-        assert!((learning_rate(&unwarmed, 0, 10) - 6e-4).abs() < 1e-12);
+        let no_warmup = Optimizer { warmup_iters: 0, ..settings };
+        assert!((learning_rate(&no_warmup, 0, 10) - 6e-4).abs() < 1e-12);
     }
 
     #[test]
     fn clipping_is_by_the_norm_of_all_tensors_together() {
         let tensor = |values: &[f32]| Some(Tensor::<Flex, 1>::from_floats(values, &FlexDevice));
-        let clipped = |max| -> Vec<Vec<f32>> {
+        let clip = |max| -> Vec<Vec<f32>> {
             let gradients = vec![tensor(&[3.0, 0.0]), None, tensor(&[4.0])];
-            let clipped = clip_global_norm(gradients, max);
-            clipped.into_iter().flatten().map(|gradient| gradient.into_data().to_vec().unwrap()).collect()
+            let gradients = clip_global_norm(gradients, max);
+            gradients.into_iter().flatten().map(|gradient| gradient.into_data().to_vec().unwrap()).collect()
         };
-        assert_eq!(clipped(0.0), [vec![3.0, 0.0], vec![4.0]]);
-        assert_eq!(clipped(6.0), [vec![3.0, 0.0], vec![4.0]], "a norm of 5 is below 6");
-        let small = clipped(1.0);
-        assert!((small[0][0] - 0.6).abs() < 1e-6 && (small[1][0] - 0.8).abs() < 1e-6, "{small:?}");
+        assert_eq!(clip(0.0), [vec![3.0, 0.0], vec![4.0]]);
+        assert_eq!(clip(6.0), [vec![3.0, 0.0], vec![4.0]], "a norm of 5 is below 6");
+        let result = clip(1.0);
+        assert!((result[0][0] - 0.6).abs() < 1e-6 && (result[1][0] - 0.8).abs() < 1e-6, "{result:?}");
     }
 }

@@ -132,26 +132,26 @@ impl<B: Backend> Spam<B> {
             filled: Tensor::zeros([RING], &device),
             spikes: Tensor::zeros([1], &device),
         });
-        let finite = norm.clone().lower_elem(f32::MAX);
-        let shifted = |old: Tensor<B, 1>, newest: Tensor<B, 1>| {
-            let new = Tensor::cat(vec![old.clone().narrow(0, 1, RING - 1), newest], 0);
-            old.mask_where(finite.clone().expand([RING]), new)
+        let finite_mask = norm.clone().lower_elem(f32::MAX);
+        let shift = |values: Tensor<B, 1>, value: Tensor<B, 1>| {
+            let next_values = Tensor::cat(vec![values.clone().narrow(0, 1, RING - 1), value], 0);
+            values.mask_where(finite_mask.clone().expand([RING]), next_values)
         };
-        let ring = shifted(ring, norm.clone());
-        let filled = shifted(filled, norm.ones_like());
+        let ring = shift(ring, norm.clone());
+        let filled = shift(filled, norm.ones_like());
 
-        let before = ring.clone().narrow(0, 0, RING - 1);
-        let known = filled.clone().narrow(0, 0, RING - 1);
-        let number = known.clone().sum();
+        let earlier_norms = ring.clone().narrow(0, 0, RING - 1);
+        let mask = filled.clone().narrow(0, 0, RING - 1);
+        let number = mask.clone().sum();
         let divisor = number.clone().clamp_min(1.0);
-        let mean = (before.clone() * known.clone()).sum() / divisor.clone();
-        let distance = (before - mean.clone()) * known;
+        let mean = (earlier_norms.clone() * mask.clone()).sum() / divisor.clone();
+        let distance = (earlier_norms - mean.clone()) * mask;
         let deviation = ((distance.clone() * distance).sum() / divisor).sqrt();
         let is_spike = (norm - mean)
             .greater(deviation.clone() * self.spike_z)
             .bool_and(deviation.greater_elem(0.0))
             .bool_and(filled.clone().sum().greater_equal_elem(MIN_NORMS))
-            .bool_and(finite);
+            .bool_and(finite_mask);
         let spike = if self.spike_z == 0.0 { number.zeros_like() } else { is_spike.float() };
         self.spike = Some(spike.clone());
         self.norms = Some(Norms { ring, filled, spikes: spikes + spike });
@@ -166,26 +166,26 @@ impl<B: Backend> Spam<B> {
     /// Counts an iteration; returns whether the moments must be reset before its step.
     pub(super) fn advance(&mut self) -> bool {
         self.count += 1;
-        let reset = self.interval > 0 && self.count.is_multiple_of(self.interval);
-        if reset {
+        let is_reset = self.interval > 0 && self.count.is_multiple_of(self.interval);
+        if is_reset {
             self.age = 0;
             self.warm_at = self.count + self.warmup;
         }
         self.age += 1;
-        let remaining = self.warm_at.saturating_sub(self.count);
-        self.rate_factor = if remaining == 0 {
+        let remaining_steps = self.warm_at.saturating_sub(self.count);
+        self.rate_factor = if remaining_steps == 0 {
             1.0
         } else {
-            let passed = (self.warmup - remaining) as f64 / self.warmup as f64;
-            (0.5 * (1.0 - (std::f64::consts::PI * passed).cos())).max(MIN_FACTOR)
+            let progress = (self.warmup - remaining_steps) as f64 / self.warmup as f64;
+            (0.5 * (1.0 - (std::f64::consts::PI * progress).cos())).max(MIN_FACTOR)
         };
-        reset
+        is_reset
     }
 
     pub(super) fn reading(&self) -> Result<Option<Reading>, LabError> {
         let Some(norms) = &self.norms else { return Ok(None) };
-        let newest = norms.ring.clone().narrow(0, RING - 1, 1);
-        let numbers = read::host(Tensor::cat(vec![newest, norms.spikes.clone()], 0))?;
+        let last_norm = norms.ring.clone().narrow(0, RING - 1, 1);
+        let numbers = read::host(Tensor::cat(vec![last_norm, norms.spikes.clone()], 0))?;
         Ok(match numbers[..] {
             [norm, spikes] => Some(Reading { norm: norm.into(), spikes: spikes.into() }),
             _ => None,

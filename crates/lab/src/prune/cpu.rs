@@ -39,13 +39,13 @@ impl Selects for Flex {
         let memory: Vec<Memory> = inputs.iter().map(Memory::of).collect();
         let layers: Vec<selection::Layer<'_>> = memory.iter().map(Memory::layer).collect();
         let goal = selection::Goal { layers: &layers, formula: formula(inputs, settings), k };
-        let found = match masks {
+        let result = match masks {
             HostMasks::None(masks) => find(method, &goal, seed, masks),
             HostMasks::Bytes(masks) => find(method, &goal, seed, masks),
             HostMasks::Bits(masks) => find(method, &goal, seed, masks),
             HostMasks::Floats(masks) => find(method, &goal, seed, masks),
         }?;
-        Some(found.map_err(|error| LabError::NotANumber { parameter: inputs[error.layer].name.clone() }))
+        Some(result.map_err(|error| LabError::NotANumber { parameter: inputs[error.layer].name.clone() }))
     }
 
     fn stream_floor(inputs: &[Inputs<Self>], settings: Option<&Prune>, masks: &mut Masks<Self>) -> Option<()> {
@@ -108,15 +108,15 @@ impl OnePassSelect {
         let numbers: Vec<selection::Layer<'_>> = memory.iter().map(Memory::layer).collect();
         let goal = selection::Goal { layers: &numbers, formula: formula(inputs, Some(&self.0)), k };
         let mut masks: Vec<Vec<f32>> = empty(inputs);
-        let found = selection::bracket(&goal, seed, &mut slices(&mut masks))
+        let result = selection::bracket(&goal, seed, &mut slices(&mut masks))
             .map_err(|error| layers.not_a_number(group.layers.start + error.layer))?;
         let device = inputs[0].weights.device();
         let choice = |(mask, pruned): (Vec<f32>, usize)| {
             let length = mask.len();
             let mask = Tensor::from_data(TensorData::new(mask, [length]), &device);
-            Choice { threshold: found.threshold, mask, pruned: Some(pruned) }
+            Choice { threshold: result.threshold, mask, pruned: Some(pruned) }
         };
-        Ok(masks.into_iter().zip(found.pruned.iter().copied()).map(choice).collect())
+        Ok(masks.into_iter().zip(result.pruned.iter().copied()).map(choice).collect())
     }
 }
 

@@ -38,9 +38,9 @@ impl DeviceSelect {
     ) -> Result<Vec<Choice<B>>, LabError> {
         let inputs = &layers.inputs()[group.layers.clone()];
         let formula = Formula::new(&self.0, bias_correction_1(inputs));
-        let (found, masks) = find(inputs, formula, k, |client, goal| bracket(client, goal, &Reach::default(), seed))?;
-        let threshold = found.threshold.unwrap_or(f32::NEG_INFINITY);
-        let choices = masks.into_iter().zip(found.pruned);
+        let (result, masks) = find(inputs, formula, k, |client, goal| bracket(client, goal, &Reach::default(), seed))?;
+        let threshold = result.threshold.unwrap_or(f32::NEG_INFINITY);
+        let choices = masks.into_iter().zip(result.pruned);
         Ok(choices.map(|(mask, pruned)| Choice { threshold, mask, pruned: Some(pruned) }).collect())
     }
 }
@@ -58,16 +58,16 @@ fn find<B: CubeMemory>(
     let memory: Vec<Memory<B>> = inputs.iter().map(Memory::of).collect();
     let layers: Vec<sweep_gpu_kernels::Layer> = memory.iter().map(Memory::layer).collect();
     let goal = sweep_gpu_kernels::Goal { layers: &layers, formula, k };
-    let mut found = counted(|| method(&memory[0].weights.client, &goal)).map_err(|error| match error {
+    let mut result = counted(|| method(&memory[0].weights.client, &goal)).map_err(|error| match error {
         SelectError::NotANumber { layer } => LabError::NotANumber { parameter: inputs[layer].name.clone() },
         SelectError::Device(message) => LabError::Device(message),
         error => LabError::Unsupported(error.to_string()),
     })?;
-    let masks = memory.iter().zip(std::mem::take(&mut found.masks)).map(|(memory, mask)| {
+    let masks = memory.iter().zip(std::mem::take(&mut result.masks)).map(|(memory, mask)| {
         let CubeTensor { client, device, .. } = memory.weights.clone();
         B::tensor(CubeTensor::new_contiguous(client, device, [memory.length()].into(), mask, DType::F32))
     });
-    Ok((found, masks.collect()))
+    Ok((result, masks.collect()))
 }
 
 /// See [`Selects::fused_scores`](super::Selects::fused_scores): the scores by operations of the fusing backend `F` over the
@@ -78,13 +78,13 @@ pub fn fused_scores<B: CubeMemory, F: CubeMemory<Runtime = B::Runtime>>(
     moments: Option<Moments<B>>,
     origin: Option<Tensor<B, 1>>,
 ) -> Tensor<B, 1> {
-    let fused = |tensor: Tensor<B, 1>| F::tensor::<1>(B::memory(tensor));
+    let to_fused = |tensor: Tensor<B, 1>| F::tensor::<1>(B::memory(tensor));
     let moments = moments.map(|Moments { first, second, bias_correction_1 }| Moments {
-        first: fused(first),
-        second: fused(second),
+        first: to_fused(first),
+        second: to_fused(second),
         bias_correction_1,
     });
-    B::tensor(F::memory(scores(settings, fused(weights), moments, origin.map(fused))))
+    B::tensor(F::memory(scores(settings, to_fused(weights), moments, origin.map(to_fused))))
 }
 
 /// The scores that `settings` ask for; the weights themselves without.
@@ -108,21 +108,21 @@ pub fn stream<B: CubeMemory>(
 ) -> Option<Result<Found, LabError>> {
     let Masks::Device(masks) = masks else { return None };
     let formula = formula(inputs, settings);
-    let found = match method {
+    let result = match method {
         ThresholdSearch::Bracket => {
             find(inputs, formula, k, |client, goal| bracket(client, goal, &Reach::default(), seed))
         }
         ThresholdSearch::Radix => find(inputs, formula, k, radix),
         _ => return None,
     };
-    Some(found.map(|(found, chosen)| {
-        *masks = chosen;
+    Some(result.map(|(selection, new_masks)| {
+        *masks = new_masks;
         Found {
-            threshold: found.threshold.unwrap_or(f32::NEG_INFINITY),
-            pruned: found.pruned,
-            passes: found.passes,
-            candidates: found.candidates,
-            extra: found.extra,
+            threshold: selection.threshold.unwrap_or(f32::NEG_INFINITY),
+            pruned: selection.pruned,
+            passes: selection.passes,
+            candidates: selection.candidates,
+            extra: selection.extra,
         }
     }))
 }

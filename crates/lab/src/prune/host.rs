@@ -44,32 +44,32 @@ impl HostSelect {
             ThresholdMethod::Histogram => Ok(by_histogram(&read_all(parts)?, pruned)),
             ThresholdMethod::Sample => {
                 let mut sample = self.sample(parts, seed)?;
-                let among = corresponding(pruned, total(parts), sample.len());
-                Ok(kth_smallest(&mut sample, among))
+                let rank = corresponding(pruned, total(parts), sample.len());
+                Ok(kth_smallest(&mut sample, rank))
             }
             ThresholdMethod::SampleCorrected => {
                 let mut sample = self.sample(parts, seed)?;
                 sample.sort_unstable_by(f32::total_cmp);
-                let counted = |threshold| count_up_to(parts, threshold);
+                let count = |threshold| count_up_to(parts, threshold);
                 // Weights that are pruned already stay pruned, whatever the sample contains.
-                Ok(corrected(&sample, total(parts), pruned, counted)?.unwrap_or(self.floor))
+                Ok(corrected(&sample, total(parts), pruned, count)?.unwrap_or(self.floor))
             }
         }
     }
 
     /// Some of the scores in `parts`.
     fn sample<B: Backend>(&self, parts: &[Tensor<B, 1>], seed: u64) -> Result<Vec<f32>, Unfit> {
-        let drawn = parts.iter().enumerate().map(|(part, scores)| self.draw(scores, seed, part as u64));
-        numbers(Tensor::cat(drawn.collect(), 0))
+        let samples = parts.iter().enumerate().map(|(part, scores)| self.draw(scores, seed, part as u64));
+        numbers(Tensor::cat(samples.collect(), 0))
     }
 
     /// Some of `scores`, drawn with replacement, still on the device.
     fn draw<B: Backend>(&self, scores: &Tensor<B, 1>, seed: u64, part: u64) -> Tensor<B, 1> {
         let [numbers] = scores.dims();
-        let last = i32::try_from(numbers.saturating_sub(1)).unwrap_or(i32::MAX);
+        let last_place = i32::try_from(numbers.saturating_sub(1)).unwrap_or(i32::MAX);
         let mut stream = rng::stream(seed, "threshold", "", &[part]);
         let places: Vec<i32> =
-            (0..part_of(self.sample_fraction, numbers).max(1)).map(|_| stream.random_range(0..=last)).collect();
+            (0..part_of(self.sample_fraction, numbers).max(1)).map(|_| stream.random_range(0..=last_place)).collect();
         let length = places.len();
         let places = Tensor::<B, 1, Int>::from_data(TensorData::new(places, [length]), &scores.device());
         scores.clone().select(0, places)
@@ -87,7 +87,7 @@ type Find<'a, B> = &'a dyn Fn(&[Tensor<B, 1>], usize, u64) -> Result<f32, Unfit>
 impl HostSelect {
     /// The score that corresponds to the `k`-th smallest, by a sample.
     pub(crate) fn sampled<B: Backend>(&self, parts: &[Tensor<B, 1>], k: usize, seed: u64) -> Result<f32, LabError> {
-        self.threshold(parts, k, seed).map_err(|unfit| match unfit {
+        self.threshold(parts, k, seed).map_err(|reason| match reason {
             Unfit::Failed(error) => error,
             Unfit::NotANumber => LabError::NotANumber { parameter: "scores".into() },
         })
@@ -109,17 +109,18 @@ impl HostSelect {
             }
             let seed = rng::derived_seed(goal.seed, "threshold group", &[index as u64]);
             let parts: Vec<Tensor<B, 1>> = group.layers.clone().map(|layer| layers.scores(layer)).collect();
-            let (kept, parts) = match self.update {
+            let (score_parts, parts) = match self.update {
                 PruneUpdate::SinglePass | PruneUpdate::OnePass => (Some(parts.clone()), parts),
                 PruneUpdate::DoublePass => (None, vec![Tensor::cat(parts, 0)]),
             };
-            let threshold = find(&parts, pruned, seed).map_err(|unfit| match unfit {
+            let threshold = find(&parts, pruned, seed).map_err(|reason| match reason {
                 Unfit::Failed(error) => error,
                 Unfit::NotANumber => named(layers, group),
             })?;
             drop(parts);
             for (place, layer) in group.layers.clone().enumerate() {
-                let scores = kept.as_ref().map_or_else(|| layers.scores(layer), |kept| kept[place].clone());
+                let scores =
+                    score_parts.as_ref().map_or_else(|| layers.scores(layer), |score_parts| score_parts[place].clone());
                 choices[layer] = Some(Self::choice(&scores, threshold));
             }
         }
@@ -160,11 +161,11 @@ fn named<B: Backend>(layers: &mut Layers<'_, B>, group: &Group) -> LabError {
 }
 
 fn read_all<B: Backend>(parts: &[Tensor<B, 1>]) -> Result<Vec<f32>, Unfit> {
-    let mut all = Vec::with_capacity(parts.iter().map(|part| part.dims()[0]).sum());
+    let mut scores = Vec::with_capacity(parts.iter().map(|part| part.dims()[0]).sum());
     for part in parts {
-        all.extend(numbers(part.clone())?);
+        scores.extend(numbers(part.clone())?);
     }
-    Ok(all)
+    Ok(scores)
 }
 
 /// Scores on the host, every one of which is a number.
@@ -190,7 +191,7 @@ fn count_up_to<B: Backend>(parts: &[Tensor<B, 1>], threshold: f32) -> Result<usi
     Ok(usize::try_from(count).unwrap_or_default())
 }
 
-/// Returns the largest score in `sample` up to which `counted` finds at most `k` of all `total` scores; `None` if no score
+/// Returns the largest score in `sample` up to which `count` finds at most `k` of all `total` scores; `None` if no score
 /// qualifies. The sample must be in order.
 ///
 /// Looks first where the sample expects it, then where a line between the two nearest counts does, and every other time in
@@ -199,25 +200,25 @@ fn corrected<E>(
     sample: &[f32],
     total: usize,
     k: usize,
-    mut counted: impl FnMut(f32) -> Result<usize, E>,
+    mut count: impl FnMut(f32) -> Result<usize, E>,
 ) -> Result<Option<f32>, E> {
-    // Up to the sample's first `low` there are `below`, at most `k`; up to its place `high` there are `above`, more than `k`.
-    let (mut low, mut below) = (0, 0);
-    let (mut high, mut above) = (sample.len(), total);
+    // `low_count` scores, at most `k`, are up to the sample's first `low`; `high_count`, more than `k`, up to place `high`.
+    let (mut low, mut low_count) = (0, 0);
+    let (mut high, mut high_count) = (sample.len(), total);
     let mut halves = false;
     while low < high {
-        let part = (k - below) as f64 / (above.max(below + 1) - below) as f64;
+        let part = (k - low_count) as f64 / (high_count.max(low_count + 1) - low_count) as f64;
         let part = if halves { 0.5 } else { part };
-        let at = (low + part_of(part, high - low)).min(high - 1);
-        let found = counted(sample[at])?;
-        if found <= k {
-            (low, below) = (sample.partition_point(|score| *score <= sample[at]), found);
+        let index = (low + part_of(part, high - low)).min(high - 1);
+        let score_count = count(sample[index])?;
+        if score_count <= k {
+            (low, low_count) = (sample.partition_point(|score| *score <= sample[index]), score_count);
         } else {
-            (high, above) = (sample.partition_point(|score| *score < sample[at]), found);
+            (high, high_count) = (sample.partition_point(|score| *score < sample[index]), score_count);
         }
         halves = !halves;
     }
-    Ok(low.checked_sub(1).map(|last| sample[last]))
+    Ok(low.checked_sub(1).map(|index| sample[index]))
 }
 
 /// The `k`-th smallest of `scores`, `k` being between 1 and their number. Reorders them.
@@ -231,16 +232,17 @@ pub fn kth_smallest(scores: &mut [f32], k: usize) -> f32 {
 /// Scores are counted in equal bins between the smallest and the largest, then in equal bins within the one that holds
 /// the `k`-th smallest, and so on, so a long tail costs passes but no precision.
 pub fn by_histogram(scores: &[f32], k: usize) -> f32 {
-    let live = || scores.iter().copied().filter(|score| *score > PRUNED);
-    let mut below = scores.len() - live().count();
-    if below >= k {
+    let remaining_scores = || scores.iter().copied().filter(|score| *score > PRUNED);
+    let mut lower_count = scores.len() - remaining_scores().count();
+    if lower_count >= k {
         return PRUNED;
     }
-    let (least, mut high) = live().fold((f32::MAX, f32::MIN), |(min, max), score| (min.min(score), max.max(score)));
+    let (min_score, mut high) =
+        remaining_scores().fold((f32::MAX, f32::MIN), |(min, max), score| (min.min(score), max.max(score)));
     // 16 bits overflow to infinity, in which there are no bins.
     high = high.min(f32::MAX);
     // A bin reaches from above its lower edge to its upper edge.
-    let mut low = least.next_down();
+    let mut low = min_score.next_down();
     loop {
         let edges = edges(low, high);
         let mut counts = vec![0_usize; edges.len()];
@@ -248,13 +250,13 @@ pub fn by_histogram(scores: &[f32], k: usize) -> f32 {
             counts[edges.partition_point(|edge| edge < score)] += 1;
         }
         let mut bin = 0;
-        while below + counts[bin] < k && bin + 1 < counts.len() {
-            below += counts[bin];
+        while lower_count + counts[bin] < k && bin + 1 < counts.len() {
+            lower_count += counts[bin];
             bin += 1;
         }
         let (lower, upper) = (if bin == 0 { low } else { edges[bin - 1] }, edges[bin]);
-        let too_many = (below + counts[bin]).saturating_sub(k);
-        if too_many <= scores.len() / SLACK || lower.next_up() >= upper {
+        let excess = (lower_count + counts[bin]).saturating_sub(k);
+        if excess <= scores.len() / SLACK || lower.next_up() >= upper {
             return upper;
         }
         (low, high) = (lower, upper);

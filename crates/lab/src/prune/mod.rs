@@ -130,7 +130,7 @@ impl<B: Selects> Pruner<B> {
         self
     }
 
-    /// Measures from now on where the time of choosing masks goes, which waits for the device.
+    /// Measures the time of choosing masks from now on, which waits for the device.
     pub(crate) fn measure(&mut self) {
         self.spent = Some(Spent::default());
     }
@@ -145,16 +145,16 @@ impl<B: Selects> Pruner<B> {
         if !self.settings.prune.masks_state() {
             return gradients;
         }
-        let masked = |(gradient, mask): (Option<Tensor<B, 1>>, &Option<Tensor<B, 1>>)| match (gradient, mask) {
+        let mask_gradient = |(gradient, mask): (Option<Tensor<B, 1>>, &Option<Tensor<B, 1>>)| match (gradient, mask) {
             (Some(gradient), Some(mask)) => Some(B::masked(gradient, mask)),
             (gradient, _) => gradient,
         };
-        gradients.into_iter().zip(&self.masks).map(masked).collect()
+        gradients.into_iter().zip(&self.masks).map(mask_gradient).collect()
     }
 
     /// A step of `optimizer` that leaves pruned weights at 0, and their moments where the method asks for it.
     ///
-    /// `gradient_factor` `[1]` is what all gradients are multiplied by first.
+    /// All gradients are multiplied by `gradient_factor` `[1]` first.
     pub fn step<AB, M>(
         &self,
         network: M,
@@ -168,8 +168,8 @@ impl<B: Selects> Pruner<B> {
         M: Module<AB>,
     {
         let mask_moments = self.settings.prune.masks_state();
-        let around = StepContext { gradient_factor, masks: &self.masks, mask_moments };
-        optimizer.step_with::<AB, M>(network, gradients, lr, around)
+        let context = StepContext { gradient_factor, masks: &self.masks, mask_moments };
+        optimizer.step_with::<AB, M>(network, gradients, lr, context)
     }
 
     /// Sets the pruned weights to 0, and their moments where the method asks for it: for masks that are new.
@@ -199,7 +199,7 @@ impl<B: Selects> Pruner<B> {
         AB: AutodiffBackend<InnerBackend = B>,
         M: Module<AB>,
     {
-        let started = Instant::now();
+        let start = Instant::now();
         let values = model::values::<AB, M>(network);
         let groups = self.groups(sparsity);
         let seed = rng::derived_seed(self.seed, "threshold choice", &[self.choices]);
@@ -210,19 +210,19 @@ impl<B: Selects> Pruner<B> {
         if self.spent.is_some() {
             layers.measure();
         }
-        let chosen = self.selector.select(&mut layers, &Goal { groups: &groups, seed })?;
+        let choices = self.selector.select(&mut layers, &Goal { groups: &groups, seed })?;
         let scoring = layers.scoring();
         drop(layers);
         self.choices += 1;
-        let reached = self.keep(chosen)?;
-        if let Some(spent) = &mut self.spent {
-            spent.scores += scoring;
-            spent.thresholds += started.elapsed().saturating_sub(scoring);
+        let pruned_part = self.keep(choices)?;
+        if let Some(times) = &mut self.spent {
+            times.scores += scoring;
+            times.thresholds += start.elapsed().saturating_sub(scoring);
         }
-        Ok(reached)
+        Ok(pruned_part)
     }
 
-    /// Layers that share a threshold, and how much of them is pruned.
+    /// Layers that share a threshold, and the part of them to prune.
     fn groups(&self, sparsity: f64) -> Vec<Group> {
         let layers = self.layers.len();
         if self.settings.prune.by_layer() {
@@ -246,25 +246,25 @@ impl<B: Selects> Pruner<B> {
     }
 
     /// Takes the chosen masks, and returns the part that they prune.
-    fn keep(&mut self, chosen: Vec<Option<Choice<B>>>) -> Result<f64, LabError> {
-        let (mut pruned, mut kept) = (0, Vec::new());
-        for ((&index, choice), (_, size)) in self.layers.iter().zip(chosen).zip(&self.names) {
+    fn keep(&mut self, choices: Vec<Option<Choice<B>>>) -> Result<f64, LabError> {
+        let (mut pruned_count, mut mask_sums) = (0, Vec::new());
+        for ((&index, choice), (_, size)) in self.layers.iter().zip(choices).zip(&self.names) {
             match &choice {
-                Some(Choice { pruned: Some(known), .. }) => pruned += known,
+                Some(Choice { pruned: Some(count), .. }) => pruned_count += count,
                 Some(Choice { mask, .. }) => {
-                    pruned += size;
-                    kept.push(mask.clone().int().sum());
+                    pruned_count += size;
+                    mask_sums.push(mask.clone().int().sum());
                 }
                 None => {}
             }
             self.masks[index] = choice.map(|choice| choice.mask);
         }
-        if !kept.is_empty() {
-            let kept: i64 = integers(Tensor::cat(kept, 0))?.into_iter().sum();
-            pruned = pruned.saturating_sub(usize::try_from(kept).unwrap_or_default());
+        if !mask_sums.is_empty() {
+            let kept_weights: i64 = integers(Tensor::cat(mask_sums, 0))?.into_iter().sum();
+            pruned_count = pruned_count.saturating_sub(usize::try_from(kept_weights).unwrap_or_default());
         }
         let prunable: usize = self.names.iter().map(|(_, size)| size).sum();
-        Ok(pruned as f64 / prunable.max(1) as f64)
+        Ok(pruned_count as f64 / prunable.max(1) as f64)
     }
 
     /// Adds everything that the next choice depends on to `snapshot`.
@@ -292,8 +292,8 @@ impl<B: Selects> Pruner<B> {
             let name = format!("origin.{}", info.name);
             let origin = snapshot.take(&name, info.len())?;
             if self.settings.prune == PruneMethod::Movement {
-                let known = self.origins[index].take().filter(|_| self.choices == 0);
-                self.origins[index] = Some(origin.or(known).ok_or(StateError::Missing { name })?);
+                let start_weights = self.origins[index].take().filter(|_| self.choices == 0);
+                self.origins[index] = Some(origin.or(start_weights).ok_or(StateError::Missing { name })?);
             }
         }
         Ok(())

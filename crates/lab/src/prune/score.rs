@@ -27,21 +27,21 @@ pub fn scores<B: Backend>(
     moments: Option<Moments<B>>,
     origin: Option<Tensor<B, 1>>,
 ) -> Tensor<B, 1> {
-    let precise = |tensor: Tensor<B, 1>| match settings.score_precision {
+    let to_precision = |tensor: Tensor<B, 1>| match settings.score_precision {
         ScorePrecision::F32 => tensor,
         ScorePrecision::F16 => tensor.cast(FloatDType::F16),
     };
-    let w = precise(weights);
+    let w = to_precision(weights);
     let scores = match settings.prune.score().available(moments.is_some(), origin.is_some()) {
         ScoreKind::Given => w,
         ScoreKind::Size => w.abs(),
         ScoreKind::Movement | ScoreKind::Unmoved => {
-            let origin = origin.map_or_else(|| w.clone(), precise);
+            let origin = origin.map_or_else(|| w.clone(), to_precision);
             w.clone() * (w - origin)
         }
         kind => match moments {
             Some(Moments { first, second, bias_correction_1 }) => {
-                let [m, v] = [first, second].map(precise);
+                let [m, v] = [first, second].map(to_precision);
                 from_moments(kind, &w, m, v, bias_correction_1, settings.score_epsilon)
             }
             None => w.abs(),

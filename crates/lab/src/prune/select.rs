@@ -83,7 +83,7 @@ impl<'a, B: Backend> Layers<'a, B> {
         Self { scorer, ..self }
     }
 
-    /// Measures from now on how long scores take, which waits for the device.
+    /// Measures the time of scores from now on, which waits for the device.
     pub(super) fn measure(&mut self) {
         self.scoring = Some(Duration::ZERO);
     }
@@ -105,7 +105,7 @@ impl<'a, B: Backend> Layers<'a, B> {
 
     /// The scores of a layer, `[numbers]`, computed again.
     pub fn scores(&mut self, layer: usize) -> Tensor<B, 1> {
-        let started = Instant::now();
+        let start = Instant::now();
         let Inputs { weights, moments, origin, mask, .. } = self.inputs[layer].clone();
         let scores = (self.scorer)(self.settings, weights, moments, origin);
         let scores = match mask {
@@ -115,7 +115,7 @@ impl<'a, B: Backend> Layers<'a, B> {
         if let Some(scoring) = &mut self.scoring {
             // A failing device reports its failure again when the scores are read.
             let _ = B::sync(&scores.device());
-            *scoring += started.elapsed();
+            *scoring += start.elapsed();
         }
         scores
     }
@@ -150,7 +150,7 @@ pub(super) fn in_32_bits<B: Backend>(layers: &Layers<'_, B>) -> bool {
     layers.inputs().iter().all(|inputs| inputs.weights.dtype() == DType::F32)
 }
 
-/// A choice for every layer, by `choose` for every group of which something goes: from the group, how many of its weights go,
+/// A choice for every layer, by `choose` for every group with weights to prune: from the group, their number,
 /// and a seed.
 pub(super) fn by_group<B: Backend>(
     sizes: &[usize],
@@ -164,8 +164,8 @@ pub(super) fn by_group<B: Backend>(
             continue;
         }
         let seed = rng::derived_seed(goal.seed, "threshold group", &[index as u64]);
-        let chosen = choose(group, pruned, seed)?;
-        for (layer, choice) in group.layers.clone().zip(chosen) {
+        let layer_choices = choose(group, pruned, seed)?;
+        for (layer, choice) in group.layers.clone().zip(layer_choices) {
             choices[layer] = Some(choice);
         }
     }

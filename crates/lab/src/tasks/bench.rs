@@ -71,7 +71,7 @@ impl BackendTask for Job<'_> {
     }
 }
 
-/// Seconds of every call, ascending, and by how many bytes the first, which is not timed, raised the process's memory.
+/// Seconds of every call, ascending, and the bytes by which the first call, which is not timed, raised the process's memory.
 struct Calls {
     seconds: Vec<f64>,
     raised: Option<f64>,
@@ -86,25 +86,25 @@ impl Calls {
         mut work: impl FnMut() -> Result<T, LabError>,
     ) -> Result<(Self, T), LabError> {
         sync::<B>(device)?;
-        let (first, raised) = raised(|| {
-            let found = work();
-            sync::<B>(device).and(found)
+        let (first_result, growth) = raised(|| {
+            let result = work();
+            sync::<B>(device).and(result)
         });
         // The host's memory does not reflect a device's memory.
-        let raised = raised.filter(|_| B::SYNCHRONOUS);
-        let mut last = first?;
+        let growth = growth.filter(|_| B::SYNCHRONOUS);
+        let mut last_result = first_result?;
         let mut seconds = Vec::with_capacity(workload.calls);
         for call in 0..workload.calls {
-            let started = Instant::now();
-            let found = work()?;
+            let start = Instant::now();
+            let result = work()?;
             sync::<B>(device)?;
-            seconds.push(started.elapsed().as_secs_f64());
-            last = found;
+            seconds.push(start.elapsed().as_secs_f64());
+            last_result = result;
             let (done, total) = (call as u64 + 1, workload.calls as u64);
             report.progress(Progress { done, total, ..Progress::default() });
         }
         seconds.sort_by(f64::total_cmp);
-        Ok((Self { seconds, raised }, last))
+        Ok((Self { seconds, raised: growth }, last_result))
     }
 
     fn median(&mut self) -> f64 {
@@ -172,21 +172,21 @@ fn no_masks(format: MaskFormat) -> LabError {
 }
 
 /// Bytes that a method has allocated on a device that is not the host.
-fn on_device<B: Compute>(found: &Found) -> Option<f64> {
-    (!B::SYNCHRONOUS).then_some(found.extra as f64)
+fn on_device<B: Compute>(selection: &Found) -> Option<f64> {
+    (!B::SYNCHRONOUS).then_some(selection.extra as f64)
 }
 
 /// The least time of a pass over the same bytes.
 fn floor<B: Compute>(inputs: &[Inputs<B>], settings: Option<&Prune>, masks: &mut Masks<B>) -> Option<f64> {
     let device = inputs.first()?.weights.device();
-    let mut least = f64::INFINITY;
+    let mut least_seconds = f64::INFINITY;
     for _ in 0..FLOORS {
-        let started = Instant::now();
+        let start = Instant::now();
         B::stream_floor(inputs, settings, masks)?;
         sync::<B>(&device).ok()?;
-        least = least.min(started.elapsed().as_secs_f64());
+        least_seconds = least_seconds.min(start.elapsed().as_secs_f64());
     }
-    Some(least)
+    Some(least_seconds)
 }
 
 fn describe(outcome: &mut Outcome, median: &MetricInfo, mut calls: Calls) {
@@ -195,18 +195,18 @@ fn describe(outcome: &mut Outcome, median: &MetricInfo, mut calls: Calls) {
     if let Some(floor) = outcome.value(&SearchMetrics::TIME_FLOOR) {
         outcome.set(&SearchMetrics::RATIO_FLOOR, calls.least() / floor);
     }
-    if let Some(raised) = calls.raised {
-        outcome.set(&SearchMetrics::MEMORY_EXTRA, raised);
+    if let Some(bytes) = calls.raised {
+        outcome.set(&SearchMetrics::MEMORY_EXTRA, bytes);
     }
 }
 
 /// All scores on the host.
 fn all_of<B: Compute>(scores: &[Tensor<B, 1>]) -> Result<Vec<f32>, LabError> {
-    let mut all = Vec::with_capacity(scores.iter().map(|scores| scores.dims()[0]).sum());
+    let mut numbers = Vec::with_capacity(scores.iter().map(|scores| scores.dims()[0]).sum());
     for scores in scores {
-        all.extend(host(scores.clone())?);
+        numbers.extend(host(scores.clone())?);
     }
-    Ok(all)
+    Ok(numbers)
 }
 
 /// Adds the error of `threshold` relative to the `k`-th smallest of `scores`, and the sparsity that it causes. Reorders
@@ -220,8 +220,8 @@ fn compare(outcome: &mut Outcome, scores: &mut [f32], threshold: f32, k: usize) 
 
 /// The part of `scores` that `threshold` prunes.
 fn pruned_by(scores: &[f32], threshold: f32) -> f64 {
-    let below = scores.iter().filter(|score| **score <= threshold).count();
-    below as f64 / scores.len() as f64
+    let count = scores.iter().filter(|score| **score <= threshold).count();
+    count as f64 / scores.len() as f64
 }
 
 /// The difference of `threshold` from `exact`, relative to it.

@@ -26,7 +26,7 @@ pub(super) struct Schedule<'a, B: Backend> {
 }
 
 impl<'a, B: Backend> Schedule<'a, B> {
-    /// A schedule that has not begun; `preset` is when it begins if the settings do not say.
+    /// A schedule that has not begun; `preset` is its start if the settings have none.
     pub(super) fn new(settings: &'a Coupling, preset: CouplingStart) -> Self {
         let start = settings.coupling_start.unwrap_or(preset);
         Self { settings, start, started: None, losses: VecDeque::new() }
@@ -38,7 +38,7 @@ impl<'a, B: Backend> Schedule<'a, B> {
             self.started = Some(iter);
             self.losses.clear();
         }
-        Ok(self.started.map_or(0.0, |started| self.settings.after(iter - started)))
+        Ok(self.started.map_or(0.0, |start| self.settings.after(iter - start)))
     }
 
     fn begins(&self, iter: usize) -> Result<bool, LabError> {
@@ -73,7 +73,7 @@ impl<'a, B: Backend> Schedule<'a, B> {
         (!self.losses.is_empty()).then(|| Tensor::cat(self.losses.iter().cloned().collect(), 0))
     }
 
-    /// Goes on from what [`started`](Self::started) and [`losses`](Self::losses) gave.
+    /// Continues from the values of [`started`](Self::started) and [`losses`](Self::losses).
     pub(super) fn restore(&mut self, started: Option<usize>, losses: Option<Tensor<B, 1>>) {
         self.started = started;
         self.losses = losses.into_iter().flat_map(|losses| losses.split(1, 0)).collect();
@@ -107,23 +107,23 @@ mod tests {
     #[test]
     fn after_a_delay() {
         let settings = Coupling { coupling_delay: 3, coupling_warmup: 2, ..Coupling::default() };
-        let found = schedule(&settings, CouplingStart::Delay, 7, |_| 1.0);
-        assert_eq!(found, [0.0, 0.0, 0.0, 0.0, 0.5, 1.0, 1.0]);
-        let at_once = Coupling { coupling_start: Some(CouplingStart::Immediately), ..settings };
-        assert_eq!(schedule(&at_once, CouplingStart::Delay, 3, |_| 1.0), [0.0, 0.5, 1.0]);
+        let strengths = schedule(&settings, CouplingStart::Delay, 7, |_| 1.0);
+        assert_eq!(strengths, [0.0, 0.0, 0.0, 0.0, 0.5, 1.0, 1.0]);
+        let immediate_start = Coupling { coupling_start: Some(CouplingStart::Immediately), ..settings };
+        assert_eq!(schedule(&immediate_start, CouplingStart::Delay, 3, |_| 1.0), [0.0, 0.5, 1.0]);
     }
 
     #[test]
     fn when_the_loss_is_steady() {
         let start = |loss: &dyn Fn(usize) -> f32| {
-            let found = schedule(&Coupling::default(), CouplingStart::Steady, 500, loss);
-            found.iter().position(|strength| *strength == 1.0)
+            let strengths = schedule(&Coupling::default(), CouplingStart::Steady, 500, loss);
+            strengths.iter().position(|strength| *strength == 1.0)
         };
         assert_eq!(start(&|_| 2.0), Some(250), "the first look");
         // A loss that jumps between 1.8 and 2.2 has a variance of 0.04 until it stops in iteration 300.
         let jumps = |iter: usize| if iter < 300 && iter.is_multiple_of(2) { 1.8 } else { 2.2 };
         assert_eq!(start(&jumps), Some(400));
-        let wild = |iter: usize| if iter.is_multiple_of(2) { 1.8 } else { 2.2 };
-        assert_eq!(start(&wild), None);
+        let oscillation = |iter: usize| if iter.is_multiple_of(2) { 1.8 } else { 2.2 };
+        assert_eq!(start(&oscillation), None);
     }
 }

@@ -40,18 +40,18 @@ impl BackendTask for Job<'_> {
         let batches = data.validation.spread_batches(settings.eval_batches, shape, dims.vocab_size)?;
 
         // The first pass compiles kernels and fills caches, so it is not timed.
-        let mut started = None;
+        let mut start = None;
         let mut loss = Mean::default();
         for (index, batch) in batches.iter().enumerate() {
             loss.add(batch_loss(&network, batch, device));
             if index == 0 {
                 sync::<B>(device)?;
-                started = Some(Instant::now());
+                start = Some(Instant::now());
             }
             report.progress(Progress { done: index as u64 + 1, total: batches.len() as u64, ..Progress::default() });
         }
         let loss = loss.read()?;
-        let seconds = started.map_or(f64::NAN, |started| started.elapsed().as_secs_f64());
+        let seconds = start.map_or(f64::NAN, |start| start.elapsed().as_secs_f64());
         if !loss.is_finite() {
             return Err(LabError::diverged("held-out loss", loss, "on these tokens".into()));
         }

@@ -49,12 +49,12 @@ impl BackendTask for Job<'_> {
         let mut reader = Reader::<B>::new(&network, &tokens, device);
         let mut random = rng::stream(settings.seed, "generate", "", &[]);
         let mut seconds = Vec::with_capacity(settings.max_new_tokens);
-        for written in 0..settings.max_new_tokens {
-            let started = Instant::now();
+        for index in 0..settings.max_new_tokens {
+            let start = Instant::now();
             let logits = reader.after(&tokens)?;
             tokens.push(choose(&logits, settings, &mut random));
-            seconds.push(started.elapsed().as_secs_f64());
-            let (done, total) = (written as u64 + 1, settings.max_new_tokens as u64);
+            seconds.push(start.elapsed().as_secs_f64());
+            let (done, total) = (index as u64 + 1, settings.max_new_tokens as u64);
             report.progress(Progress { done, total, ..Progress::default() });
         }
 
@@ -123,24 +123,24 @@ impl<'a, B: Compute> Reader<'a, B> {
 fn choose(logits: &[f32], settings: &Generating, random: &mut impl Rng) -> u32 {
     let mut order: Vec<u32> = (0..).take(logits.len()).collect();
     let logit = |token: &u32| f64::from(logits[*token as usize]);
-    // Of equal ones the first: the order is the same on every machine.
+    // Of equal tokens the first leads: the order is the same on every machine.
     order.sort_by(|a, b| logit(b).total_cmp(&logit(a)));
     order.truncate(settings.top_k.unwrap_or(usize::MAX));
-    let likeliest = order.first().copied().unwrap_or_default();
+    let best_token = order.first().copied().unwrap_or_default();
     if settings.temperature == 0.0 {
-        return likeliest;
+        return best_token;
     }
-    let greatest = logit(&likeliest);
+    let max_logit = logit(&best_token);
     let weights: Vec<f64> =
-        order.iter().map(|token| ((logit(token) - greatest) / settings.temperature).exp()).collect();
-    let mut left = random.random::<f64>() * weights.iter().sum::<f64>();
+        order.iter().map(|token| ((logit(token) - max_logit) / settings.temperature).exp()).collect();
+    let mut remainder = random.random::<f64>() * weights.iter().sum::<f64>();
     for (token, weight) in order.iter().zip(&weights) {
-        left -= weight;
-        if left < 0.0 {
+        remainder -= weight;
+        if remainder < 0.0 {
             return *token;
         }
     }
-    likeliest
+    best_token
 }
 
 /// The tokens of a prompt, for a network with a vocabulary of this size.
@@ -174,12 +174,12 @@ fn decoded(tokens: &[u32], vocab_size: usize) -> String {
 
 /// The beginning of a text, on one line.
 fn shortened(text: &str) -> String {
-    let mut short: String =
+    let mut beginning: String =
         text.chars().take(NOTED).collect::<String>().split_whitespace().collect::<Vec<_>>().join(" ");
     if text.chars().count() > NOTED {
-        short.push('…');
+        beginning.push('…');
     }
-    short
+    beginning
 }
 
 #[cfg(test)]
@@ -195,12 +195,12 @@ mod tests {
         let mut random = rng::stream(0, "test", "", &[]);
         let logits = [0.0, 3.0, -1.0, 3.0, 2.5];
         assert_eq!(choose(&logits, &settings(0.0, None), &mut random), 1, "the first of equal ones");
-        let drawn: Vec<u32> = (0..200).map(|_| choose(&logits, &settings(1.0, Some(3)), &mut random)).collect();
+        let samples: Vec<u32> = (0..200).map(|_| choose(&logits, &settings(1.0, Some(3)), &mut random)).collect();
         for token in 0..5 {
-            assert_eq!(drawn.contains(&token), [1, 3, 4].contains(&token), "{token}");
+            assert_eq!(samples.contains(&token), [1, 3, 4].contains(&token), "{token}");
         }
-        let hot: Vec<u32> = (0..500).map(|_| choose(&logits, &settings(100.0, None), &mut random)).collect();
-        assert!((0..5).all(|token| hot.iter().filter(|drawn| **drawn == token).count() > 50), "almost even");
+        let hot_samples: Vec<u32> = (0..500).map(|_| choose(&logits, &settings(100.0, None), &mut random)).collect();
+        assert!((0..5).all(|token| hot_samples.iter().filter(|sample| **sample == token).count() > 50), "almost even");
     }
 
     #[test]
@@ -209,7 +209,7 @@ mod tests {
         assert_eq!(decoded(&[97, 98, 0xc3, 0xa4], 256), "abä");
         assert_eq!(encoded(" 5 300", 301).unwrap(), [5, 300]);
         assert_eq!(decoded(&[5, 300], 301), "5 300");
-        let refused = encoded("5 301", 301).unwrap_err().to_string();
-        assert!(refused.starts_with("`301` in `prompt` is not a token id: the network has 301 tokens"), "{refused}");
+        let message = encoded("5 301", 301).unwrap_err().to_string();
+        assert!(message.starts_with("`301` in `prompt` is not a token id: the network has 301 tokens"), "{message}");
     }
 }

@@ -69,9 +69,9 @@ impl BackendTask for Job<'_> {
                 let mut subject =
                     ClassifierSubject::<B>::new(SIMPLE_MLP, points("train"), points("held out"), settings, device);
                 subject.train(settings.epochs)?;
-                let kept = pruning.run::<B>(&mut subject, &ACCURACY, device)?;
+                let masks = pruning.run::<B>(&mut subject, &ACCURACY, device)?;
                 if settings.tune_epochs > 0 {
-                    subject.tune(settings.tune_epochs, &kept)?;
+                    subject.tune(settings.tune_epochs, &masks)?;
                     let tuned = subject.quality(Judge::InSample)?;
                     pruning.outcome.set(&GradProbe::ACCURACY_TUNED, tuned);
                     pruning.outcome.set(&GradProbe::SPARSITY_TUNED, zeros::<B>(&subject)?);
@@ -147,13 +147,13 @@ impl Pruning<'_> {
     ) -> Result<Vec<Option<Tensor<B, 1>>>, LabError> {
         let settings = self.settings;
         // Before anything else is computed, because memory that was used once is not given back.
-        let (first, raised) = raised(|| subject.gradients([0, 0], None).and_then(|_| sync::<B>(device)));
-        first?;
-        self.outcome.set(&GradProbe::MEMORY_PASS, raised.unwrap_or(f64::NAN));
+        let (result, memory) = raised(|| subject.gradients([0, 0], None).and_then(|_| sync::<B>(device)));
+        result?;
+        self.outcome.set(&GradProbe::MEMORY_PASS, memory.unwrap_or(f64::NAN));
         let judges = [Judge::InSample, Judge::HeldOut];
-        for on in judges {
-            let dense = subject.quality(on)?;
-            self.outcome.set(&metrics.on(on)[0], dense);
+        for judge in judges {
+            let dense = subject.quality(judge)?;
+            self.outcome.set(&metrics.on(judge)[0], dense);
         }
         let places: Vec<usize> = (0..subject.tensors().len()).collect();
         let sizes: Vec<usize> = subject.tensors().iter().map(Prunable::len).collect();
@@ -167,23 +167,23 @@ impl Pruning<'_> {
             report.progress(Progress { done, total, ..Progress::default() });
         };
         let sampler = Sampler::start(self.backend);
-        let started = Instant::now();
+        let start = Instant::now();
         let mut prober = Prober::new(settings, subject, device, &mut progress)?;
         let round = prober.prune()?;
         B::sync(device)?;
-        let seconds = started.elapsed().as_secs_f64();
+        let seconds = start.elapsed().as_secs_f64();
         sampler.finish().describe(&mut self.outcome);
-        let pruned = prober.pruned()?;
+        let counts = prober.pruned()?;
         let trace = prober.take_trace();
-        let (kept, tally, mut chooser) = (prober.kept, prober.tally, prober.chooser);
+        let (masks, tally, mut chooser) = (prober.kept, prober.tally, prober.chooser);
 
-        let gone: usize = pruned.iter().sum();
-        self.outcome.set(&GradProbe::SPARSITY, gone as f64 / total);
+        let pruned_count: usize = counts.iter().sum();
+        self.outcome.set(&GradProbe::SPARSITY, pruned_count as f64 / total);
         self.outcome.set(&GradProbe::SPARSITY_ZEROS, zeros::<B>(subject)?);
-        self.describe_round(&round, &sizes, gone);
+        self.describe_round(&round, &sizes, pruned_count);
         self.outcome.set(&GradProbe::CHOICES, chooser.calls as f64);
-        let choosing = measure::median(&mut chooser.seconds).unwrap_or(f64::NAN);
-        self.outcome.set(&GradProbe::TIME_CANDIDATES, choosing);
+        let choice_seconds = measure::median(&mut chooser.seconds).unwrap_or(f64::NAN);
+        self.outcome.set(&GradProbe::TIME_CANDIDATES, choice_seconds);
         self.outcome.set(&GradProbe::MEMORY_EXTRA, chooser.raised.unwrap_or(f64::NAN));
         self.outcome.set(&GradProbe::MEMORY_MASKS, total);
         self.outcome.set(&GradProbe::TIME_PRUNE, seconds);
@@ -194,46 +194,46 @@ impl Pruning<'_> {
         if let Some(peak) = subject.device_peak() {
             self.outcome.set(&GradProbe::MEMORY_DEVICE_PEAK, peak as f64);
         }
-        for on in judges {
-            let quality = subject.quality(on)?;
-            self.outcome.set(&metrics.on(on)[1], quality);
+        for judge in judges {
+            let quality = subject.quality(judge)?;
+            self.outcome.set(&metrics.on(judge)[1], quality);
         }
-        self.compare_masks(&kept, &names, &sizes)?;
+        self.compare_masks(&masks, &names, &sizes)?;
         if let Some(dense) = dense {
-            let pruned = subject.quality(metrics.headline)?;
+            let pruned_quality = subject.quality(metrics.headline)?;
             let result: Vec<Tensor<B, 1>> = places.iter().map(|tensor| subject.weights(*tensor)).collect();
             let baselines = [
                 (metrics.strategy, GradProbe::GAIN, round.sparsity),
-                (metrics.matched, GradProbe::GAIN_MATCHED, gone as f64 / total),
+                (metrics.matched, GradProbe::GAIN_MATCHED, pruned_count as f64 / total),
             ];
             for (baseline, gain, sparsity) in baselines {
                 for (tensor, weights) in dense.iter().enumerate() {
                     subject.set_weights(tensor, weights.clone());
                 }
                 let candidates = chooser.choose(subject, sparsity)?;
-                for (tensor, (weights, stays)) in dense.iter().zip(&candidates.stays).enumerate() {
-                    let stays: Vec<f32> = stays.iter().map(|stays| f32::from(*stays)).collect();
-                    let stays = Tensor::from_floats(&stays[..], device);
-                    subject.set_weights(tensor, B::masked(weights.clone(), &stays));
+                for (tensor, (weights, mask)) in dense.iter().zip(&candidates.stays).enumerate() {
+                    let mask: Vec<f32> = mask.iter().map(|mask| f32::from(*mask)).collect();
+                    let mask = Tensor::from_floats(&mask[..], device);
+                    subject.set_weights(tensor, B::masked(weights.clone(), &mask));
                 }
                 let quality = subject.quality(metrics.headline)?;
                 self.outcome.set(&baseline, quality);
-                self.outcome.set(&gain, subject.harm(pruned, quality));
+                self.outcome.set(&gain, subject.harm(pruned_quality, quality));
             }
             for (tensor, weights) in result.into_iter().enumerate() {
                 subject.set_weights(tensor, weights);
             }
         }
-        Ok(kept)
+        Ok(masks)
     }
 
-    fn describe_round(&mut self, round: &Round, sizes: &[usize], gone: usize) {
+    fn describe_round(&mut self, round: &Round, sizes: &[usize], pruned_count: usize) {
         let total = sizes.iter().sum::<usize>().max(1) as f64;
-        let chosen: usize = round.chosen.iter().sum();
-        self.outcome.set(&GradProbe::SPARSITY_CANDIDATES, chosen as f64 / total);
-        self.outcome.set(&GradProbe::SURVIVAL, gone as f64 / chosen as f64);
+        let candidate_count: usize = round.chosen.iter().sum();
+        self.outcome.set(&GradProbe::SPARSITY_CANDIDATES, candidate_count as f64 / total);
+        self.outcome.set(&GradProbe::SURVIVAL, pruned_count as f64 / candidate_count as f64);
         let parts: Vec<f64> =
-            round.chosen.iter().zip(sizes).map(|(chosen, size)| *chosen as f64 / (*size).max(1) as f64).collect();
+            round.chosen.iter().zip(sizes).map(|(count, size)| *count as f64 / (*size).max(1) as f64).collect();
         let mean = parts.iter().sum::<f64>() / parts.len().max(1) as f64;
         let variance = parts.iter().map(|part| (part - mean).powi(2)).sum::<f64>() / parts.len().max(1) as f64;
         self.outcome.set(&GradProbe::SPREAD, variance.sqrt());
@@ -243,8 +243,8 @@ impl Pruning<'_> {
 
     fn describe_cost(&mut self, tally: &Tally, seconds: f64, round: &Round) {
         let passes = &tally.pass_seconds;
-        let mut timed = passes.get(1..).filter(|rest| !rest.is_empty()).unwrap_or(passes).to_vec();
-        let pass = measure::median(&mut timed).unwrap_or(f64::NAN);
+        let mut times = passes.get(1..).filter(|passes| !passes.is_empty()).unwrap_or(passes).to_vec();
+        let pass = measure::median(&mut times).unwrap_or(f64::NAN);
         let outcome = &mut self.outcome;
         outcome.set(&GradProbe::PASSES, tally.passes as f64);
         if self.settings.precision == Precision::F16 {
@@ -274,7 +274,7 @@ impl Pruning<'_> {
     /// Keeps the masks and compares them with other masks, if requested.
     fn compare_masks<B: Compute>(
         &mut self,
-        kept: &[Option<Tensor<B, 1>>],
+        masks: &[Option<Tensor<B, 1>>],
         names: &[String],
         sizes: &[usize],
     ) -> Result<(), LabError> {
@@ -282,53 +282,57 @@ impl Pruning<'_> {
         if !save_masks && against.is_none() {
             return Ok(());
         }
-        let mut gone: Vec<Vec<u8>> = Vec::with_capacity(kept.len());
-        for (keep, size) in kept.iter().zip(sizes) {
-            gone.push(match keep {
+        let mut marks: Vec<Vec<u8>> = Vec::with_capacity(masks.len());
+        for (keep, size) in masks.iter().zip(sizes) {
+            marks.push(match keep {
                 None => vec![0; *size],
                 Some(keep) => host(keep.clone())?.into_iter().map(|keep| u8::from(keep == 0.0)).collect(),
             });
         }
         if let Some(path) = against {
-            self.outcome.set(&GradProbe::AGREEMENT, agreement(&path.0, names, &gone)?);
+            self.outcome.set(&GradProbe::AGREEMENT, agreement(&path.0, names, &marks)?);
         }
         if *save_masks {
             let path = self.folders.files.join(MASKS);
-            let failed = |error: safetensors::SafeTensorError| LabError::Write {
+            let write_error = |error: safetensors::SafeTensorError| LabError::Write {
                 path: path.clone(),
                 source: std::io::Error::other(error),
             };
-            let tensors = names.iter().zip(&gone);
+            let tensors = names.iter().zip(&marks);
             let views: Result<Vec<_>, _> = tensors
-                .map(|(name, gone)| Ok((name, TensorView::new(safetensors::Dtype::U8, vec![gone.len()], gone)?)))
+                .map(|(name, marks)| Ok((name, TensorView::new(safetensors::Dtype::U8, vec![marks.len()], marks)?)))
                 .collect();
-            safetensors::serialize_to_file(views.map_err(failed)?, None, &path).map_err(failed)?;
+            safetensors::serialize_to_file(views.map_err(write_error)?, None, &path).map_err(write_error)?;
             self.outcome.artifacts.insert(GradProbe::MASKS.into(), MASKS.into());
         }
         Ok(())
     }
 }
 
-/// The part of the weights for which the masks in the file at `path` say the same as `gone`.
-fn agreement(path: &Path, names: &[String], gone: &[Vec<u8>]) -> Result<f64, LabError> {
-    let wrong = |message: String| LabError::Masks { path: path.to_owned(), message };
-    let map = files::map(path).map_err(|error| wrong(error.to_string()))?;
+/// The part of the weights for which the masks in the file at `path` say the same as `marks`.
+fn agreement(path: &Path, names: &[String], marks: &[Vec<u8>]) -> Result<f64, LabError> {
+    let mask_error = |message: String| LabError::Masks { path: path.to_owned(), message };
+    let map = files::map(path).map_err(|error| mask_error(error.to_string()))?;
     let file =
-        SafeTensors::deserialize(map.as_deref().unwrap_or_default()).map_err(|error| wrong(error.to_string()))?;
+        SafeTensors::deserialize(map.as_deref().unwrap_or_default()).map_err(|error| mask_error(error.to_string()))?;
     if file.len() != names.len() {
-        return Err(wrong(format!("it has masks for {} tensors, but the network has {}", file.len(), names.len())));
+        return Err(mask_error(format!(
+            "it has masks for {} tensors, but the network has {}",
+            file.len(),
+            names.len()
+        )));
     }
-    let (mut alike, mut total) = (0, 0);
-    for (name, gone) in names.iter().zip(gone) {
-        let other = file.tensor(name).map_err(|_| wrong(format!("it has no mask for `{name}`")))?;
-        let other = other.data();
-        if other.len() != gone.len() {
-            return Err(wrong(format!("its mask for `{name}` has {} weights, not {}", other.len(), gone.len())));
+    let (mut equal_count, mut total) = (0, 0);
+    for (name, marks) in names.iter().zip(marks) {
+        let mask = file.tensor(name).map_err(|_| mask_error(format!("it has no mask for `{name}`")))?;
+        let mask = mask.data();
+        if mask.len() != marks.len() {
+            return Err(mask_error(format!("its mask for `{name}` has {} weights, not {}", mask.len(), marks.len())));
         }
-        alike += other.iter().zip(gone).filter(|(other, gone)| other == gone).count();
-        total += gone.len();
+        equal_count += mask.iter().zip(marks).filter(|(mask, marks)| mask == marks).count();
+        total += marks.len();
     }
-    Ok(alike as f64 / total.max(1) as f64)
+    Ok(equal_count as f64 / total.max(1) as f64)
 }
 
 /// The part of the prunable weights that is exactly 0.
@@ -342,7 +346,7 @@ fn zeros<B: Compute>(subject: &dyn Subject<B>) -> Result<f64, LabError> {
     Ok(zeros as f64 / total.max(1) as f64)
 }
 
-/// Says of every metric that is declared and was not measured why that is so.
+/// Adds the reason for every declared metric that was not measured.
 fn explain_absence(outcome: &mut Outcome, settings: &Probing, backend: Backend) {
     let reason = |name: &str| -> &str {
         match name {

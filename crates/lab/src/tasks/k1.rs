@@ -112,14 +112,14 @@ fn loss_scale(settings: &K1Computing) -> LossScale {
 
 /// Held-out sequences, evenly spread, in batches of one forward pass.
 fn held_out(tokens: &Tokens, settings: &K1Loop, dims: &TreeDims) -> Result<Vec<Batch>, LabError> {
-    let single = tokens.spread_batches(settings.eval_sequences, [1, dims.block_size], dims.vocab_size)?;
-    let joined = |batches: &[Batch]| Batch {
+    let sequences = tokens.spread_batches(settings.eval_sequences, [1, dims.block_size], dims.vocab_size)?;
+    let join = |batches: &[Batch]| Batch {
         inputs: batches.iter().flat_map(|batch| &batch.inputs).copied().collect(),
         targets: batches.iter().flat_map(|batch| &batch.targets).copied().collect(),
         batch_size: batches.len(),
         length: dims.block_size,
     };
-    Ok(single.chunks(settings.eval_batch_size).map(joined).collect())
+    Ok(sequences.chunks(settings.eval_batch_size).map(join).collect())
 }
 
 /// A training in progress.
@@ -155,33 +155,33 @@ impl<B: Compute> Trainer<'_, B> {
     /// Trains `network` to the end and measures it.
     fn run(mut self, mut network: TreeNetwork<Autodiff<B>>, report: &mut dyn Report) -> Result<Outcome, LabError> {
         let K1Loop { iters, batch_size, log_every, eval_every, .. } = self.k1.training;
-        let mut seen = Seen::new(iters);
+        let mut measurements = Seen::new(iters);
         let sequences = batch_size as f64;
         let (mut held_out_loss, mut eval_time) = (f64::NAN, 0.0);
-        let (mut speeds, mut evaluating) = (None, 0.0);
-        let begun = Instant::now();
+        let (mut speeds, mut evaluation_seconds) = (None, 0.0);
+        let start = Instant::now();
         let mut reading = Reading::now();
         for iter in 0..iters {
             let watch = (iter == 0).then(|| fusion::Watch::start(self.backend)).flatten();
-            let started = Instant::now();
+            let step_start = Instant::now();
             network = self.step(network, iter)?;
-            let seen_for = started.elapsed();
+            let host_time = step_start.elapsed();
             let done = iter + 1;
-            if iter < seen.warm_up {
+            if iter < measurements.warm_up {
                 sync::<B>(self.device)?;
-                if seen.note(iter, started.elapsed(), watch, self.backend) {
+                if measurements.note(iter, step_start.elapsed(), watch, self.backend) {
                     self.breakdown.restart();
                     self.selecting = Duration::ZERO;
                 }
                 self.clock.restart();
             } else {
-                self.clock.step(seen_for);
+                self.clock.step(host_time);
             }
             if done.is_multiple_of(log_every) || done == iters {
                 let loss = self.read_loss(done)?;
                 // Losses that have been read before say nothing of the step's end.
                 sync::<B>(self.device)?;
-                let mean = done as f64 * sequences / begun.elapsed().as_secs_f64();
+                let mean = done as f64 * sequences / start.elapsed().as_secs_f64();
                 let recent = self.clock.close().map(|steps_per_s| steps_per_s * sequences);
                 speeds = recent.map(|recent| Speeds { recent, mean });
                 self.log_speeds(done, speeds);
@@ -196,27 +196,27 @@ impl<B: Compute> Trainer<'_, B> {
             if done == iters || (eval_every > 0 && done.is_multiple_of(eval_every)) {
                 sync::<B>(self.device)?;
                 self.clock.pause();
-                seen.sampler.iter().for_each(Sampler::pause);
-                let (before, paused) = (Reading::now(), Instant::now());
+                measurements.sampler.iter().for_each(Sampler::pause);
+                let (evaluation_reading, evaluation_start) = (Reading::now(), Instant::now());
                 (held_out_loss, eval_time) = self.evaluate(&network, done)?;
-                reading.without(before);
-                evaluating += paused.elapsed().as_secs_f64();
-                seen.sampler.iter().for_each(Sampler::resume);
+                reading.without(evaluation_reading);
+                evaluation_seconds += evaluation_start.elapsed().as_secs_f64();
+                measurements.sampler.iter().for_each(Sampler::resume);
                 self.clock.restart();
             }
         }
-        let train_time = begun.elapsed().as_secs_f64();
-        let now = Reading::now();
+        let train_time = start.elapsed().as_secs_f64();
+        let final_reading = Reading::now();
 
         let mut outcome = Outcome::default();
         outcome.set(&LossMetrics::LOSS, held_out_loss);
         outcome.set(&LossMetrics::PERPLEXITY, held_out_loss.exp());
         outcome.set(&LoopMetrics::TRAIN_LOSS, self.curves.last("loss").unwrap_or(f64::NAN));
         let steps = iters as f64;
-        outcome.set(&K1::READS_PER_STEP, (now.reads - reading.reads) as f64 / steps);
-        let blocked = now.waited.saturating_sub(reading.waited).as_secs_f64();
-        outcome.set(&K1::TIME_BLOCKED, blocked / steps);
-        outcome.set(&K1::BLOCKED_PART, blocked / (train_time - evaluating));
+        outcome.set(&K1::READS_PER_STEP, (final_reading.reads - reading.reads) as f64 / steps);
+        let blocked_seconds = final_reading.waited.saturating_sub(reading.waited).as_secs_f64();
+        outcome.set(&K1::TIME_BLOCKED, blocked_seconds / steps);
+        outcome.set(&K1::BLOCKED_PART, blocked_seconds / (train_time - evaluation_seconds));
         outcome.set(&K1::TIME_EVAL, eval_time);
         outcome.set(&LoopMetrics::TIME_TRAIN, train_time);
         if let Some(bytes) = measure::peak_memory() {
@@ -230,9 +230,9 @@ impl<B: Compute> Trainer<'_, B> {
         if self.clock.steps_per_s().is_none() {
             report.note("throughput is not measured with so few iterations: raise `iters`");
         }
-        self.describe_steps(&mut outcome, iters.saturating_sub(seen.warm_up));
+        self.describe_steps(&mut outcome, iters.saturating_sub(measurements.warm_up));
         self.describe_nodes(&mut outcome)?;
-        seen.describe(&mut outcome);
+        measurements.describe(&mut outcome);
         outcome.curves = self.curves.0;
         Ok(outcome)
     }
@@ -254,13 +254,13 @@ impl<B: Compute> Trainer<'_, B> {
         })?;
         // Without its graph: one that kept it would keep every activation of the step.
         let value = loss.clone().inner();
-        let scaled = match self.scale {
+        let scaled_loss = match self.scale {
             Some(scale) => loss * scale.factor(),
             None => loss,
         };
         let gradients = self
             .breakdown
-            .time::<B, _>(Part::Backward, self.device, || model::gradients(&network, &mut scaled.backward()))?;
+            .time::<B, _>(Part::Backward, self.device, || model::gradients(&network, &mut scaled_loss.backward()))?;
         if self.products.is_some() && iter + 1 == training.iters {
             self.zeros = Zeros::of(&gradients);
         }
@@ -294,15 +294,15 @@ impl<B: Compute> Trainer<'_, B> {
     /// Factors of the gradients of the nodes. Clipping comes before it, but multiplies all of them with the same
     /// number, so that their order is that of the gradients as they are.
     fn select(&mut self, gradients: &Gradients<B>) -> Result<Factors<B>, LabError> {
-        let timed = self.times_selection();
-        if timed {
+        let is_timed = self.times_selection();
+        if is_timed {
             sync::<B>(self.device)?;
         }
-        let started = Instant::now();
+        let start = Instant::now();
         let factors = self.attribution.choose(gradients)?;
-        if timed {
+        if is_timed {
             sync::<B>(self.device)?;
-            self.selecting += started.elapsed();
+            self.selecting += start.elapsed();
         }
         Ok(factors)
     }
@@ -338,19 +338,19 @@ impl<B: Compute> Trainer<'_, B> {
             let (inputs, targets) = batch.to_tensors::<B>(self.device);
             network.loss(inputs, targets, training.shift, way)
         };
-        // The first one of its size may compile kernels.
+        // The first batch of its size may compile kernels.
         if let Some(batch) = self.held_out.first() {
             loss(batch);
             sync::<B>(self.device)?;
         }
-        let started = Instant::now();
+        let start = Instant::now();
         let mut sum = Mean::default();
         for batch in &self.held_out {
             sum.add(loss(batch) * batch.batch_size as f64);
         }
         let batches = self.held_out.len() as f64;
         let loss = sum.read()? * batches / training.eval_sequences as f64;
-        let seconds = started.elapsed().as_secs_f64();
+        let seconds = start.elapsed().as_secs_f64();
         if !loss.is_finite() {
             return Err(LabError::diverged("held-out loss", loss, format!("at iteration {done}")));
         }
@@ -360,8 +360,8 @@ impl<B: Compute> Trainer<'_, B> {
         Ok((loss, seconds))
     }
 
-    /// Adds what was measured of the `timed` steps after the first ones.
-    fn describe_steps(&mut self, outcome: &mut Outcome, timed: usize) {
+    /// Adds the measurements of the `steps` steps after the first ones.
+    fn describe_steps(&mut self, outcome: &mut Outcome, steps: usize) {
         if let Some(steps_per_s) = self.clock.steps_per_s() {
             let sequences_per_s = steps_per_s * self.k1.training.batch_size as f64;
             outcome.set(&K1::STEPS_PER_S, steps_per_s);
@@ -371,20 +371,20 @@ impl<B: Compute> Trainer<'_, B> {
         for (metric, part) in [(&LoopMetrics::TIME_STEP_P5, 0.05), (&LoopMetrics::TIME_STEP_P95, 0.95)] {
             outcome.set(metric, measure::quantile(&mut self.clock.samples, part).unwrap_or(f64::NAN));
         }
-        if timed == 0 {
+        if steps == 0 {
             return;
         }
         if self.times_selection() {
-            outcome.set(&K1::TIME_SELECTION, self.selecting.as_secs_f64() / timed as f64);
+            outcome.set(&K1::TIME_SELECTION, self.selecting.as_secs_f64() / steps as f64);
         }
         if self.breakdown.is_on() {
             for (metric, seconds) in self.breakdown.seconds().filter(|(metric, _)| K1::measures(metric)) {
-                outcome.set(metric, seconds / timed as f64);
+                outcome.set(metric, seconds / steps as f64);
             }
         }
     }
 
-    /// Adds which nodes were updated in the steps that were made, how they were found, and what became of the others.
+    /// Adds the updated nodes of the steps that were made, the cost of their selection, and the skipped steps.
     fn describe_nodes(&mut self, outcome: &mut Outcome) -> Result<(), LabError> {
         let [shared, node] = self.dims.numbers();
         let steps = self.steps as f64;
@@ -396,8 +396,8 @@ impl<B: Compute> Trainer<'_, B> {
             outcome.set(&K1::ZERO_GRADIENTS, zeros.read()?);
         }
         let nodes = std::mem::take(&mut self.updated).read()? / steps;
-        let updated = (shared as f64 + nodes * node as f64) / self.dims.parameters() as f64;
-        outcome.set(&K1::UPDATED, updated);
+        let updated_part = (shared as f64 + nodes * node as f64) / self.dims.parameters() as f64;
+        outcome.set(&K1::UPDATED, updated_part);
         if self.k1.update.update != UpdateRule::All {
             outcome.set(&K1::READS_SELECTION, self.attribution.reads() as f64 / steps);
         }

@@ -60,7 +60,7 @@ fn not_for_the_lab<T: TaskSpec>(_: &T) -> LabError {
 
 /// Returns the network that a recipe requests: from a folder, or with random weights.
 ///
-/// `vocab_size` is what the data needs; the recipe may give its own.
+/// `vocab_size` is the size that the data needs; the recipe may give its own.
 fn network<B: BurnBackend>(
     model: &Model,
     architecture: &Architecture,

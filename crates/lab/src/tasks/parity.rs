@@ -31,12 +31,12 @@ impl Run for Parity {
         let mut reference = reference(self, &[])?;
         step(1);
         let observe = Observe { parity: self, inputs: Some(&reference.modules), left_out: &[], spoilt: None };
-        let found = dispatch(ExecutionTarget::new(backend, &self.computing), observe)?;
-        if !found.left_out.is_empty() {
-            reference = self::reference(self, &found.left_out)?;
+        let results = dispatch(ExecutionTarget::new(backend, &self.computing), observe)?;
+        if !results.left_out.is_empty() {
+            reference = self::reference(self, &results.left_out)?;
         }
         step(2);
-        let mut outcome = judge(&reference, &found, Allowed::new(self, backend))?;
+        let mut outcome = judge(&reference, &results, Allowed::new(self, backend))?;
         explain_absence(&mut outcome);
         Ok(outcome)
     }
@@ -44,12 +44,12 @@ impl Run for Parity {
 
 /// Results of unoptimized operations on the CPU, with the steps of the iterations `left_out` skipped.
 fn reference(parity: &Parity, left_out: &[usize]) -> Result<Observed, LabError> {
-    let plain = Parity { computing: Computing::default(), ..parity.clone() };
+    let plain_parity = Parity { computing: Computing::default(), ..parity.clone() };
     // The switch is the process's, and a worker has one job.
     ops::use_kernels(false);
-    let found = dispatch_eager(Backend::Cpu, Observe { parity: &plain, inputs: None, left_out, spoilt: None });
+    let results = dispatch_eager(Backend::Cpu, Observe { parity: &plain_parity, inputs: None, left_out, spoilt: None });
     ops::use_kernels(true);
-    found
+    results
 }
 
 /// Allowed differences.
@@ -130,13 +130,13 @@ impl BackendTask for Observe<'_> {
             let shape = [comparing.batch_size, dims.block_size];
             data.train.random_batch(comparing.seed, [iter as u64, 0], shape, dims.vocab_size)
         };
-        let first = batch(0)?;
-        let (tokens, _) = first.to_tensors::<B>(device);
+        let first_batch = batch(0)?;
+        let (tokens, _) = first_batch.to_tensors::<B>(device);
         // In the formats of a training, which are not those of the weights.
         let inner = in_precision(&network, computing.precision);
         let (logits, modules) = with_products(computing.precision, || {
             let logits = numbers(inner.logits(tokens, 0.0))?;
-            Ok::<_, LabError>((logits, modules(&inner, &first, self.inputs, device)?))
+            Ok::<_, LabError>((logits, modules(&inner, &first_batch, self.inputs, device)?))
         })?;
         drop(inner);
 
@@ -152,21 +152,21 @@ impl BackendTask for Observe<'_> {
             let dropout = Dropout { p: 0.0, seed: comparing.seed, at: [iter as u64, 0] };
             let forward = Forward::<B>::new(&network, tokens, targets, computing, dropout);
             losses.push(f64::from(host(forward.loss())?[0]));
-            let derived = match &mut scale {
+            let step_gradients = match &mut scale {
                 _ if self.left_out.contains(&iter) => None,
                 Some(scale) => scale.unscale(forward.backward(scale.factor()))?,
                 None => Some(forward.backward(1.0)),
             };
-            let Some(derived) = derived else {
+            let Some(step_gradients) = step_gradients else {
                 left_out.push(iter);
                 continue;
             };
             if gradients.is_none() {
-                gradients = Some(named(&infos, &derived)?);
+                gradients = Some(named(&infos, &step_gradients)?);
             }
-            let (derived, _) = adam.guard(derived);
-            let derived = optim::clip_global_norm(derived, optimizer.grad_clip);
-            network = adam.step::<Autodiff<B>, _>(network, derived, optimizer.lr);
+            let (step_gradients, _) = adam.guard(step_gradients);
+            let step_gradients = optim::clip_global_norm(step_gradients, optimizer.grad_clip);
+            network = adam.step::<Autodiff<B>, _>(network, step_gradients, optimizer.lr);
         }
         let mut pruned = Vec::new();
         if prune.prune != PruneMethod::None {
@@ -195,24 +195,24 @@ fn modules<B: Compute>(
     let rows = network.rows(batch.length);
     let flow = network.flow(batch.batch_size, 0, &rows, 0.0);
     let mut stream = (network.embed(tokens, 0, 0.0, false), Handed::NOTHING);
-    let mut found = vec![("wte and wpe".to_owned(), numbers(stream.0.clone())?)];
+    let mut outputs = vec![("wte and wpe".to_owned(), numbers(stream.0.clone())?)];
     for index in 0..network.h.len() {
         if let Some((_, input)) = inputs.and_then(|inputs| inputs.get(index)) {
             let shape = stream.0.dims();
             stream.0 = Tensor::<B, 1>::from_floats(&input[..], device).reshape(shape).cast(stream.0.dtype());
         }
         stream = network.through(index..index + 1, stream, &flow, None);
-        found.push((format!("h.{index}"), numbers(stream.0.clone())?));
+        outputs.push((format!("h.{index}"), numbers(stream.0.clone())?));
     }
-    Ok(found)
+    Ok(outputs)
 }
 
 fn named<B: Compute>(infos: &[ParamInfo], gradients: &Gradients<B>) -> Result<Vec<(String, Vec<f32>)>, LabError> {
-    let named = infos.iter().zip(gradients).map(|(info, gradient)| {
+    let pairs = infos.iter().zip(gradients).map(|(info, gradient)| {
         let numbers = gradient.clone().map_or(Ok(Vec::new()), host)?;
         Ok((info.name.clone(), numbers))
     });
-    named.collect()
+    pairs.collect()
 }
 
 fn numbers<B: Compute, const D: usize>(tensor: Tensor<B, D>) -> Result<Vec<f32>, LabError> {
@@ -221,50 +221,53 @@ fn numbers<B: Compute, const D: usize>(tensor: Tensor<B, D>) -> Result<Vec<f32>,
 }
 
 /// The largest difference, as a part of the largest number of the reference; infinite if anything is not finite.
-fn error(reference: &[f32], found: &[f32]) -> f64 {
-    let largest = reference.iter().map(|number| f64::from(number.abs())).fold(1e-6, f64::max);
-    let worst = reference.iter().zip(found).map(|(reference, found)| f64::from((reference - found).abs()));
-    let worst = worst.fold(0.0, |worst: f64, next| if next.is_finite() { worst.max(next) } else { f64::INFINITY });
-    worst / largest
+fn error(reference: &[f32], numbers: &[f32]) -> f64 {
+    let scale = reference.iter().map(|number| f64::from(number.abs())).fold(1e-6, f64::max);
+    let differences = reference.iter().zip(numbers).map(|(reference, numbers)| f64::from((reference - numbers).abs()));
+    let maximum =
+        differences.fold(0.0, |maximum: f64, next| if next.is_finite() { maximum.max(next) } else { f64::INFINITY });
+    maximum / scale
 }
 
-/// The first of `reference` that `found` differs from by more than `allowed`, and the largest error of all.
+/// The first of `reference` whose error in `results` exceeds `tolerance`, and the largest error of all.
 fn first_difference<'a>(
     reference: &'a [(String, Vec<f32>)],
-    found: &[(String, Vec<f32>)],
-    allowed: f64,
+    results: &[(String, Vec<f32>)],
+    tolerance: f64,
 ) -> (Option<(&'a str, f64)>, f64) {
-    let errors = reference.iter().zip(found).map(|((name, reference), (_, found))| {
+    let errors = reference.iter().zip(results).map(|((name, reference), (_, results))| {
         // If nothing depends on a parameter, one of the two may have no gradient of it, and the other a gradient of 0.
-        let zeros = vec![0.0; reference.len().max(found.len())];
-        let whole = |numbers: &'a [f32]| if numbers.is_empty() { None } else { Some(numbers) };
-        (name.as_str(), error(whole(reference).unwrap_or(&zeros), if found.is_empty() { &zeros } else { found }))
+        let zeros = vec![0.0; reference.len().max(results.len())];
+        let gradient = |numbers: &'a [f32]| if numbers.is_empty() { None } else { Some(numbers) };
+        (name.as_str(), error(gradient(reference).unwrap_or(&zeros), if results.is_empty() { &zeros } else { results }))
     });
     let errors: Vec<(&str, f64)> = errors.collect();
-    let worst = errors.iter().map(|(_, error)| *error).fold(0.0, f64::max);
-    (errors.into_iter().find(|(_, error)| *error > allowed), worst)
+    let max_error = errors.iter().map(|(_, error)| *error).fold(0.0, f64::max);
+    (errors.into_iter().find(|(_, error)| *error > tolerance), max_error)
 }
 
-fn judge(reference: &Observed, found: &Observed, allowed: Allowed) -> Result<Outcome, LabError> {
-    let (module, modules) = first_difference(&reference.modules, &found.modules, allowed.outputs);
+fn judge(reference: &Observed, results: &Observed, limits: Allowed) -> Result<Outcome, LabError> {
+    let (module, modules) = first_difference(&reference.modules, &results.modules, limits.outputs);
     // Backward, the last module comes first.
     let backward = |observed: &Observed| {
         observed.gradients.as_ref().map(|gradients| gradients.iter().rev().cloned().collect::<Vec<_>>())
     };
-    let (expected, derived) = (backward(reference), backward(found));
-    let (parameter, gradients) = match (&expected, &derived) {
-        (Some(expected), Some(derived)) => {
-            let (parameter, worst) = first_difference(expected, derived, allowed.gradients);
-            (parameter, Some(worst))
+    let (expected, result_gradients) = (backward(reference), backward(results));
+    let (parameter, gradients) = match (&expected, &result_gradients) {
+        (Some(expected), Some(result_gradients)) => {
+            let (parameter, max_error) = first_difference(expected, result_gradients, limits.gradients);
+            (parameter, Some(max_error))
         }
         _ => (None, None),
     };
-    let logits = error(&reference.logits, &found.logits);
-    let losses = reference.losses.iter().zip(&found.losses).map(|(reference, found)| (reference - found).abs());
-    let losses = losses.fold(0.0, |worst: f64, next| if next.is_finite() { worst.max(next) } else { f64::INFINITY });
-    let pairs = || reference.pruned.iter().flatten().zip(found.pruned.iter().flatten());
-    let pruned = pairs().filter(|(reference, found)| reference != found).count();
-    let masks = Some(pairs().count()).filter(|weights| *weights > 0).map(|weights| pruned as f64 / weights as f64);
+    let logits = error(&reference.logits, &results.logits);
+    let losses = reference.losses.iter().zip(&results.losses).map(|(reference, results)| (reference - results).abs());
+    let losses =
+        losses.fold(0.0, |maximum: f64, next| if next.is_finite() { maximum.max(next) } else { f64::INFINITY });
+    let pairs = || reference.pruned.iter().flatten().zip(results.pruned.iter().flatten());
+    let difference_count = pairs().filter(|(reference, results)| reference != results).count();
+    let masks =
+        Some(pairs().count()).filter(|weights| *weights > 0).map(|weights| difference_count as f64 / weights as f64);
 
     let first = match (module, parameter) {
         (Some((name, error)), _) => format!("the first module that differs is `{name}`, by {error:.1e}"),
@@ -275,15 +278,15 @@ fn judge(reference: &Observed, found: &Observed, allowed: Allowed) -> Result<Out
         }
         (None, None) => "every block and every gradient is the same, so it is what comes after them".to_owned(),
     };
-    let judged = [
-        ("blocks' outputs", Some(modules), allowed.outputs),
-        ("logits", Some(logits), allowed.outputs),
-        ("gradients", gradients, allowed.gradients),
-        ("losses", Some(losses), allowed.losses),
-        ("masks", masks, allowed.masks),
+    let errors = [
+        ("blocks' outputs", Some(modules), limits.outputs),
+        ("logits", Some(logits), limits.outputs),
+        ("gradients", gradients, limits.gradients),
+        ("losses", Some(losses), limits.losses),
+        ("masks", masks, limits.masks),
     ];
-    let mut judged = judged.into_iter().filter_map(|(what, error, allowed)| Some((what, error?, allowed)));
-    if let Some((what, error, allowed)) = judged.find(|(_, error, allowed)| error > allowed) {
+    let mut errors = errors.into_iter().filter_map(|(what, error, allowed)| Some((what, error?, allowed)));
+    if let Some((what, error, allowed)) = errors.find(|(_, error, allowed)| error > allowed) {
         return Err(LabError::Parity { what, error, allowed, first });
     }
     let mut outcome = Outcome::default();
@@ -293,7 +296,7 @@ fn judge(reference: &Observed, found: &Observed, allowed: Allowed) -> Result<Out
         (&Parity::ERROR_LOSS, Some(losses)),
         (&Parity::ERROR_MODULES, Some(modules)),
         (&Parity::ERROR_MASKS, masks),
-        (&Parity::STEPS_SKIPPED, Some(found.left_out.len() as f64)),
+        (&Parity::STEPS_SKIPPED, Some(results.left_out.len() as f64)),
         (&NetworkMetrics::PARAMETERS, Some(reference.parameters as f64)),
     ] {
         outcome.set(metric, value.unwrap_or(f64::NAN));
@@ -301,7 +304,7 @@ fn judge(reference: &Observed, found: &Observed, allowed: Allowed) -> Result<Out
     Ok(outcome)
 }
 
-/// Says of every metric that was not measured why that is so.
+/// Adds the reason for every metric that was not measured.
 fn explain_absence(outcome: &mut Outcome) {
     for (name, reason) in [
         ("error.gradients", "the gradients of every step overflowed in half precision; raise `iters`"),
@@ -343,23 +346,23 @@ mod tests {
         let observe = |inputs, spoilt| {
             dispatch_eager(Backend::Cpu, Observe { parity: &parity, inputs, left_out: &[], spoilt }).unwrap()
         };
-        let allowed = Allowed::new(&parity, Backend::Cpu);
+        let limits = Allowed::new(&parity, Backend::Cpu);
         let reference = observe(None, None);
-        let same = observe(Some(&reference.modules), None);
-        assert!(judge(&reference, &same, allowed).is_ok());
-        for (spoilt, named) in
+        let results = observe(Some(&reference.modules), None);
+        assert!(judge(&reference, &results, limits).is_ok());
+        for (spoilt, place) in
             [("wpe.weight", "`wte and wpe`"), ("h.1.mlp.c_fc.weight", "`h.1`"), ("h.2.attn.c_proj.bias", "`h.2`")]
         {
-            let wrong = observe(Some(&reference.modules), Some(spoilt));
-            let message = judge(&reference, &wrong, allowed).unwrap_err().to_string();
-            assert!(message.contains(named) && message.starts_with("blocks' outputs differ"), "{spoilt}: {message}");
+            let altered_results = observe(Some(&reference.modules), Some(spoilt));
+            let message = judge(&reference, &altered_results, limits).unwrap_err().to_string();
+            assert!(message.contains(place) && message.starts_with("blocks' outputs differ"), "{spoilt}: {message}");
         }
-        let wrong = observe(Some(&reference.modules), Some("ln_f.weight"));
-        let message = judge(&reference, &wrong, allowed).unwrap_err().to_string();
+        let altered_results = observe(Some(&reference.modules), Some("ln_f.weight"));
+        let message = judge(&reference, &altered_results, limits).unwrap_err().to_string();
         assert!(message.starts_with("logits differ") && message.contains("gradient that differs"), "{message}");
-        let mut wrong = same.clone();
-        wrong.losses[2] = f64::NAN;
-        assert!(judge(&reference, &wrong, allowed).unwrap_err().to_string().starts_with("losses differ"));
+        let mut altered_results = results.clone();
+        altered_results.losses[2] = f64::NAN;
+        assert!(judge(&reference, &altered_results, limits).unwrap_err().to_string().starts_with("losses differ"));
     }
 
     #[test]
@@ -374,8 +377,8 @@ mod tests {
 
         let info = sweep_job::Task::info("parity").unwrap();
         let values = Values::from([("prune".to_owned(), Value::Text("bitter7".to_owned()))]);
-        let Some(sweep_job::Task::Parity(given)) = info.build(&info.complete(values)) else { panic!("a parity") };
-        let parity = Parity { prune: given.prune, ..tiny() };
+        let Some(sweep_job::Task::Parity(task)) = info.build(&info.complete(values)) else { panic!("a parity") };
+        let parity = Parity { prune: task.prune, ..tiny() };
         let folders = Folders { files: PathBuf::new(), scratch: PathBuf::new() };
         let context = Context { backend: Backend::Cpu, folders: &folders, report: &mut Deaf };
         let outcome = parity.run(context).unwrap();

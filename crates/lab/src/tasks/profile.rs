@@ -85,12 +85,12 @@ impl BackendTask for Job<'_> {
         let mut steps = Vec::with_capacity(settings.steps);
         let (warmups, total) = (settings.warmups, settings.warmups + settings.steps);
         for done in 1..=total {
-            let found = step(&mut network, &batch, settings.lr, device)?;
+            let profiled_step = step(&mut network, &batch, settings.lr, device)?;
             if done == 1 {
-                outcome.set(&Profile::LOSS, found.loss);
+                outcome.set(&Profile::LOSS, profiled_step.loss);
             }
             if done > warmups {
-                steps.push(found);
+                steps.push(profiled_step);
             }
             report.progress(Progress { done: done as u64, total: total as u64, ..Progress::default() });
         }
@@ -126,10 +126,10 @@ fn batch<B: Compute>(
         let message = format!("`length: {length}` exceeds the {} tokens that the network takes", dims.block_size);
         return Err(LabError::Dimensions(message));
     }
-    let most = i64::try_from(dims.vocab_size).unwrap_or(i64::MAX);
+    let vocab_size = i64::try_from(dims.vocab_size).unwrap_or(i64::MAX);
     Ok(["inputs", "targets"].map(|name| {
         let mut random = rng::stream(settings.seed, "profile", name, &[]);
-        let ids: Vec<i64> = (0..settings.batch_size * length).map(|_| random.random_range(0..most)).collect();
+        let ids: Vec<i64> = (0..settings.batch_size * length).map(|_| random.random_range(0..vocab_size)).collect();
         Tensor::from_data(TensorData::new(ids, [settings.batch_size, length]), device)
     }))
 }
@@ -147,20 +147,25 @@ fn step<B: Compute>(
     profiled::begin(HEAP);
     let forward = Forward::<B>::new(network, inputs.clone(), targets.clone(), &Computing::default(), dropout);
     let loss = forward.loss();
-    let of_forward = profiled::end();
+    let forward_operations = profiled::end();
     profiled::begin(HEAP);
     let gradients = forward.backward(1.0);
-    let of_backward = profiled::end();
+    let backward_operations = profiled::end();
     profiled::begin(HEAP);
     let mut change = |index: usize, values: Tensor<B, 1>| match gradients.get(index) {
         Some(Some(gradient)) => values - gradient.clone() * lr,
         _ => values,
     };
     *network = model::map_values(network.clone(), &mut change);
-    let of_optimizer = profiled::end();
+    let optimizer_operations = profiled::end();
     sync::<B>(device)?;
     let ended = Instant::now();
-    Ok(Step { operations: [of_forward, of_backward, of_optimizer], started, ended, loss: number(loss)? })
+    Ok(Step {
+        operations: [forward_operations, backward_operations, optimizer_operations],
+        started,
+        ended,
+        loss: number(loss)?,
+    })
 }
 
 /// All calls of an operation.
@@ -181,7 +186,7 @@ impl Row {
     }
 }
 
-/// A row for each operation, that which takes most time first.
+/// A row for each operation, in descending order of time.
 fn rows(steps: &[Step]) -> Vec<Row> {
     let mut rows: BTreeMap<&str, Row> = BTreeMap::new();
     for step in steps {
@@ -213,15 +218,15 @@ fn rows(steps: &[Step]) -> Vec<Row> {
 
 fn describe(outcome: &mut Outcome, steps: &[Step], rows: &[Row]) {
     let count = steps.len() as f64;
-    let elapsed: f64 = steps.iter().map(|step| step.ended.duration_since(step.started).as_secs_f64()).sum();
-    outcome.set(&Profile::TIME_STEP, elapsed / count);
+    let step_seconds: f64 = steps.iter().map(|step| step.ended.duration_since(step.started).as_secs_f64()).sum();
+    outcome.set(&Profile::TIME_STEP, step_seconds / count);
     let total: f64 = rows.iter().map(Row::total).sum();
     outcome.set(&Profile::TIME_OPERATIONS, total / count);
-    let of = |group: Group| rows.iter().filter(|row| row.group == group).map(Row::total).sum::<f64>();
+    let seconds = |group: Group| rows.iter().filter(|row| row.group == group).map(Row::total).sum::<f64>();
     for (group, metric) in TIMES {
-        outcome.set(metric, of(group) / count);
+        outcome.set(metric, seconds(group) / count);
     }
-    outcome.set(&Profile::SHARE_PRODUCTS, of(Group::Product) / total);
+    outcome.set(&Profile::SHARE_PRODUCTS, seconds(Group::Product) / total);
     outcome.set(&Profile::SHARE_TOP, rows.first().map_or(f64::NAN, Row::total) / total);
     outcome.set(&Profile::CALLS, rows.iter().map(|row| row.calls).sum::<usize>() as f64 / count);
     outcome.set(&Profile::OPERATORS_COUNT, rows.len() as f64);

@@ -38,16 +38,16 @@ impl Seen {
 
     /// Notes step `step` of the warm-up, with its duration and its fused operations. True if it was the last one: from then
     /// on the process is sampled.
-    pub(super) fn note(&mut self, step: usize, took: Duration, watch: Option<fusion::Watch>, backend: Backend) -> bool {
+    pub(super) fn note(&mut self, step: usize, time: Duration, watch: Option<fusion::Watch>, backend: Backend) -> bool {
         if step == 0 {
-            self.first_step = took;
+            self.first_step = time;
             self.fused = watch.map(fusion::Watch::finish);
         }
-        let last = step + 1 == self.warm_up;
-        if last {
+        let is_last = step + 1 == self.warm_up;
+        if is_last {
             self.sampler = Some(Sampler::start(backend));
         }
-        last
+        is_last
     }
 
     pub(super) fn describe(self, outcome: &mut Outcome) {
@@ -78,10 +78,10 @@ impl Times {
 pub(super) struct Curves(pub(super) BTreeMap<String, Curve>);
 
 impl Curves {
-    pub(super) fn push(&mut self, name: &str, unit: Unit, at: u64, value: f64) {
-        let empty = || Curve { unit, at: Vec::new(), values: Vec::new() };
-        let curve = self.0.entry(name.to_owned()).or_insert_with(empty);
-        curve.at.push(at);
+    pub(super) fn push(&mut self, name: &str, unit: Unit, place: u64, value: f64) {
+        let empty_curve = || Curve { unit, at: Vec::new(), values: Vec::new() };
+        let curve = self.0.entry(name.to_owned()).or_insert_with(empty_curve);
+        curve.at.push(place);
         curve.values.push(value);
     }
 
@@ -125,22 +125,22 @@ impl Clock {
         }
     }
 
-    /// Counts a step of which the host has seen `seen`.
-    pub(super) fn step(&mut self, seen: Duration) {
+    /// Counts a step that took `time` on the host.
+    pub(super) fn step(&mut self, time: Duration) {
         self.open += 1;
         if self.per_step {
-            self.samples.push(seen.as_secs_f64());
+            self.samples.push(time.as_secs_f64());
         }
     }
 
     /// Counts the time until now, at which the device is idle.
     pub(super) fn pause(&mut self) {
         if self.open > 0 {
-            let passed = self.since.elapsed();
-            self.time += passed;
+            let time = self.since.elapsed();
+            self.time += time;
             self.steps += self.open;
             if !self.per_step {
-                self.samples.push(passed.as_secs_f64() / self.open as f64);
+                self.samples.push(time.as_secs_f64() / self.open as f64);
             }
         }
         self.restart();
@@ -172,7 +172,7 @@ impl Clock {
         Times { time: self.time.as_secs_f64(), steps: self.steps, samples: self.samples.clone() }
     }
 
-    /// Goes on from what [`times`](Self::times) gave.
+    /// Continues from the values of [`times`](Self::times).
     pub(super) fn resume(&mut self, times: &Times) {
         self.time = Duration::from_secs_f64(times.time);
         self.steps = times.steps;

@@ -91,7 +91,7 @@ impl BackendTask for Job<'_> {
         let shape = [train.training.batch_size, dims.block_size];
         let held_out = data.validation.spread_batches(train.training.eval_batches, shape, dims.vocab_size)?;
         let parameters = model::infos(&network);
-        let begin = |held_out, random: &Gpt<Autodiff<B>>| Trainer::<B> {
+        let new_trainer = |held_out, random: &Gpt<Autodiff<B>>| Trainer::<B> {
             train,
             device,
             backend,
@@ -111,24 +111,24 @@ impl BackendTask for Job<'_> {
             breakdown: Breakdown::new(train.training.breakdown, train.training.trace),
             curves: Curves::default(),
         };
-        let mut trainer = begin(held_out, &network);
-        let (mut done, mut left) = (Done::default(), None);
-        let mut resumed = None;
+        let mut trainer = new_trainer(held_out, &network);
+        let (mut done, mut other_work) = (Done::default(), None);
+        let mut restored_network = None;
         for (iters, folder) in checkpoint::all(&folders.scratch) {
             match trainer.restore(network.clone(), &parameters, &folder, iters) {
-                Ok((restored, earlier)) => {
+                Ok((saved_network, work)) => {
                     report.note(&format!("resuming after iteration {iters}"));
-                    (resumed, done) = (Some(restored), earlier);
+                    (restored_network, done) = (Some(saved_network), work);
                     if checkpoint::started(&folders.scratch) == Some(iters) {
                         // Rates are those of this job's own steps.
-                        (left, done.first_step) = (Some(earlier), 0.0);
+                        (other_work, done.first_step) = (Some(work), 0.0);
                         trainer.clock = Clock::start(B::SYNCHRONOUS);
                     }
                     break;
                 }
                 Err(error) => {
                     checkpoint::throw_away(&folder, iters, &error, report);
-                    trainer = begin(trainer.held_out, &network);
+                    trainer = new_trainer(trainer.held_out, &network);
                 }
             }
         }
@@ -136,10 +136,10 @@ impl BackendTask for Job<'_> {
             checkpoint::began_anew(&folders.scratch);
         }
         // Moved, so that an initial network that the training does not begin with is freed before the training.
-        let network = resumed.unwrap_or(network);
-        let mut attempts = Attempts::begin(&folders.scratch, done.iters, left);
-        let beside = Beside { scratch: &folders.scratch, attempts: &mut attempts, report: &mut *report };
-        let (network, mut outcome, trace) = trainer.run(network, done, &parameters, beside)?;
+        let network = restored_network.unwrap_or(network);
+        let mut attempts = Attempts::begin(&folders.scratch, done.iters, other_work);
+        let context = Beside { scratch: &folders.scratch, attempts: &mut attempts, report: &mut *report };
+        let (network, mut outcome, trace) = trainer.run(network, done, &parameters, context)?;
         if let Some(trace) = trace {
             let path = folders.files.join(TRACE);
             trace.write(&path).map_err(|source| LabError::Write { path, source })?;
@@ -178,8 +178,8 @@ fn ceiling<B: Compute>(train: &Train, device: &B::Device, report: &mut dyn Repor
         return None;
     }
     B::memory_cleanup(device);
-    let measured = Ceiling::measure::<B>(device, gradient::products(train.computing.precision));
-    measured.map_err(|error| report.note(&format!("the peak performance of the device was not measured: {error}"))).ok()
+    let rates = Ceiling::measure::<B>(device, gradient::products(train.computing.precision));
+    rates.map_err(|error| report.note(&format!("the peak performance of the device was not measured: {error}"))).ok()
 }
 
 /// Work so far, including earlier attempts.
@@ -193,8 +193,8 @@ struct Done {
 }
 
 impl Done {
-    /// This, and what an attempt that has gone on from it has done: until `iters` iterations are done, in `time`, of which
-    /// `first_step` was its first step's.
+    /// This work and that of an attempt that continued it: `iters` iterations in all, `time` in the attempt's loop, and
+    /// `first_step` for its first step.
     fn and(self, iters: usize, time: Duration, first_step: Duration) -> Self {
         let first_step = if self.first_step == 0.0 { first_step.as_secs_f64() } else { self.first_step };
         Self { iters, seconds: self.seconds + time.as_secs_f64(), first_step }
@@ -239,69 +239,69 @@ impl<B: Compute> Trainer<'_, B> {
     fn run(
         mut self,
         mut network: Gpt<Autodiff<B>>,
-        earlier: Done,
+        earlier_work: Done,
         parameters: &[ParamInfo],
         Beside { scratch, attempts, report }: Beside<'_>,
     ) -> Result<Trained<B>, LabError> {
         let settings = &self.train.training;
         let end = settings.end();
-        let mut seen = Seen::new(end - earlier.iters);
+        let mut measurements = Seen::new(end - earlier_work.iters);
         // How long the start has taken.
-        let (done, total) = (earlier.iters as u64, end as u64);
+        let (done, total) = (earlier_work.iters as u64, end as u64);
         report.progress(Progress { done, total, ..Progress::default() });
-        let begun = Instant::now();
+        let start = Instant::now();
         let mut held_out_loss = None;
-        for iter in earlier.iters..end {
-            let passed = iter - earlier.iters;
-            let watch = (passed == 0).then(|| fusion::Watch::start(self.backend)).flatten();
-            self.breakdown.watch(passed < seen.warm_up);
-            let started = Instant::now();
+        for iter in earlier_work.iters..end {
+            let index = iter - earlier_work.iters;
+            let watch = (index == 0).then(|| fusion::Watch::start(self.backend)).flatten();
+            self.breakdown.watch(index < measurements.warm_up);
+            let step_start = Instant::now();
             network.set_coupling(self.coupling.at(iter)?);
             network = self.step(network, iter)?;
-            let ended = Instant::now();
+            let step_end = Instant::now();
             if let Some(trace) = self.breakdown.trace() {
-                trace.step(iter, started, ended);
+                trace.step(iter, step_start, step_end);
             }
             let done = iter + 1;
-            if passed < seen.warm_up {
+            if index < measurements.warm_up {
                 sync::<B>(self.device)?;
-                if seen.note(passed, started.elapsed(), watch, self.backend) {
+                if measurements.note(index, step_start.elapsed(), watch, self.backend) {
                     self.measure_parts();
                 }
-                attempts.first_step(seen.first_step);
+                attempts.first_step(measurements.first_step);
                 self.clock.restart();
             } else {
-                self.clock.step(ended - started);
+                self.clock.step(step_end - step_start);
                 self.breakdown.look::<B>(self.device);
             }
             if settings.logs_after(done) {
                 let progress = self.log(done)?;
-                attempts.sign_now_and_then(done, begun.elapsed());
+                attempts.sign_now_and_then(done, start.elapsed());
                 report.progress(progress);
             }
             if settings.evaluates_after(done) {
-                held_out_loss = Some(self.pause_to_evaluate(&network, done, &seen)?);
+                held_out_loss = Some(self.pause_to_evaluate(&network, done, &measurements)?);
             }
             let is_due = settings.checkpoint_every > 0 && done.is_multiple_of(settings.checkpoint_every);
             if if done < end { is_due } else { settings.leaves_state() } {
                 sync::<B>(self.device)?;
                 self.clock.pause();
-                let time = begun.elapsed();
-                let now = earlier.and(done, time, seen.first_step);
-                self.save(&network, parameters, scratch, now, report)?;
+                let time = start.elapsed();
+                let work = earlier_work.and(done, time, measurements.first_step);
+                self.save(&network, parameters, scratch, work, report)?;
                 attempts.sign(done, time);
                 self.clock.restart();
             }
         }
-        let held_out_loss = self.conclude(&network, held_out_loss, &seen, report)?;
-        let time = begun.elapsed();
+        let held_out_loss = self.conclude(&network, held_out_loss, &measurements, report)?;
+        let time = start.elapsed();
         attempts.sign(end, time);
-        let whole = earlier.and(end, time, seen.first_step);
-        let timed = (end - earlier.iters).saturating_sub(seen.warm_up);
-        let mut outcome = self.describe(&network, held_out_loss, timed, report)?;
-        seen.first_step = Duration::try_from_secs_f64(whole.first_step).unwrap_or_default();
-        seen.describe(&mut outcome);
-        outcome.set(&LoopMetrics::TIME_TRAIN, whole.seconds);
+        let work = earlier_work.and(end, time, measurements.first_step);
+        let timed_steps = (end - earlier_work.iters).saturating_sub(measurements.warm_up);
+        let mut outcome = self.describe(&network, held_out_loss, timed_steps, report)?;
+        measurements.first_step = Duration::try_from_secs_f64(work.first_step).unwrap_or_default();
+        measurements.describe(&mut outcome);
+        outcome.set(&LoopMetrics::TIME_TRAIN, work.seconds);
         outcome.curves = self.curves.0;
         Ok((network, outcome, self.breakdown.into_trace()))
     }
@@ -312,7 +312,7 @@ impl<B: Compute> Trainer<'_, B> {
         &mut self,
         network: &Gpt<Autodiff<B>>,
         held_out_loss: Option<f64>,
-        seen: &Seen,
+        measurements: &Seen,
         report: &mut dyn Report,
     ) -> Result<f64, LabError> {
         let (settings, end) = (&self.train.training, self.train.training.end());
@@ -321,7 +321,7 @@ impl<B: Compute> Trainer<'_, B> {
         }
         match held_out_loss.filter(|_| settings.evaluates_after(end)) {
             Some(loss) => Ok(loss),
-            None => self.pause_to_evaluate(network, end, seen),
+            None => self.pause_to_evaluate(network, end, measurements),
         }
     }
 
@@ -330,12 +330,12 @@ impl<B: Compute> Trainer<'_, B> {
         (settings.batch_size * settings.grad_accumulation * self.block_size) as f64
     }
 
-    /// The metrics of a training that has ended, of which `timed` steps were measured.
+    /// The metrics of a training that has ended, of which `timed_steps` steps were measured.
     fn describe(
         &mut self,
         network: &Gpt<Autodiff<B>>,
         held_out_loss: f64,
-        timed: usize,
+        timed_steps: usize,
         report: &mut dyn Report,
     ) -> Result<Outcome, LabError> {
         let mut outcome = Outcome::default();
@@ -347,12 +347,12 @@ impl<B: Compute> Trainer<'_, B> {
             report.note("throughput is not measured with so few iterations: raise `iters`");
         }
         let tokens_per_step = self.tokens_per_step();
-        self.describe_steps(&mut outcome, tokens_per_step, timed);
+        self.describe_steps(&mut outcome, tokens_per_step, timed_steps);
         Ok(outcome)
     }
 
-    /// Adds what was measured of steps, of which the breakdown saw the last `timed` ones.
-    fn describe_steps(&mut self, outcome: &mut Outcome, tokens_per_step: f64, timed: usize) {
+    /// Adds the measurements of the steps. The breakdown has the last `timed_steps` of them.
+    fn describe_steps(&mut self, outcome: &mut Outcome, tokens_per_step: f64, timed_steps: usize) {
         let clock = &mut self.clock;
         if let Some(steps_per_s) = clock.steps_per_s() {
             outcome.set(&Train::TOKENS_PER_S, steps_per_s * tokens_per_step);
@@ -362,8 +362,8 @@ impl<B: Compute> Trainer<'_, B> {
             outcome.set(metric, measure::quantile(&mut clock.samples, part).unwrap_or(f64::NAN));
         }
         outcome.set(&Train::TIME_PRUNE, self.prune_time.as_secs_f64());
-        if self.train.training.breakdown && timed > 0 {
-            self.describe_parts(outcome, timed);
+        if self.train.training.breakdown && timed_steps > 0 {
+            self.describe_parts(outcome, timed_steps);
         }
         if let Some(watch) = self.breakdown.watched() {
             outcome.set(&Train::MEMORY_DEVICE_PEAK, watch.peak as f64);
@@ -393,15 +393,15 @@ impl<B: Compute> Trainer<'_, B> {
             return Ok(network);
         }
         sync::<B>(self.device)?;
-        let started = Instant::now();
+        let start = Instant::now();
         let target = prune.target_at(iter, training.iters);
-        let reached = self.pruner.choose::<Autodiff<B>, _>(&network, &self.optimizer, target)?;
-        let ended = Instant::now();
-        self.prune_time += ended - started;
+        let sparsity = self.pruner.choose::<Autodiff<B>, _>(&network, &self.optimizer, target)?;
+        let end = Instant::now();
+        self.prune_time += end - start;
         if let Some(trace) = self.breakdown.trace() {
-            trace.span("prune", started, ended, ended, false);
+            trace.span("prune", start, end, end, false);
         }
-        self.curves.push("sparsity", Unit::Fraction, iter as u64 + 1, reached);
+        self.curves.push("sparsity", Unit::Fraction, iter as u64 + 1, sparsity);
         self.mask(network)
     }
 
@@ -475,12 +475,12 @@ impl<B: Compute> Trainer<'_, B> {
     }
 
     /// Evaluates, which is not counted as time of steps.
-    fn pause_to_evaluate(&mut self, network: &Gpt<Autodiff<B>>, done: usize, seen: &Seen) -> Result<f64, LabError> {
+    fn pause_to_evaluate(&mut self, network: &Gpt<Autodiff<B>>, done: usize, steps: &Seen) -> Result<f64, LabError> {
         sync::<B>(self.device)?;
         self.clock.pause();
-        seen.sampler.iter().for_each(Sampler::pause);
+        steps.sampler.iter().for_each(Sampler::pause);
         let loss = self.evaluate(network, done);
-        seen.sampler.iter().for_each(Sampler::resume);
+        steps.sampler.iter().for_each(Sampler::resume);
         self.clock.restart();
         loss
     }

@@ -36,8 +36,8 @@ impl<'a> Right<'a> {
             #[cfg(target_arch = "x86_64")]
             Self::Tiles(right) => right.multiply(left, out, into),
             Self::Copied(matrix, right) => {
-                let rounded = copy(left);
-                let (left, right) = (Matrix { data: &rounded, ..left }, Matrix { data: right, ..*matrix });
+                let rounded_left = copy(left);
+                let (left, right) = (Matrix { data: &rounded_left, ..left }, Matrix { data: right, ..*matrix });
                 super::multiply_on_all(left, right, out, into);
             }
         }
@@ -75,13 +75,13 @@ mod tests {
     /// Numbers of about 1, and both kinds of 0, from a seed.
     fn numbers(length: usize, seed: u64) -> Vec<f32> {
         let mut state = seed.wrapping_mul(2).wrapping_add(1);
-        let mut next = || {
+        let mut draw = || {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             #[expect(clippy::cast_possible_truncation, reason = "numbers in single precision are wanted")]
             let number = ((state >> 33) as f64 / f64::from(1_u32 << 30) - 1.0) as f32;
             number
         };
-        (0..length).map(|index| if index % 17 == 3 { -0.0 } else { next() }).collect()
+        (0..length).map(|index| if index % 17 == 3 { -0.0 } else { draw() }).collect()
     }
 
     fn short(number: f32) -> f64 {
@@ -90,12 +90,12 @@ mod tests {
 
     /// The product in double precision of rounded numbers, and the sum of the absolute values of its terms.
     fn expected(left: Matrix<'_>, right: Matrix<'_>) -> Vec<(f64, f64)> {
-        let at = |matrix: Matrix<'_>, row: usize, column: usize| {
+        let value = |matrix: Matrix<'_>, row: usize, column: usize| {
             short(matrix.data[row * matrix.row_stride + column * matrix.column_stride])
         };
         let places = (0..left.rows).flat_map(|row| (0..right.columns).map(move |column| (row, column)));
         let sums = places.map(|(row, column)| {
-            let terms = (0..left.columns).map(|inner| at(left, row, inner) * at(right, inner, column));
+            let terms = (0..left.columns).map(|inner| value(left, row, inner) * value(right, inner, column));
             terms.fold((0.0, 0.0), |(sum, size), term| (sum + term, size + term.abs()))
         });
         sums.collect()
@@ -135,8 +135,8 @@ mod tests {
             (0x7f7f_ffff, 0x7f80), // the largest number becomes infinite
             (0xff80_0000, 0xff80),
         ];
-        for (bits, short) in cases {
-            assert_eq!(rounded(f32::from_bits(bits)) >> 16, short, "{bits:x}");
+        for (bits, code) in cases {
+            assert_eq!(rounded(f32::from_bits(bits)) >> 16, code, "{bits:x}");
         }
         let nan = f32::from_bits(0x7f80_0001);
         assert!(f32::from_bits(rounded(nan) & 0xffff_0000).is_nan(), "its payload is in the lower half");
@@ -147,12 +147,12 @@ mod tests {
 
         #[test]
         fn products_are_those_of_rounded_numbers(
-            rows in 1_usize..60, inner in 1_usize..90, columns in 1_usize..100, across in 0_u8..4, seed: u64,
+            rows in 1_usize..60, inner in 1_usize..90, columns in 1_usize..100, layout in 0_u8..4, seed: u64,
         ) {
             let (left, right) = (numbers(rows * inner, seed), numbers(inner * columns, seed ^ 1));
-            let left = if across & 1 == 0 { Matrix::new(&left, rows, inner) } else { Matrix::new(&left, inner, rows).transposed() };
+            let left = if layout & 1 == 0 { Matrix::new(&left, rows, inner) } else { Matrix::new(&left, inner, rows).transposed() };
             let right =
-                if across & 2 == 0 { Matrix::new(&right, inner, columns) } else { Matrix::new(&right, columns, inner).transposed() };
+                if layout & 2 == 0 { Matrix::new(&right, inner, columns) } else { Matrix::new(&right, columns, inner).transposed() };
             check(left, right);
         }
     }

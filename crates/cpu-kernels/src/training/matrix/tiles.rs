@@ -104,20 +104,21 @@ impl<'a> Right<'a> {
             borrowed: PhantomData,
         };
         let (rows, columns) = (left.rows.div_ceil(height), right.columns.div_ceil(COLUMNS));
-        let down = rows.div_ceil(TASK_ROWS / height);
-        let enough = TASKS * rayon::current_num_threads();
-        let narrow = columns.div_ceil((OWN_PAIRS / (COLUMNS * pairs.max(1))).clamp(1, TASK_PANELS));
+        let row_tasks = rows.div_ceil(TASK_ROWS / height);
+        let min_tasks = TASKS * rayon::current_num_threads();
+        let narrow_tasks = columns.div_ceil((OWN_PAIRS / (COLUMNS * pairs.max(1))).clamp(1, TASK_PANELS));
         // The factor of which each task packs its own part, so that the part stays in its processor's caches.
-        let (own_rows, own_columns) = (down >= enough, down < enough && self.kept.is_none() && narrow >= enough);
-        let [down, across] = match (own_rows, own_columns) {
-            (true, _) => [down, 1],
-            (_, true) => [1, narrow],
-            _ => [down, columns.div_ceil(TASK_PANELS)],
+        let (packs_rows, packs_columns) =
+            (row_tasks >= min_tasks, row_tasks < min_tasks && self.kept.is_none() && narrow_tasks >= min_tasks);
+        let [row_tasks, column_tasks] = match (packs_rows, packs_columns) {
+            (true, _) => [row_tasks, 1],
+            (_, true) => [1, narrow_tasks],
+            _ => [row_tasks, columns.div_ceil(TASK_PANELS)],
         };
-        let whole_left = (!own_rows).then(|| pack_left(left, Threads::All));
+        let packed_left = (!packs_rows).then(|| pack_left(left, Threads::All));
         let packed;
-        let whole_right = match &self.kept {
-            None if own_columns => None,
+        let packed_right = match &self.kept {
+            None if packs_columns => None,
             None => {
                 packed = pack_right(right, Threads::All);
                 Some(&packed)
@@ -126,23 +127,24 @@ impl<'a> Right<'a> {
         };
         // Parts differ by at most one panel, so that all threads end at about the same time.
         let share = |panels: usize, part: usize, parts: usize| panels * part / parts..panels * (part + 1) / parts;
-        (0..down * across).into_par_iter().for_each(|task| {
-            let panels = [share(rows, task / across, down), share(columns, task % across, across)];
-            let (own_left, own_right);
-            let left = match &whole_left {
-                Some(whole) => Part { packed: whole, first: 0 },
+        (0..row_tasks * column_tasks).into_par_iter().for_each(|task| {
+            let panels =
+                [share(rows, task / column_tasks, row_tasks), share(columns, task % column_tasks, column_tasks)];
+            let (left_panels, right_panels);
+            let left = match &packed_left {
+                Some(factor) => Part { packed: factor, first: 0 },
                 None => {
                     let lines = panels[0].start * height..(panels[0].end * height).min(left.rows);
-                    own_left = pack_left(left.rows(lines), Threads::This);
-                    Part { packed: &own_left, first: panels[0].start }
+                    left_panels = pack_left(left.rows(lines), Threads::This);
+                    Part { packed: &left_panels, first: panels[0].start }
                 }
             };
-            let right = match whole_right {
-                Some(whole) => Part { packed: whole, first: 0 },
+            let right = match packed_right {
+                Some(factor) => Part { packed: factor, first: 0 },
                 None => {
                     let lines = panels[1].start * COLUMNS..(panels[1].end * COLUMNS).min(right.columns);
-                    own_right = pack_right(right.transposed().rows(lines).transposed(), Threads::This);
-                    Part { packed: &own_right, first: panels[1].start }
+                    right_panels = pack_right(right.transposed().rows(lines).transposed(), Threads::This);
+                    Part { packed: &right_panels, first: panels[1].start }
                 }
             };
             #[expect(unsafe_code, reason = "instructions at places that no other task has")]
@@ -215,11 +217,11 @@ impl Product<'_> {
                 let width = COLUMNS.min(self.shape[1] - column * COLUMNS);
                 for row in rows.clone() {
                     let left = left.pairs(row, first);
-                    let height_here = height.min(self.shape[0] - row * height);
+                    let tile_height = height.min(self.shape[0] - row * height);
                     // The place of a row; it may lie outside where nothing is read or written.
                     let place =
                         |line: usize| self.out.wrapping_add((row * height + line) * self.row_stride + column * COLUMNS);
-                    let shape = [height_here, width];
+                    let shape = [tile_height, width];
                     // SAFETY: these rows and columns lie inside `out`, and nothing else reads or writes them.
                     unsafe {
                         match &registers {
@@ -230,7 +232,7 @@ impl Product<'_> {
                             Some(registers) => {
                                 let mut tile = [[0.0; COLUMNS]; amx::ROWS];
                                 registers.tile(left, right, tile.as_flattened_mut().as_mut_ptr(), COLUMNS, false);
-                                for (line, sums) in tile.iter().enumerate().take(height_here) {
+                                for (line, sums) in tile.iter().enumerate().take(tile_height) {
                                     add_to(std::slice::from_raw_parts_mut(place(line), width), sums, add);
                                 }
                             }
@@ -248,8 +250,8 @@ impl Product<'_> {
 }
 
 /// Writes or adds numbers.
-fn add_to(to: &mut [f32], numbers: &[f32], add: bool) {
-    for (to, number) in to.iter_mut().zip(numbers) {
-        *to = if add { *to + number } else { *number };
+fn add_to(target: &mut [f32], numbers: &[f32], add: bool) {
+    for (target, number) in target.iter_mut().zip(numbers) {
+        *target = if add { *target + number } else { *number };
     }
 }

@@ -32,8 +32,8 @@ pub(super) fn erf(x: f64) -> f64 {
 pub(super) fn is_largest(row: &[f64], k: usize) -> Vec<bool> {
     let mut order: Vec<usize> = (0..row.len()).collect();
     order.sort_by(|a, b| row[*b].total_cmp(&row[*a]));
-    let kept: Vec<usize> = order.into_iter().take(k).collect();
-    (0..row.len()).map(|index| kept.contains(&index)).collect()
+    let indices: Vec<usize> = order.into_iter().take(k).collect();
+    (0..row.len()).map(|index| indices.contains(&index)).collect()
 }
 
 impl Loops {
@@ -62,8 +62,8 @@ impl Loops {
             let n = row.len() as f64;
             let mean = row.iter().sum::<f64>() / n;
             let variance = row.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / n;
-            let scaled = row.iter().map(|value| (value - mean) / (variance + 1e-5).sqrt());
-            scaled.zip(gain.iter().zip(bias)).map(|(value, (gain, bias))| value * gain + bias).collect()
+            let values = row.iter().map(|value| (value - mean) / (variance + 1e-5).sqrt());
+            values.zip(gain.iter().zip(bias)).map(|(value, (gain, bias))| value * gain + bias).collect()
         };
         x.iter().map(row).collect()
     }
@@ -71,16 +71,16 @@ impl Loops {
     /// Queries, keys and values of head `head`.
     fn heads(&self, x: &Rows, block: &str, head: usize, back: Option<&Rows>) -> (Rows, Rows, Rows) {
         let (d, width) = (self.dims.d_model, self.dims.d_model / self.dims.n_head);
-        let cut =
-            |rows: &Rows, from: usize| -> Rows { rows.iter().map(|row| row[from..from + width].to_vec()).collect() };
+        let crop =
+            |rows: &Rows, start: usize| -> Rows { rows.iter().map(|row| row[start..start + width].to_vec()).collect() };
         match self.dims.block.attention {
             AttentionKind::Standard => {
                 let qkv = self.product(x, &format!("{block}attn.c_attn"));
-                (cut(&qkv, head * width), cut(&qkv, d + head * width), cut(&qkv, 2 * d + head * width))
+                (crop(&qkv, head * width), crop(&qkv, d + head * width), crop(&qkv, 2 * d + head * width))
             }
             AttentionKind::Folded { rank, per_head, .. } => {
                 let qkv = self.product(x, &format!("{block}attn.c_attn"));
-                let (mut queries, mut keys) = (cut(&qkv, head * width), cut(&qkv, d + head * width));
+                let (mut queries, mut keys) = (crop(&qkv, head * width), crop(&qkv, d + head * width));
                 let index = if per_head { head } else { 0 };
                 let weight = |name: &str| self.get(&format!("{block}attn.{name}"))[index].max(1e-8);
                 for (query, key) in queries.iter_mut().zip(&mut keys) {
@@ -93,14 +93,14 @@ impl Loops {
                         }
                     }
                 }
-                (queries, keys, cut(&qkv, 2 * d + head * width))
+                (queries, keys, crop(&qkv, 2 * d + head * width))
             }
             AttentionKind::Latent { dim } => {
-                let queries = cut(&self.product(x, &format!("{block}attn.q")), head * width);
-                let map = |rows: &Rows, name: &str, from: usize, to: usize| -> Rows {
-                    let maps = &self.get(&format!("{block}attn.{name}"))[head * from * to..][..from * to];
-                    let to_column = |row: &Vec<f64>, j: usize| (0..from).map(|i| row[i] * maps[i * to + j]).sum();
-                    rows.iter().map(|row| (0..to).map(|j| to_column(row, j)).collect()).collect()
+                let queries = crop(&self.product(x, &format!("{block}attn.q")), head * width);
+                let map = |rows: &Rows, name: &str, inputs: usize, outputs: usize| -> Rows {
+                    let maps = &self.get(&format!("{block}attn.{name}"))[head * inputs * outputs..][..inputs * outputs];
+                    let column = |row: &Vec<f64>, j: usize| (0..inputs).map(|i| row[i] * maps[i * outputs + j]).sum();
+                    rows.iter().map(|row| (0..outputs).map(|j| column(row, j)).collect()).collect()
                 };
                 let mut keys = self.product(x, &format!("{block}attn.k_down"));
                 if let Some(back) = back {
@@ -124,8 +124,8 @@ impl Loops {
             RaCtStatistic::Rms => (row.iter().map(|p| p * p).sum::<f64>() / visible as f64).sqrt(),
             RaCtStatistic::Max => row.iter().copied().fold(0.0, f64::max),
             RaCtStatistic::Topk | RaCtStatistic::None => {
-                let kept = is_largest(row, spec.k);
-                row.iter().zip(kept).filter(|(_, kept)| *kept).map(|(p, _)| p).sum()
+                let mask = is_largest(row, spec.k);
+                row.iter().zip(mask).filter(|(_, mask)| *mask).map(|(p, _)| p).sum()
             }
         };
         let (scale, bias) = (self.get(&format!("{block}ra_ct.scale")), self.get(&format!("{block}ra_ct.bias")));
@@ -186,36 +186,36 @@ impl Loops {
                 }
             }
         }
-        let gathered = |i: usize| -> Vec<f64> {
-            let of_head = |head: usize| {
+        let head_outputs = |i: usize| -> Vec<f64> {
+            let head_output = |head: usize| {
                 let column = move |c: usize, values: &Rows, row: &[f64]| -> f64 {
                     row.iter().zip(values).map(|(weight, value)| weight * value[c]).sum()
                 };
                 let (values, row) = (&values[head], &weights[head][i]);
                 let restart = self.numbers.get(&format!("{block}attn.restart"));
                 let part = restart.map_or(0.0, |part| part[head].clamp(0.0, 0.5));
-                let mixed = |c: usize| (1.0 - part) * column(c, values, row) + part * values[i][c];
-                (0..values[0].len()).map(|c| mixed(c) * output_factor[i][head]).collect::<Vec<f64>>()
+                let value = |c: usize| (1.0 - part) * column(c, values, row) + part * values[i][c];
+                (0..values[0].len()).map(|c| value(c) * output_factor[i][head]).collect::<Vec<f64>>()
             };
-            (0..heads).flat_map(of_head).collect()
+            (0..heads).flat_map(head_output).collect()
         };
-        let context: Rows = (0..length).map(gathered).collect();
+        let context: Rows = (0..length).map(head_outputs).collect();
         (self.product(&context, &format!("{block}attn.c_proj")), (0..length).map(|i| mean(&weights, i)).collect())
     }
 
     fn cross(&self, spec: &CrossSpec, block: &str, hidden: &Rows, weights: &Rows) -> Rows {
         let length = hidden.len();
-        let mut kept = weights.clone();
-        for (i, row) in kept.iter_mut().enumerate() {
+        let mut kept_weights = weights.clone();
+        for (i, row) in kept_weights.iter_mut().enumerate() {
             match spec.select {
                 Selection::All => continue,
                 Selection::TopK { k } => {
-                    let largest = is_largest(row, k);
-                    row.iter_mut().zip(largest).filter(|(_, kept)| !kept).for_each(|(weight, _)| *weight = 0.0);
+                    let mask = is_largest(row, k);
+                    row.iter_mut().zip(mask).filter(|(_, is_kept)| !is_kept).for_each(|(weight, _)| *weight = 0.0);
                 }
                 Selection::Rms { tau } => {
-                    let least = tau * (row.iter().map(|p| p * p).sum::<f64>() / (i + 1) as f64).sqrt();
-                    row.iter_mut().filter(|weight| **weight < least).for_each(|weight| *weight = 0.0);
+                    let threshold = tau * (row.iter().map(|p| p * p).sum::<f64>() / (i + 1) as f64).sqrt();
+                    row.iter_mut().filter(|weight| **weight < threshold).for_each(|weight| *weight = 0.0);
                 }
             }
             let sum = row.iter().sum::<f64>().max(1e-8);
@@ -225,36 +225,36 @@ impl Loops {
                 }
             }
         }
-        let gather = |i: usize, c: usize| (0..length).map(|j| kept[i][j] * hidden[j][c]).sum();
-        let gathered: Rows = (0..length).map(|i| (0..hidden[0].len()).map(|c| gather(i, c)).collect()).collect();
-        let down = self.product(&gathered, &format!("{block}cross.down"));
-        let projected = if self.numbers.contains_key(&format!("{block}cross.up.weight")) {
+        let gather = |i: usize, c: usize| (0..length).map(|j| kept_weights[i][j] * hidden[j][c]).sum();
+        let context: Rows = (0..length).map(|i| (0..hidden[0].len()).map(|c| gather(i, c)).collect()).collect();
+        let down = self.product(&context, &format!("{block}cross.down"));
+        let projection = if self.numbers.contains_key(&format!("{block}cross.up.weight")) {
             self.product(&down, &format!("{block}cross.up"))
         } else {
             down
         };
         let strength = self.coupling * self.get(&format!("{block}cross.alpha"))[0];
-        added(hidden, &projected, strength)
+        added(hidden, &projection, strength)
     }
 
     fn hidden(&self, x: &Rows, block: &str) -> Rows {
-        let activated = |name: &str| -> Rows {
+        let activation = |name: &str| -> Rows {
             let gelu = |x: &f64| x * 0.5 * (1.0 + erf(x / 2.0_f64.sqrt()));
             let rows = self.product(x, &format!("{block}mlp.{name}"));
             rows.iter().map(|row| row.iter().map(gelu).collect()).collect()
         };
-        let Some(spec) = self.dims.block.r_mlp else { return activated("c_fc") };
+        let Some(spec) = self.dims.block.r_mlp else { return activation("c_fc") };
         let number = |name: &str| self.get(&format!("{block}mlp.{name}"))[0];
-        let (standard, mut low) = (activated("up_std"), activated("up_low"));
+        let (standard, mut low) = (activation("up_std"), activation("up_low"));
         if spec.mixer {
             low = self.product(&low, &format!("{block}mlp.mixer"));
         }
         let scale = number("w_rec") * self.coupling * if spec.gate { number("gate_low") } else { 1.0 };
-        let joined = |(standard, low): (&Vec<f64>, &Vec<f64>)| {
+        let join = |(standard, low): (&Vec<f64>, &Vec<f64>)| {
             let standard = standard.iter().map(|value| value * number("w_std"));
             standard.chain(low.iter().map(|value| value * scale)).collect()
         };
-        standard.iter().zip(&low).map(joined).collect()
+        standard.iter().zip(&low).map(join).collect()
     }
 
     pub(super) fn logits(&self, tokens: &[usize]) -> Vec<f64> {
@@ -291,12 +291,12 @@ impl Loops {
             if let Some(spec) = &spec.gate {
                 let pooled = self.product(&hidden, &format!("{block}gate.pool"));
                 let mean = |i: usize| -> Vec<f64> {
-                    let over = match spec.pool {
+                    let window = match spec.pool {
                         GatePool::PrefixMean => &pooled[..=i],
                         GatePool::Token => &pooled[i..=i],
                         GatePool::SequenceMean => &pooled[..],
                     };
-                    (0..spec.dim).map(|c| over.iter().map(|row| row[c]).sum::<f64>() / over.len() as f64).collect()
+                    (0..spec.dim).map(|c| window.iter().map(|row| row[c]).sum::<f64>() / window.len() as f64).collect()
                 };
                 let means: Rows = (0..pooled.len()).map(mean).collect();
                 let mut heads = self.product(&means, &format!("{block}gate.heads"));
@@ -313,11 +313,11 @@ impl Loops {
 
 /// Keeps the keys of every row that had the most attention so far, per query that saw them.
 pub(super) fn prune_keys(spec: &KvPruneSpec, rows: &mut Rows) {
-    let before = rows.clone();
+    let old_rows = rows.clone();
     for (i, row) in rows.iter_mut().enumerate() {
         let importance: Vec<f64> = (0..=i)
             .map(|j| {
-                let mass: f64 = before[j..=i].iter().map(|row| row[j]).sum();
+                let mass: f64 = old_rows[j..=i].iter().map(|row| row[j]).sum();
                 if i - j < spec.recency { 2.0 } else { mass / (i - j + 1) as f64 }
             })
             .collect();
@@ -326,8 +326,8 @@ pub(super) fn prune_keys(spec: &KvPruneSpec, rows: &mut Rows) {
             #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a part of the visible keys")]
             Keep::Part(part) => (part * (i + 1) as f64) as usize,
         };
-        let kept = is_largest(&importance, keep.max(spec.recency));
-        row.iter_mut().zip(kept).filter(|(_, kept)| !kept).for_each(|(weight, _)| *weight = 0.0);
+        let mask = is_largest(&importance, keep.max(spec.recency));
+        row.iter_mut().zip(mask).filter(|(_, mask)| !mask).for_each(|(weight, _)| *weight = 0.0);
         let sum: f64 = row.iter().sum();
         for weight in row {
             *weight /= sum;

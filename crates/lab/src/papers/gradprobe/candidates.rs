@@ -27,8 +27,8 @@ pub struct Candidates {
 impl Candidates {
     /// Candidates by tensor.
     pub fn counts(&self) -> Vec<usize> {
-        let staying = |stays: &[u8]| stays.iter().map(|stays| usize::from(*stays)).sum::<usize>();
-        self.stays.iter().map(|stays| stays.len() - staying(stays)).collect()
+        let count = |stays: &[u8]| stays.iter().map(|stays| usize::from(*stays)).sum::<usize>();
+        self.stays.iter().map(|stays| stays.len() - count(stays)).collect()
     }
 }
 
@@ -44,12 +44,12 @@ pub struct Chooser {
     pub calls: u64,
     /// Seconds of each choice.
     pub seconds: Vec<f64>,
-    /// By how much the first choice raised resident memory, in bytes.
+    /// Growth of resident memory by the first choice, in bytes.
     pub raised: Option<f64>,
 }
 
 impl Chooser {
-    /// A chooser as `settings` say; it keeps the norms that the network's layers see now.
+    /// A chooser with these `settings`; it keeps the norms that the network's layers see now.
     pub fn new<B: Compute>(settings: &Probing, subject: &dyn Subject<B>) -> Result<Self, LabError> {
         let norms = match settings.strategy {
             Strategy::Magnitude => None,
@@ -62,7 +62,7 @@ impl Chooser {
     /// The part `sparsity` of all prunable weights of `subject`, or of each tensor: those with the smallest scores. More
     /// where scores are equal, and near it where the threshold is an estimate.
     pub fn choose<B: Compute>(&mut self, subject: &dyn Subject<B>, sparsity: f64) -> Result<Candidates, LabError> {
-        let started = Instant::now();
+        let start = Instant::now();
         let tensors = subject.tensors();
         let mut numbers = Vec::with_capacity(tensors.len());
         for (tensor, info) in tensors.iter().enumerate() {
@@ -73,18 +73,18 @@ impl Chooser {
             numbers.push(weights);
         }
         let find = || self.find(&numbers, sparsity);
-        let found = if self.calls == 0 {
-            let (found, extra) = raised(find);
-            self.raised = extra;
-            found
+        let result = if self.calls == 0 {
+            let (result, growth) = raised(find);
+            self.raised = growth;
+            result
         } else {
             find()
         };
-        let stays = found.map_err(|NotANumber { layer }| LabError::NotANumber {
+        let stays = result.map_err(|NotANumber { layer }| LabError::NotANumber {
             parameter: tensors.get(layer).map_or_else(String::new, |tensor| tensor.name.clone()),
         })?;
         self.calls += 1;
-        self.seconds.push(started.elapsed().as_secs_f64());
+        self.seconds.push(start.elapsed().as_secs_f64());
         Ok(Candidates { stays })
     }
 
@@ -92,11 +92,11 @@ impl Chooser {
         match self.scope {
             ThresholdScope::Global => self.share(numbers, sparsity),
             ThresholdScope::Tensor => {
-                let each = numbers.iter().enumerate().map(|(layer, numbers)| {
+                let masks = numbers.iter().enumerate().map(|(layer, numbers)| {
                     let stays = self.share(std::slice::from_ref(numbers), sparsity);
                     stays.map(|mut stays| stays.swap_remove(0)).map_err(|_| NotANumber { layer })
                 });
-                each.collect()
+                masks.collect()
             }
         }
     }
@@ -109,11 +109,11 @@ impl Chooser {
             return Ok(stays);
         }
         if self.threshold == ProbeThreshold::Exact {
-            let mut all: Vec<f32> = numbers.iter().flatten().map(|number| number.abs()).collect();
+            let mut magnitudes: Vec<f32> = numbers.iter().flatten().map(|number| number.abs()).collect();
             if let Some(layer) = numbers.iter().position(|numbers| numbers.iter().any(|number| number.is_nan())) {
                 return Err(NotANumber { layer });
             }
-            let threshold = kth_smallest(&mut all, k);
+            let threshold = kth_smallest(&mut magnitudes, k);
             for (stays, numbers) in stays.iter_mut().zip(numbers) {
                 for (stays, number) in stays.iter_mut().zip(numbers) {
                     *stays = u8::from(number.abs() > threshold);
@@ -135,7 +135,7 @@ impl Chooser {
     }
 }
 
-/// Multiplies the weights `[in, out]` by the norms of what they multiply; without norms they are as they are.
+/// Multiplies the weights `[in, out]` by the norms of their inputs; without norms they do not change.
 fn score(weights: &mut [f32], out: usize, norms: Option<&[f32]>) {
     let Some(norms) = norms else { return };
     for (row, norm) in weights.chunks_mut(out).zip(norms) {

@@ -118,8 +118,8 @@ impl Points {
         let inputs = StandardNormal.sample_iter(rng::stream(seed, "points", "random", &[]));
         let inputs = inputs.take(count * features).collect();
         let mut stream = rng::stream(seed, "labels", "random", &[]);
-        let last = i32::try_from(classes.saturating_sub(1)).unwrap_or_default();
-        let labels = (0..count).map(|_| stream.random_range(0..=last)).collect();
+        let max_label = i32::try_from(classes.saturating_sub(1)).unwrap_or_default();
+        let labels = (0..count).map(|_| stream.random_range(0..=max_label)).collect();
         Self { inputs, labels, features }
     }
 
@@ -216,8 +216,8 @@ impl<B: Compute> ClassifierSubject<B> {
             let (x, labels) = self.points.tensors::<Autodiff<B>>(places, &self.device);
             let loss = self.network.loss(x, labels, DROPOUT);
             let gradients = model::gradients(&self.network, &mut loss.backward());
-            let around = StepContext { gradient_factor: None, masks, mask_moments: true };
-            self.network = optimizer.step_with::<Autodiff<B>, _>(self.network.clone(), gradients, rate, around);
+            let context = StepContext { gradient_factor: None, masks, mask_moments: true };
+            self.network = optimizer.step_with::<Autodiff<B>, _>(self.network.clone(), gradients, rate, context);
         }
         Ok(B::sync(&self.device)?)
     }
@@ -263,7 +263,7 @@ impl<B: Compute> Subject<B> for ClassifierSubject<B> {
         let places = places(&self.tensors, of);
         let network = match requested(places.as_deref()) {
             Requested::All => self.network.clone(),
-            some @ Requested::These(_) => track(self.network.clone(), some),
+            selection @ Requested::These(_) => track(self.network.clone(), selection),
         };
         let loss = network.loss(x, labels, 0.0);
         let mut gradients = model::gradients(&network, &mut loss.backward());
@@ -295,11 +295,11 @@ impl<B: Compute> Subject<B> for ClassifierSubject<B> {
         let [rows, classes] = logits.dims();
         let logits = host(logits.reshape([rows * classes]))?;
         let best = |row: &[f32]| (0..classes).max_by(|left, right| row[*left].total_cmp(&row[*right]));
-        let right = logits
+        let hits = logits
             .chunks(classes)
             .zip(&points.labels)
             .filter(|(row, label)| best(row).and_then(|best| i32::try_from(best).ok()) == Some(**label));
-        Ok(right.count() as f64 / rows.max(1) as f64)
+        Ok(hits.count() as f64 / rows.max(1) as f64)
     }
 
     fn harm(&self, dense: f64, now: f64) -> f64 {

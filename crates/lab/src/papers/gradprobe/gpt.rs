@@ -91,23 +91,23 @@ impl<B: Compute> GptSubject<B> {
 
     /// Does `work`, and looks at the device's memory after it.
     fn look<T>(&mut self, name: &'static str, work: impl FnOnce(&Self) -> T) -> Result<T, LabError> {
-        let started = Instant::now();
-        let done = work(self);
-        let called = Instant::now();
+        let start = Instant::now();
+        let result = work(self);
+        let call_end = Instant::now();
         B::sync(&self.device)?;
-        self.spans.push(Span { name, at: [started, called, Instant::now()] });
+        self.spans.push(Span { name, at: [start, call_end, Instant::now()] });
         if let Some(memory) = B::device_memory(&self.device) {
             self.device_peak = Some(self.device_peak.unwrap_or(0).max(memory.in_use));
         }
-        Ok(done)
+        Ok(result)
     }
 
     /// The gradients of the loss on `batch` times `factor`, by parameter.
     fn pass(&mut self, batch: &Batch, requested: Requested<'_>, factor: f64) -> Result<Gradients<B>, LabError> {
         let forward = self.look("forward", |subject| {
             let (tokens, targets) = batch.to_tensors::<B>(&subject.device);
-            let none = Dropout { p: 0.0, seed: 0, at: [0, 0] };
-            Forward::of(&subject.network, tokens, targets, &subject.computing, none, requested)
+            let no_dropout = Dropout { p: 0.0, seed: 0, at: [0, 0] };
+            Forward::of(&subject.network, tokens, targets, &subject.computing, no_dropout, requested)
         })?;
         self.look("backward", |_| forward.backward(factor))
     }
@@ -142,14 +142,14 @@ impl<B: Compute> Subject<B> for GptSubject<B> {
         let mut gradients = match self.scale {
             None => self.pass(&batch, requested, 1.0)?,
             Some(mut scale) => {
-                let found = loop {
+                let unscaled_gradients = loop {
                     let gradients = self.pass(&batch, requested, scale.factor())?;
-                    if let Some(found) = scale.unscale(gradients)? {
-                        break found;
+                    if let Some(unscaled_gradients) = scale.unscale(gradients)? {
+                        break unscaled_gradients;
                     }
                 };
                 self.scale = Some(scale);
-                found
+                unscaled_gradients
             }
         };
         Ok(self.tensors.iter().map(|tensor| gradients[tensor.parameter].take()).collect())
@@ -206,8 +206,8 @@ where
     B: Compute,
     M: burn::module::Module<Autodiff<B>>,
 {
-    let changed = model::map_values::<Autodiff<B>, _>(module.clone(), &mut |index, value| {
+    let new_module = model::map_values::<Autodiff<B>, _>(module.clone(), &mut |index, value| {
         if index == place { weights.clone() } else { value }
     });
-    *module = changed;
+    *module = new_module;
 }

@@ -84,17 +84,17 @@ pub trait Subject<B: Compute> {
         0
     }
 
-    /// The norms of what each tensor multiplies on the first `batches` calibration batches, `[in]`; none for a tensor that
+    /// The norms of the inputs of each tensor on the first `batches` calibration batches, `[in]`; none for a tensor that
     /// multiplies nothing.
     fn input_norms(&self, batches: usize) -> Result<Vec<Option<Vec<f32>>>, LabError>;
 
     /// Quality of the network: perplexity or accuracy.
     fn quality(&self, on: Judge) -> Result<f64, LabError>;
 
-    /// Returns by how much `now` is worse than `dense`; negative if `now` is better.
+    /// Returns the loss of quality from `dense` to `now`; negative if `now` is better.
     fn harm(&self, dense: f64, now: f64) -> f64;
 
-    /// The most that tensors have taken on the device, in bytes, as far as that is known.
+    /// The maximum memory of tensors on the device, in bytes, as far as it is known.
     fn device_peak(&self) -> Option<u64> {
         None
     }
@@ -195,11 +195,11 @@ impl<'a, B: Compute> Prober<'a, B> {
     /// Weights that were pruned, by tensor.
     pub fn pruned(&self) -> Result<Vec<usize>, LabError> {
         let tensors = self.subject.tensors().iter().zip(&self.kept);
-        let pruned = tensors.map(|(tensor, keep)| match keep {
+        let counts = tensors.map(|(tensor, keep)| match keep {
             None => Ok(0),
             Some(keep) => Ok(tensor.len() - count(keep.clone())?),
         });
-        pruned.collect()
+        counts.collect()
     }
 
     /// Prunes according to the settings; returns the last round that counts.
@@ -224,10 +224,10 @@ impl<'a, B: Compute> Prober<'a, B> {
         if self.by_tensor() {
             Ok((self.by_turns(sparsity, tolerance)?, None))
         } else {
-            let known = self.at_once(sparsity)?;
-            let chosen = known.candidates.counts();
-            self.settle(&known, tolerance);
-            Ok((chosen, Some(known)))
+            let results = self.at_once(sparsity)?;
+            let counts = results.candidates.counts();
+            self.settle(&results, tolerance);
+            Ok((counts, Some(results)))
         }
     }
 
@@ -242,30 +242,30 @@ impl<'a, B: Compute> Prober<'a, B> {
 
     /// Shrinks all tensors at once, and takes both gradients; the weights are as before afterwards.
     fn at_once(&mut self, sparsity: f64) -> Result<rounds::Known<B>, LabError> {
-        let among = self.among.clone();
-        let before = self.largest(&among, None)?;
+        let tensors = self.among.clone();
+        let before = self.largest(&tensors, None)?;
         let candidates = self.choose(sparsity)?;
-        let weights: Vec<Tensor<B, 1>> = among.iter().map(|tensor| self.subject.weights(*tensor)).collect();
+        let weights: Vec<Tensor<B, 1>> = tensors.iter().map(|tensor| self.subject.weights(*tensor)).collect();
         let originals: Vec<Tensor<B, 1>> =
             weights.iter().map(|weights| pack(weights.clone(), self.settings.weight_storage)).collect();
         self.tally.keep_weights(&originals);
-        for (tensor, weights) in among.iter().zip(weights) {
-            let shrunk = self.shrunk(*tensor, weights, &candidates);
-            self.subject.set_weights(*tensor, shrunk);
+        for (tensor, weights) in tensors.iter().zip(weights) {
+            let shrunk_weights = self.shrunk(*tensor, weights, &candidates);
+            self.subject.set_weights(*tensor, shrunk_weights);
         }
-        let after = self.largest(&among, None)?;
+        let after = self.largest(&tensors, None)?;
         self.tally.keep_gradients(&[&before, &after]);
-        for (tensor, weights) in among.iter().zip(originals) {
+        for (tensor, weights) in tensors.iter().zip(originals) {
             self.subject.set_weights(*tensor, unpack(weights));
         }
         Ok(rounds::Known { candidates, before, after })
     }
 
-    /// Decides from what is known, and applies it.
-    pub(crate) fn settle(&mut self, known: &rounds::Known<B>, tolerance: f64) {
+    /// Decides from the results of a round, and applies the decision.
+    pub(crate) fn settle(&mut self, results: &rounds::Known<B>, tolerance: f64) {
         for tensor in self.among.clone() {
-            let (Some(before), Some(after)) = (&known.before[tensor], &known.after[tensor]) else { continue };
-            let keep = self.decide(tensor, &known.candidates, [before.clone(), after.clone()], tolerance);
+            let (Some(before), Some(after)) = (&results.before[tensor], &results.after[tensor]) else { continue };
+            let keep = self.decide(tensor, &results.candidates, [before.clone(), after.clone()], tolerance);
             let weights = self.subject.weights(tensor);
             self.apply(Decision { tensor, keep }, weights);
         }
@@ -273,60 +273,60 @@ impl<'a, B: Compute> Prober<'a, B> {
 
     /// Visits the tensors one by one, or in groups; returns the candidates by tensor.
     fn by_turns(&mut self, sparsity: f64, tolerance: f64) -> Result<Vec<usize>, LabError> {
-        let again = self.settings.mode != ProbeMode::Streaming;
-        let among = self.among.clone();
+        let chooses_again = self.settings.mode != ProbeMode::Streaming;
+        let tensors = self.among.clone();
         let mut references = match self.settings.gradients {
-            GradientSource::Amortized => Some(self.largest(&among, None)?),
+            GradientSource::Amortized => Some(self.largest(&tensors, None)?),
             GradientSource::Freeze | GradientSource::Extract => None,
         };
         let mut candidates = self.choose(sparsity)?;
-        let mut chosen = candidates.counts();
-        for (turn, visited) in self.order().chunks(self.settings.parallel.max(1)).enumerate() {
-            let started = Instant::now();
-            if again && turn > 0 {
+        let mut candidate_counts = candidates.counts();
+        for (turn, group) in self.order().chunks(self.settings.parallel.max(1)).enumerate() {
+            let start = Instant::now();
+            if chooses_again && turn > 0 {
                 candidates = self.choose(sparsity)?;
             }
             let counts = candidates.counts();
-            for &tensor in visited {
-                chosen[tensor] = counts[tensor];
+            for &tensor in group {
+                candidate_counts[tensor] = counts[tensor];
             }
             let before: Largest<B> = match &mut references {
-                Some(references) => visited.iter().map(|&tensor| references[tensor].take()).collect(),
-                None => self.largest_of(visited)?,
+                Some(references) => group.iter().map(|&tensor| references[tensor].take()).collect(),
+                None => self.largest_of(group)?,
             };
-            let weights: Vec<Tensor<B, 1>> = visited.iter().map(|&tensor| self.subject.weights(tensor)).collect();
+            let weights: Vec<Tensor<B, 1>> = group.iter().map(|&tensor| self.subject.weights(tensor)).collect();
             let originals: Vec<Tensor<B, 1>> =
                 weights.iter().map(|weights| pack(weights.clone(), self.settings.weight_storage)).collect();
             self.tally.keep_weights(&originals);
-            for (&tensor, weights) in visited.iter().zip(weights) {
-                let shrunk = self.shrunk(tensor, weights, &candidates);
-                self.subject.set_weights(tensor, shrunk);
+            for (&tensor, weights) in group.iter().zip(weights) {
+                let shrunk_weights = self.shrunk(tensor, weights, &candidates);
+                self.subject.set_weights(tensor, shrunk_weights);
             }
-            let after = self.largest_of(visited)?;
+            let after = self.largest_of(group)?;
             self.tally.keep_gradients(&[references.as_deref().unwrap_or_default(), &before, &after]);
-            let deciding = Instant::now();
-            for (((&tensor, before), after), original) in visited.iter().zip(before).zip(after).zip(originals) {
+            let decision_start = Instant::now();
+            for (((&tensor, before), after), original) in group.iter().zip(before).zip(after).zip(originals) {
                 if let (Some(before), Some(after)) = (before, after) {
                     let keep = self.decide(tensor, &candidates, [before, after], tolerance);
                     self.apply(Decision { tensor, keep }, unpack(original));
                 }
             }
-            let called = Instant::now();
+            let call_end = Instant::now();
             B::sync(self.device)?;
-            let ended = Instant::now();
-            self.note(Span { name: "decide", at: [deciding, called, ended] });
-            self.visited(visited, started, ended);
-            let seconds = (ended - started).as_secs_f64() / visited.len() as f64;
-            self.tally.tensor_seconds.extend(visited.iter().map(|_| seconds));
+            let end = Instant::now();
+            self.note(Span { name: "decide", at: [decision_start, call_end, end] });
+            self.visited(group, start, end);
+            let seconds = (end - start).as_secs_f64() / group.len() as f64;
+            self.tally.tensor_seconds.extend(group.iter().map(|_| seconds));
         }
-        Ok(chosen)
+        Ok(candidate_counts)
     }
 
     /// The tensors in the order of their turns.
     fn order(&self) -> Vec<usize> {
         let mut order = self.among.clone();
-        let by = if self.settings.mode == ProbeMode::Streaming { ProbeOrder::Forward } else { self.settings.order };
-        match by {
+        let turns = if self.settings.mode == ProbeMode::Streaming { ProbeOrder::Forward } else { self.settings.order };
+        match turns {
             ProbeOrder::Forward => {}
             ProbeOrder::Reverse => order.reverse(),
             ProbeOrder::Size => order.sort_by_key(|tensor| std::cmp::Reverse(self.subject.tensors()[*tensor].len())),
@@ -336,15 +336,15 @@ impl<'a, B: Compute> Prober<'a, B> {
 
     /// Returns 1 where a weight is not a candidate, else 0, `[numbers]`.
     fn stays(&self, tensor: usize, candidates: &Candidates) -> Tensor<B, 1> {
-        let stays: Vec<f32> = candidates.stays[tensor].iter().map(|stays| f32::from(*stays)).collect();
-        let length = stays.len();
-        Tensor::from_data(TensorData::new(stays, [length]), self.device)
+        let mask: Vec<f32> = candidates.stays[tensor].iter().map(|mask| f32::from(*mask)).collect();
+        let length = mask.len();
+        Tensor::from_data(TensorData::new(mask, [length]), self.device)
     }
 
-    /// `weights` with the candidates shrunk; to the bit as they were elsewhere.
+    /// `weights` with the candidates shrunk; the other weights keep their bits.
     fn shrunk(&self, tensor: usize, weights: Tensor<B, 1>, candidates: &Candidates) -> Tensor<B, 1> {
-        let stays = self.stays(tensor, candidates);
-        let factor = stays.clone() + (stays.neg() + 1.0) * self.settings.reduction;
+        let mask = self.stays(tensor, candidates);
+        let factor = mask.clone() + (mask.neg() + 1.0) * self.settings.reduction;
         weights * factor
     }
 
@@ -360,29 +360,29 @@ impl<'a, B: Compute> Prober<'a, B> {
         if tolerance.is_infinite() {
             return candidate.neg() + 1.0;
         }
-        let grown = unpack(after).lower_equal(unpack(before) * (1.0 + tolerance)).bool_not();
-        (candidate * (grown.float().neg() + 1.0)).neg() + 1.0
+        let growth = unpack(after).lower_equal(unpack(before) * (1.0 + tolerance)).bool_not();
+        (candidate * (growth.float().neg() + 1.0)).neg() + 1.0
     }
 
-    /// Sets `original`, without what goes, and remembers what went.
+    /// Sets `original` without the pruned weights, and remembers the mask.
     fn apply(&mut self, Decision { tensor, keep }: Decision<B>, original: Tensor<B, 1>) {
         self.subject.set_weights(tensor, B::masked(original, &keep));
-        let kept = &mut self.kept[tensor];
-        *kept = Some(match kept.take() {
-            Some(earlier) => earlier * keep,
+        let mask = &mut self.kept[tensor];
+        *mask = Some(match mask.take() {
+            Some(earlier_mask) => earlier_mask * keep,
             None => keep,
         });
     }
 }
 
 impl Tally {
-    fn keep_gradients<B: Compute>(&mut self, kept: &[&[Option<Tensor<B, 1>>]]) {
-        let bytes = kept.iter().flat_map(|kept| kept.iter().flatten()).map(bytes).sum();
+    fn keep_gradients<B: Compute>(&mut self, gradients: &[&[Option<Tensor<B, 1>>]]) {
+        let bytes = gradients.iter().flat_map(|gradients| gradients.iter().flatten()).map(bytes).sum();
         self.gradient_bytes = self.gradient_bytes.max(bytes);
     }
 
-    fn keep_weights<B: Compute>(&mut self, kept: &[Tensor<B, 1>]) {
-        self.weight_bytes = self.weight_bytes.max(kept.iter().map(bytes).sum());
+    fn keep_weights<B: Compute>(&mut self, weights: &[Tensor<B, 1>]) {
+        self.weight_bytes = self.weight_bytes.max(weights.iter().map(bytes).sum());
     }
 }
 
@@ -390,8 +390,8 @@ impl Tally {
 fn known(tensors: &[Prunable]) -> String {
     const SHOWN: usize = 8;
     let names: Vec<String> = tensors.iter().take(SHOWN).map(|tensor| format!("`{}`", tensor.name)).collect();
-    let more = if tensors.len() > SHOWN { ", …" } else { "" };
-    names.join(", ") + more
+    let ending = if tensors.len() > SHOWN { ", …" } else { "" };
+    names.join(", ") + ending
 }
 
 /// Number of ones in `mask`.

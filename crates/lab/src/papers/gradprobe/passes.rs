@@ -24,59 +24,64 @@ pub struct Span {
 impl<B: Compute> Prober<'_, B> {
     /// Candidates for `sparsity`.
     pub(super) fn choose(&mut self, sparsity: f64) -> Result<Candidates, LabError> {
-        let started = Instant::now();
+        let start = Instant::now();
         let candidates = self.chooser.choose(self.subject, sparsity)?;
-        let ended = Instant::now();
-        self.note(Span { name: "candidates", at: [started, ended, ended] });
+        let end = Instant::now();
+        self.note(Span { name: "candidates", at: [start, end, end] });
         Ok(candidates)
     }
 
     /// Adds a part of a visit to the timeline.
-    pub(super) fn note(&mut self, Span { name, at: [started, called, ended] }: Span) {
+    pub(super) fn note(&mut self, Span { name, at: [start, call_end, end] }: Span) {
         if let Some(trace) = &mut self.trace {
-            trace.span(name, started, called, ended, !B::SYNCHRONOUS);
+            trace.span(name, start, call_end, end, !B::SYNCHRONOUS);
             if let Some(memory) = B::device_memory(self.device) {
-                trace.memory(ended, memory);
+                trace.memory(end, memory);
             }
         }
     }
 
     /// The largest gradients of some tensors, in their order.
     pub(super) fn largest_of(&mut self, tensors: &[usize]) -> Result<Largest<B>, LabError> {
-        let of = match self.settings.gradients {
+        let requested_tensors = match self.settings.gradients {
             GradientSource::Extract => None,
             GradientSource::Freeze | GradientSource::Amortized => Some(tensors),
         };
-        let mut largest = self.largest(tensors, of)?;
+        let mut largest = self.largest(tensors, requested_tensors)?;
         Ok(tensors.iter().map(|tensor| largest[*tensor].take()).collect())
     }
 
-    /// The largest gradients of the tensors `wanted` over all batches, by tensor, by passes that give those of `of`, or all.
-    pub(super) fn largest(&mut self, wanted: &[usize], of: Option<&[usize]>) -> Result<Largest<B>, LabError> {
+    /// The largest gradients of `tensors` over all batches, by tensor, by passes that give the gradients of
+    /// `requested_tensors`, or all.
+    pub(super) fn largest(
+        &mut self,
+        tensors: &[usize],
+        requested_tensors: Option<&[usize]>,
+    ) -> Result<Largest<B>, LabError> {
         let mut largest: Largest<B> = self.subject.tensors().iter().map(|_| None).collect();
         for batch in 0..self.subject.batches() {
-            let mut gradients = self.mean(batch, of)?;
-            for &tensor in wanted {
+            let mut gradients = self.mean(batch, requested_tensors)?;
+            for &tensor in tensors {
                 let gradient = gradients[tensor].take();
                 let gradient = gradient
                     .ok_or_else(|| LabError::NoGradient { parameter: self.subject.tensors()[tensor].name.clone() })?;
                 let size = gradient.abs();
-                let larger = match largest[tensor].take() {
+                let maximum = match largest[tensor].take() {
                     None => size,
-                    Some(earlier) => unpack(earlier).max_pair(size),
+                    Some(earlier_maximum) => unpack(earlier_maximum).max_pair(size),
                 };
-                largest[tensor] = Some(pack(larger, self.settings.grad_storage));
+                largest[tensor] = Some(pack(maximum, self.settings.grad_storage));
             }
         }
         Ok(largest)
     }
 
     /// The gradients of a calibration batch, averaged over its passes.
-    fn mean(&mut self, batch: usize, of: Option<&[usize]>) -> Result<Gradients<B>, LabError> {
-        let mut sum = self.pass([batch, 0], of)?;
+    fn mean(&mut self, batch: usize, requested_tensors: Option<&[usize]>) -> Result<Gradients<B>, LabError> {
+        let mut sum = self.pass([batch, 0], requested_tensors)?;
         let parts = self.subject.parts();
         for part in 1..parts {
-            sum = add_gradients(sum, self.pass([batch, part], of)?);
+            sum = add_gradients(sum, self.pass([batch, part], requested_tensors)?);
         }
         if parts > 1 {
             let factor = (parts as f64).recip();
@@ -86,21 +91,21 @@ impl<B: Compute> Prober<'_, B> {
     }
 
     /// Makes one forward and backward pass, and measures its time.
-    fn pass(&mut self, at: [usize; 2], of: Option<&[usize]>) -> Result<Gradients<B>, LabError> {
+    fn pass(&mut self, at: [usize; 2], requested_tensors: Option<&[usize]>) -> Result<Gradients<B>, LabError> {
         B::sync(self.device)?;
-        let started = Instant::now();
-        let gradients = self.subject.gradients(at, of)?;
+        let start = Instant::now();
+        let gradients = self.subject.gradients(at, requested_tensors)?;
         B::sync(self.device)?;
-        let ended = Instant::now();
+        let end = Instant::now();
         for span in self.subject.take_spans() {
             self.note(span);
         }
         if !self.by_tensor()
             && let Some(trace) = &mut self.trace
         {
-            trace.visit(&format!("pass {}", self.tally.passes), started, ended);
+            trace.visit(&format!("pass {}", self.tally.passes), start, end);
         }
-        self.tally.pass_seconds.push((ended - started).as_secs_f64());
+        self.tally.pass_seconds.push((end - start).as_secs_f64());
         self.tally.passes += 1;
         self.tally.repeated = self.subject.repeated();
         (self.progress)([self.tally.passes, self.expected]);
@@ -108,10 +113,10 @@ impl<B: Compute> Prober<'_, B> {
     }
 
     /// Ends a visit of these tensors in the timeline.
-    pub(super) fn visited(&mut self, tensors: &[usize], started: Instant, ended: Instant) {
+    pub(super) fn visited(&mut self, tensors: &[usize], start: Instant, end: Instant) {
         let Some(trace) = &mut self.trace else { return };
         let names: Vec<&str> = tensors.iter().map(|tensor| self.subject.tensors()[*tensor].name.as_str()).collect();
-        trace.visit(&names.join(", "), started, ended);
+        trace.visit(&names.join(", "), start, end);
     }
 
     /// The timeline, if one was kept.
@@ -120,9 +125,9 @@ impl<B: Compute> Prober<'_, B> {
     }
 }
 
-/// Places of the tensors `of` in the network's order of parameters.
-pub(super) fn places(tensors: &[Prunable], of: Option<&[usize]>) -> Option<Vec<usize>> {
-    of.map(|of| of.iter().map(|tensor| tensors[*tensor].parameter).collect())
+/// Places of the tensors at `indices` in the network's order of parameters.
+pub(super) fn places(tensors: &[Prunable], indices: Option<&[usize]>) -> Option<Vec<usize>> {
+    indices.map(|indices| indices.iter().map(|tensor| tensors[*tensor].parameter).collect())
 }
 
 /// The gradients that a pass for the parameters at `places` computes.

@@ -68,9 +68,10 @@ impl<B: Compute> Prober<'_, B> {
         let dense = self.quality()?;
         let mut tolerance = self.settings.tolerance;
         let mut best = self.state()?;
-        let mut last = Round { sparsity: 0.0, tolerance, rounds: 0, chosen: self.kept.iter().map(|_| 0).collect() };
+        let mut last_round =
+            Round { sparsity: 0.0, tolerance, rounds: 0, chosen: self.kept.iter().map(|_| 0).collect() };
         // The network before the last round that counts, and that round's sparsity.
-        let mut before: Option<(State<B>, f64)> = None;
+        let mut previous_state: Option<(State<B>, f64)> = None;
         let mut idle = 0;
         for index in 0_u32.. {
             let sparsity = self.settings.step.mul_add(f64::from(index), self.settings.sparsity);
@@ -82,39 +83,39 @@ impl<B: Compute> Prober<'_, B> {
             let quality = self.quality()?;
             let mut state = self.state()?;
             if self.subject.harm(dense, quality) > self.settings.limit {
-                let found = match self.settings.tuning {
+                let attempt = match self.settings.tuning {
                     Tuning::None => None,
                     Tuning::OneStep => {
                         let (known, chosen) = (known.as_ref(), &chosen[..]);
-                        let again = Again { sparsities: &[sparsity], from: &best, known, chosen, dense };
-                        self.tune(tolerance, quality, &again)?
+                        let retry = Again { sparsities: &[sparsity], from: &best, known, chosen, dense };
+                        self.tune(tolerance, quality, &retry)?
                     }
                     Tuning::TwoStep => {
-                        let (from, sparsities) = match &before {
-                            Some((from, earlier)) => (from, vec![*earlier, sparsity]),
+                        let (from, sparsities) = match &previous_state {
+                            Some((from, earlier_sparsity)) => (from, vec![*earlier_sparsity, sparsity]),
                             None => (&best, vec![sparsity]),
                         };
-                        let again = Again { sparsities: &sparsities, from, known: None, chosen: &chosen, dense };
-                        self.tune(tolerance, quality, &again)?
+                        let retry = Again { sparsities: &sparsities, from, known: None, chosen: &chosen, dense };
+                        self.tune(tolerance, quality, &retry)?
                     }
                 };
-                let Some(found) = found else { break };
-                (tolerance, chosen, state) = (found.tolerance, found.chosen, found.state);
+                let Some(attempt) = attempt else { break };
+                (tolerance, chosen, state) = (attempt.tolerance, attempt.chosen, attempt.state);
             }
             idle = if state.pruned > best.pruned { 0 } else { idle + 1 };
-            before = Some((std::mem::replace(&mut best, state), sparsity));
-            last = Round { sparsity, tolerance, rounds: last.rounds + 1, chosen };
+            previous_state = Some((std::mem::replace(&mut best, state), sparsity));
+            last_round = Round { sparsity, tolerance, rounds: last_round.rounds + 1, chosen };
         }
         self.restore(&best);
-        Ok(last)
+        Ok(last_round)
     }
 
     /// Another tolerance with which a round is within the limit: of those seen, the one that prunes most.
-    fn tune(&mut self, tolerance: f64, quality: f64, again: &Again<'_, B>) -> Result<Option<Attempt<B>>, LabError> {
-        let [low, high] = FACTORS.map(|factor| (factor, self.attempt(tolerance * factor, again)));
+    fn tune(&mut self, tolerance: f64, quality: f64, retry: &Again<'_, B>) -> Result<Option<Attempt<B>>, LabError> {
+        let [low, high] = FACTORS.map(|factor| (factor, self.attempt(tolerance * factor, retry)));
         let (low, high) = ((low.0, low.1?), (high.0, high.1?));
-        let (down, up) = (low.1.harm, high.1.harm);
-        let (factor, mut at, mut quality_before) = if down <= up {
+        let (low_harm, high_harm) = (low.1.harm, high.1.harm);
+        let (factor, mut next_tolerance, mut quality_before) = if low_harm <= high_harm {
             (low.0, low.1.tolerance, low.1.quality)
         } else {
             (high.0, high.1.tolerance, high.1.quality)
@@ -128,12 +129,12 @@ impl<B: Compute> Prober<'_, B> {
             return Ok(best);
         }
         for _ in 0..self.settings.tuning_steps {
-            at *= factor;
-            let attempt = self.attempt(at, again)?;
-            let fallen = self.falls(quality_before, attempt.quality);
+            next_tolerance *= factor;
+            let attempt = self.attempt(next_tolerance, retry)?;
+            let is_worse = self.falls(quality_before, attempt.quality);
             quality_before = attempt.quality;
             self.keep_better(&mut best, attempt);
-            if fallen {
+            if is_worse {
                 break;
             }
         }
@@ -146,27 +147,27 @@ impl<B: Compute> Prober<'_, B> {
     }
 
     fn keep_better(&self, best: &mut Option<Attempt<B>>, attempt: Attempt<B>) {
-        let more = best.as_ref().is_none_or(|best| attempt.state.pruned > best.state.pruned);
-        if attempt.harm <= self.settings.limit && more {
+        let prunes_more = best.as_ref().is_none_or(|best| attempt.state.pruned > best.state.pruned);
+        if attempt.harm <= self.settings.limit && prunes_more {
             *best = Some(attempt);
         }
     }
 
     /// Makes a round again with `tolerance`.
-    fn attempt(&mut self, tolerance: f64, again: &Again<'_, B>) -> Result<Attempt<B>, LabError> {
-        self.restore(again.from);
-        let chosen = if let Some(known) = again.known {
+    fn attempt(&mut self, tolerance: f64, retry: &Again<'_, B>) -> Result<Attempt<B>, LabError> {
+        self.restore(retry.from);
+        let chosen = if let Some(known) = retry.known {
             self.settle(known, tolerance);
-            again.chosen.to_vec()
+            retry.chosen.to_vec()
         } else {
             let mut chosen = Vec::new();
-            for sparsity in again.sparsities {
+            for sparsity in retry.sparsities {
                 chosen = self.round(*sparsity, tolerance)?.0;
             }
             chosen
         };
         let quality = self.quality()?;
-        let harm = self.subject.harm(again.dense, quality);
+        let harm = self.subject.harm(retry.dense, quality);
         Ok(Attempt { tolerance, quality, harm, chosen, state: self.state()? })
     }
 

@@ -46,11 +46,11 @@ impl<B: Ops> Attribution<B> {
     pub fn new(dims: TreeDims, update: &K1Update, device: &B::Device) -> Self {
         let below = (update.scope == NormScope::Subtree).then(|| {
             let nodes = dims.nodes();
-            let mut below = vec![0.0_f32; nodes * nodes];
+            let mut numbers = vec![0.0_f32; nodes * nodes];
             for node in 0..nodes {
-                dims.subtree(node).into_iter().for_each(|descendant| below[node * nodes + descendant] = 1.0);
+                dims.subtree(node).into_iter().for_each(|descendant| numbers[node * nodes + descendant] = 1.0);
             }
-            Tensor::from_data(TensorData::new(below, [nodes, nodes]), device)
+            Tensor::from_data(TensorData::new(numbers, [nodes, nodes]), device)
         });
         Self { dims, update: update.clone(), device: device.clone(), below, reads: 0 }
     }
@@ -65,7 +65,7 @@ impl<B: Ops> Attribution<B> {
         if self.update.update == UpdateRule::All {
             return Ok(Factors::Host(vec![1.0; self.dims.nodes()]));
         }
-        let before = read::reads();
+        let earlier_reads = read::reads();
         let factors = match self.update.selection {
             SelectionWay::ReadsSort | SelectionWay::ReadsHeap => self.on_host(&self.read_norms(gradients)?),
             SelectionWay::OneRead => {
@@ -74,14 +74,14 @@ impl<B: Ops> Attribution<B> {
             }
             SelectionWay::Device => Factors::Device(self.on_device(&self.norms(gradients, self.update.norm))),
         };
-        self.reads += read::reads() - before;
+        self.reads += read::reads() - earlier_reads;
         Ok(factors)
     }
 
     /// The part `[1]` of the nodes chosen by one definition of the norm that the other one chooses, too.
     pub fn agreement(&self, gradients: &Gradients<B>) -> Tensor<B, 1> {
-        let chosen = |norm| self.on_device(&self.norms(gradients, norm)).greater_elem(0.0).float();
-        let (left, right) = (chosen(GradientNorm::RootOfSquares), chosen(GradientNorm::SumOfNorms));
+        let choice = |norm| self.on_device(&self.norms(gradients, norm)).greater_elem(0.0).float();
+        let (left, right) = (choice(GradientNorm::RootOfSquares), choice(GradientNorm::SumOfNorms));
         (left.clone() * right).sum() / left.sum()
     }
 
@@ -117,11 +117,11 @@ impl<B: Ops> Attribution<B> {
     /// The norm of every node, `[nodes]`.
     fn norms(&self, gradients: &Gradients<B>, norm: GradientNorm) -> Tensor<B, 1> {
         let nodes = self.dims.nodes();
-        let of = |gradient: &Option<Tensor<B, 1>>| match gradient {
+        let square_sum = |gradient: &Option<Tensor<B, 1>>| match gradient {
             Some(gradient) => B::sum_of_squares(gradient.clone()),
             None => Tensor::zeros([1], &self.device),
         };
-        let squares = Tensor::cat(gradients.iter().skip(SHARED_TENSORS).map(of).collect(), 0);
+        let squares = Tensor::cat(gradients.iter().skip(SHARED_TENSORS).map(square_sum).collect(), 0);
         let squares = squares.reshape([nodes, NODE_TENSORS]);
         let summands = match norm {
             GradientNorm::RootOfSquares => squares,
@@ -146,11 +146,11 @@ impl<B: Ops> Attribution<B> {
             UpdateRule::All => factors.fill(1.0),
             UpdateRule::TopK => {
                 let k = self.update.top_k;
-                let chosen = match self.update.selection {
+                let nodes = match self.update.selection {
                     SelectionWay::ReadsHeap => by_heap(norms, k),
                     _ => by_sorting(norms, k),
                 };
-                for node in chosen {
+                for node in nodes {
                     factors[node] = 1.0;
                 }
             }
@@ -158,10 +158,10 @@ impl<B: Ops> Attribution<B> {
                 let mut node = 0;
                 for level in 0..self.dims.depth {
                     factors[node] = self.scale(level);
-                    // Of equal ones the first, as on the device.
-                    let next =
+                    // Of equal nodes the first, as on the device.
+                    let child =
                         self.dims.children(node).max_by(|left, right| larger_first(norms, *left, *right).reverse());
-                    node = next.unwrap_or(node);
+                    node = child.unwrap_or(node);
                 }
             }
         }
@@ -178,36 +178,36 @@ impl<B: Ops> Attribution<B> {
     fn on_device(&self, norms: &Tensor<B, 1>) -> Tensor<B, 1> {
         let nodes = self.dims.nodes();
         let branching = self.dims.branching;
-        let subtree = self.update.scope == NormScope::Subtree;
-        let chosen = match self.update.update {
+        let is_subtree = self.update.scope == NormScope::Subtree;
+        let choice = match self.update.update {
             UpdateRule::TopK => B::largest(norms.clone().reshape([1, nodes]), self.update.top_k).reshape([nodes]),
             UpdateRule::All | UpdateRule::Path => norms.ones_like(),
         };
-        if self.update.update != UpdateRule::Path && !subtree {
-            return chosen;
+        if self.update.update != UpdateRule::Path && !is_subtree {
+            return choice;
         }
-        let path = self.update.update == UpdateRule::Path;
-        // Level by level, each a row for every parent: whether the way leads here, and the factor.
-        let mut on_way = Tensor::ones([1, 1], &self.device);
+        let is_path = self.update.update == UpdateRule::Path;
+        // Level by level, each a row for every parent: a mask of the path, and the factor.
+        let mut path_mask = Tensor::ones([1, 1], &self.device);
         let mut factor = Tensor::ones([1, 1], &self.device);
-        let mut found = Vec::with_capacity(self.dims.depth);
+        let mut parts = Vec::with_capacity(self.dims.depth);
         for (level, range) in self.dims.levels().into_iter().enumerate() {
             let parents = if level == 0 { 1 } else { range.len() / branching };
             let columns = range.len() / parents;
-            let of_level =
-                |all: &Tensor<B, 1>| all.clone().narrow(0, range.start, range.len()).reshape([parents, columns]);
-            let own = if path {
-                let here = B::largest(of_level(norms), 1) * on_way.reshape([parents, 1]);
-                on_way = here.clone().reshape([1, range.len()]);
-                here * self.scale(level)
+            let level_part =
+                |tensor: &Tensor<B, 1>| tensor.clone().narrow(0, range.start, range.len()).reshape([parents, columns]);
+            let own_factor = if is_path {
+                let mask = B::largest(level_part(norms), 1) * path_mask.reshape([parents, 1]);
+                path_mask = mask.clone().reshape([1, range.len()]);
+                mask * self.scale(level)
             } else {
-                of_level(&chosen)
+                level_part(&choice)
             };
-            let here = if subtree { own * factor.reshape([parents, 1]) } else { own };
-            factor = here.clone().reshape([1, range.len()]);
-            found.push(here.reshape([range.len()]));
+            let product = if is_subtree { own_factor * factor.reshape([parents, 1]) } else { own_factor };
+            factor = product.clone().reshape([1, range.len()]);
+            parts.push(product.reshape([range.len()]));
         }
-        Tensor::cat(found, 0)
+        Tensor::cat(parts, 0)
     }
 
     /// Factor of gradients on the path at a level, counted from the root.

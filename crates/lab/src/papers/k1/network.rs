@@ -86,13 +86,13 @@ impl TreeDims {
 
     /// A node and all below it.
     pub fn subtree(&self, node: usize) -> Vec<usize> {
-        let mut found = vec![node];
-        let mut next = 0;
-        while let Some(&node) = found.get(next) {
-            found.extend(self.children(node));
-            next += 1;
+        let mut nodes = vec![node];
+        let mut index = 0;
+        while let Some(&node) = nodes.get(index) {
+            nodes.extend(self.children(node));
+            index += 1;
         }
-        found
+        nodes
     }
 
     /// The parameters that belong to no node, in the network's order.
@@ -201,7 +201,7 @@ impl<B: Ops> Node<B> {
     /// `x` `[batch * length, d_model]` after the node.
     fn forward(&self, x: Tensor<B, 2>, flow: &Flow<B>) -> Tensor<B, 2> {
         let Flow { batch, mask, way: Way { attention, dropout: p } } = flow;
-        let mixed = match attention {
+        let attention_output = match attention {
             AttentionForm::Kernel => self.attn.forward(x.clone(), *batch, mask, *p),
             AttentionForm::Explicit => {
                 let qkv = self.attn.c_attn.forward(x.clone());
@@ -210,14 +210,14 @@ impl<B: Ops> Node<B> {
                 };
                 let context = match autocast::cast_format::<B>() {
                     None => attend(&qkv, mask),
-                    Some(low) => attend(&qkv.clone().cast(low), &mask.clone().cast(low)).cast(qkv.dtype()),
+                    Some(format) => attend(&qkv.clone().cast(format), &mask.clone().cast(format)).cast(qkv.dtype()),
                 };
                 dropout(self.attn.c_proj.forward(context), *p)
             }
         };
-        let x = self.ln_1.forward(B::add(x, mixed));
-        let changed = self.mlp.forward(x.clone(), Activation::Gelu, *p);
-        self.ln_2.forward(B::add(x, changed))
+        let x = self.ln_1.forward(B::add(x, attention_output));
+        let mlp_output = self.mlp.forward(x.clone(), Activation::Gelu, *p);
+        self.ln_2.forward(B::add(x, mlp_output))
     }
 }
 
@@ -226,12 +226,12 @@ impl<B: Backend> TreeNetwork<B> {
     pub fn random(dims: TreeDims, causal_mask: CausalMask, seed: u64, device: &B::Device) -> Self {
         let maker = Maker::<B> { seed, device };
         let mut infos = dims.shared_parameters().into_iter();
-        let mut next = || infos.next();
+        let mut next_info = || infos.next();
         let shared = Shared {
-            wte: Embedding { weight: maker.tensor(next()) },
-            wpe: Embedding { weight: maker.tensor(next()) },
-            ln_f: LayerNorm { weight: maker.tensor(next()), bias: maker.tensor(next()) },
-            head: Linear { weight: maker.tensor(next()), bias: maker.tensor(next()) },
+            wte: Embedding { weight: maker.tensor(next_info()) },
+            wpe: Embedding { weight: maker.tensor(next_info()) },
+            ln_f: LayerNorm { weight: maker.tensor(next_info()), bias: maker.tensor(next_info()) },
+            head: Linear { weight: maker.tensor(next_info()), bias: maker.tensor(next_info()) },
         };
         let node = |node| {
             let mut infos = dims.node_parameters(node).into_iter();
@@ -294,7 +294,7 @@ impl<B: Ops> TreeNetwork<B> {
         let results = children.map(|child| self.result(child, output.clone(), flow));
         match results.reduce(B::add) {
             None => output,
-            Some(only) if count == 1.0 => only,
+            Some(result) if count == 1.0 => result,
             Some(sum) => sum * count.recip(),
         }
     }

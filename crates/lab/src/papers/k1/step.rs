@@ -46,13 +46,13 @@ impl<B: Compute> Optimizers<B> {
     ) -> TreeNetwork<Autodiff<B>> {
         let lr = self.lr;
         let TreeNetwork { shared, nodes, mask, dims } = network;
-        let mut of_nodes = gradients.split_off(SHARED_TENSORS).into_iter();
-        let around = |gradient_factor| StepContext { gradient_factor, ..StepContext::default() };
+        let mut node_gradients = gradients.split_off(SHARED_TENSORS).into_iter();
+        let context = |gradient_factor| StepContext { gradient_factor, ..StepContext::default() };
         let shared =
-            self.shared.step_with::<Autodiff<B>, Shared<Autodiff<B>>>(shared, gradients, lr, around(clip.cloned()));
+            self.shared.step_with::<Autodiff<B>, Shared<Autodiff<B>>>(shared, gradients, lr, context(clip.cloned()));
         let step = |((index, node), adam): ((usize, Node<Autodiff<B>>), &mut AdamW<B>)| {
-            let gradients: Gradients<B> = of_nodes.by_ref().take(NODE_TENSORS).collect();
-            let own = match factors {
+            let gradients: Gradients<B> = node_gradients.by_ref().take(NODE_TENSORS).collect();
+            let node_factor = match factors {
                 Factors::Host(factors) => match factors.get(index).copied().unwrap_or(1.0) {
                     0.0 if self.unchosen == Unchosen::Frozen => return node,
                     1.0 => None,
@@ -63,11 +63,11 @@ impl<B: Compute> Optimizers<B> {
                 },
                 Factors::Device(factors) => Some(factors.clone().narrow(0, index, 1)),
             };
-            let factor = match (own, clip) {
-                (Some(own), Some(clip)) => Some(own * clip.clone()),
-                (own, clip) => own.or_else(|| clip.cloned()),
+            let factor = match (node_factor, clip) {
+                (Some(node_factor), Some(clip)) => Some(node_factor * clip.clone()),
+                (node_factor, clip) => node_factor.or_else(|| clip.cloned()),
             };
-            adam.step_with::<Autodiff<B>, Node<Autodiff<B>>>(node, gradients, lr, around(factor))
+            adam.step_with::<Autodiff<B>, Node<Autodiff<B>>>(node, gradients, lr, context(factor))
         };
         let nodes = nodes.into_iter().enumerate().zip(&mut self.nodes).map(step).collect();
         TreeNetwork { shared, nodes, mask, dims }

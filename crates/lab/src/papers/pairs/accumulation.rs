@@ -30,18 +30,18 @@ impl Contender for Accumulation {
             let mut sum: Option<Mlp<B>> = None;
             match self.variant {
                 AccumulationVariant::OneGraph => {
-                    let all = || batches.iter().map(loss).reduce(|sum, loss| sum + loss);
-                    if let Some(all) = meter.part::<B, _>(Part::Forward, device, all)? {
-                        sum = Some(meter.part::<B, _>(Part::Backward, device, || tracked.gradients(all))?);
+                    let loss_sum = || batches.iter().map(loss).reduce(|sum, loss| sum + loss);
+                    if let Some(loss_sum) = meter.part::<B, _>(Part::Forward, device, loss_sum)? {
+                        sum = Some(meter.part::<B, _>(Part::Backward, device, || tracked.gradients(loss_sum))?);
                     }
                 }
                 AccumulationVariant::Each => {
                     for batch in &batches {
                         let loss = meter.part::<B, _>(Part::Forward, device, || loss(batch))?;
-                        let found = meter.part::<B, _>(Part::Backward, device, || tracked.gradients(loss))?;
+                        let gradients = meter.part::<B, _>(Part::Backward, device, || tracked.gradients(loss))?;
                         sum = Some(match sum.take() {
-                            Some(sum) => sum.plus(found),
-                            None => found,
+                            Some(sum) => sum.plus(gradients),
+                            None => gradients,
                         });
                     }
                 }

@@ -44,14 +44,16 @@ impl Contender for Activations {
                     })?;
                     meter.part::<B, _>(Part::Backward, device, || {
                         let (loss, h) = loss;
-                        let mut found = loss.backward();
-                        let of_h = h.grad_remove(&mut found);
+                        let mut graph_gradients = loss.backward();
+                        let h_gradient = h.grad_remove(&mut graph_gradients);
                         let (weight, bias) = &second.layers[0];
                         let mut layers = Vec::new();
-                        layers.extend(weight.grad_remove(&mut found).zip(bias.grad_remove(&mut found)));
-                        drop((h, found));
-                        let again = relu(first.forward(x));
-                        let product = of_h.map(|of_h| (again * Tensor::from_inner(of_h)).sum());
+                        layers.extend(
+                            weight.grad_remove(&mut graph_gradients).zip(bias.grad_remove(&mut graph_gradients)),
+                        );
+                        drop((h, graph_gradients));
+                        let hidden = relu(first.forward(x));
+                        let product = h_gradient.map(|h_gradient| (hidden * Tensor::from_inner(h_gradient)).sum());
                         let mut gradients = product.map_or(Mlp { layers: Vec::new() }, |sum| first.gradients(sum));
                         gradients.layers.append(&mut layers);
                         gradients
@@ -70,6 +72,6 @@ impl Contender for Activations {
 
 /// The first layer and the rest.
 fn halves<B: Compute>(mlp: &Mlp<Autodiff<B>>) -> (Mlp<Autodiff<B>>, Mlp<Autodiff<B>>) {
-    let (first, rest) = mlp.layers.split_at(1);
-    (Mlp { layers: first.to_vec() }, Mlp { layers: rest.to_vec() })
+    let (first, other_layers) = mlp.layers.split_at(1);
+    (Mlp { layers: first.to_vec() }, Mlp { layers: other_layers.to_vec() })
 }

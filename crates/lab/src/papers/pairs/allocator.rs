@@ -60,22 +60,22 @@ impl Contender for Allocator {
     fn ready<'a, B: Compute>(&'a self, seed: u64, _: &'a B::Device) -> Result<Call<'a, B>, LabError> {
         let mut random = rng::stream(seed, "pair", "blocks", &[]);
         let sizes: Vec<usize> = (0..self.blocks).map(|_| random.random_range(self.least..=self.most)).collect();
-        let asked: usize = sizes.iter().sum();
+        let requested_bytes: usize = sizes.iter().sum();
         let mut pool = Pool::default();
         Ok(Box::new(move |meter| {
             (pool.hits, pool.asked) = (0, 0);
             let mut pages = Vec::with_capacity(sizes.len());
-            let mut given = 0;
+            let mut allocated_bytes = 0;
             for bytes in &sizes {
                 match self.variant {
                     AllocatorVariant::System => {
                         let mut block = vec![0; *bytes];
-                        given += block.len();
+                        allocated_bytes += block.len();
                         pages.push(touch(&mut block, *bytes));
                     }
                     AllocatorVariant::Pool => {
                         let mut block = pool.take(*bytes);
-                        given += block.len();
+                        allocated_bytes += block.len();
                         pages.push(touch(&mut block, *bytes));
                         pool.give(block);
                     }
@@ -84,7 +84,7 @@ impl Contender for Allocator {
             if self.variant == AllocatorVariant::Pool {
                 meter.tell(&Allocator::HIT_RATE, pool.hits as f64 / pool.asked as f64);
             }
-            meter.tell(&Allocator::EFFICIENCY, asked as f64 / given as f64);
+            meter.tell(&Allocator::EFFICIENCY, requested_bytes as f64 / allocated_bytes as f64);
             Ok(Left::Host(pages))
         }))
     }

@@ -28,8 +28,8 @@ impl Contender for Attention {
         let shape = [self.batch_size, self.n_head, self.length, self.head_dim];
         let [q, k, v] = ["q", "k", "v"].map(|name| tensor::<B, 4>(seed, name, 0, shape, 1.0, device));
         // Made once, as a training would.
-        let whole = self.variant != AttentionVariant::Flex && self.score != AttentionScore::None;
-        let bias = whole.then(|| self.bias::<B>(device));
+        let has_bias = self.variant != AttentionVariant::Flex && self.score != AttentionScore::None;
+        let bias = has_bias.then(|| self.bias::<B>(device));
         let blocks = (self.variant == AttentionVariant::Flex).then(|| Blocks::new(self, device));
         Ok(Box::new(move |_| {
             let (q, k, v) = (q.clone(), k.clone(), v.clone());
@@ -56,8 +56,8 @@ impl Contender for Attention {
         for quarters in QUARTERS {
             let part = Self { length: (self.length * quarters / 4).max(1), ..self.clone() };
             let mut call = part.ready::<B>(seed, device)?;
-            let (left, heap) = heap::counted(|| call(&mut Meter::new(None)));
-            drop(left?);
+            let (result, heap) = heap::counted(|| call(&mut Meter::new(None)));
+            drop(result?);
             let Some(heap) = heap else { return Ok(()) };
             points.push(((part.length as f64).ln(), (heap.peak as f64).ln()));
         }
@@ -94,26 +94,26 @@ impl Modified for Attention {
             AttentionScore::None => distance.float().zeros_like(),
             AttentionScore::RelativeBias => distance.abs().float() * -self.slopes(&device),
             AttentionScore::SlidingWindow => {
-                let hidden = outside(distance.clone(), self.window);
-                distance.float().zeros_like().mask_fill(hidden, HIDDEN)
+                let mask = outside(distance.clone(), self.window);
+                distance.float().zeros_like().mask_fill(mask, HIDDEN)
             }
         }
     }
 
     fn bias<B: Backend>(&self, device: &B::Device) -> Tensor<B, 4> {
         let length = self.length;
-        let added = self.added(distances::<B>(length, device));
-        added.expand([self.batch_size, self.n_head, length, length])
+        let bias = self.added(distances::<B>(length, device));
+        bias.expand([self.batch_size, self.n_head, length, length])
     }
 
     fn keys(&self, queries: usize) -> std::ops::RangeInclusive<usize> {
-        let last = (self.length - 1) / self.block;
+        let last_block = (self.length - 1) / self.block;
         match self.score {
             AttentionScore::SlidingWindow => {
                 let first = (queries * self.block).saturating_sub(self.window - 1) / self.block;
                 first..=queries
             }
-            AttentionScore::None | AttentionScore::RelativeBias => 0..=last,
+            AttentionScore::None | AttentionScore::RelativeBias => 0..=last_block,
         }
     }
 
@@ -174,41 +174,41 @@ impl<'a, B: Backend> Blocks<'a, B> {
         #[expect(clippy::cast_precision_loss, reason = "a width")]
         let scale = (self.attention.head_dim as f32).sqrt().recip();
         let q = q.clone().narrow(2, first_query, rows) * scale;
-        let mut running: Option<[Tensor<B, 4>; 3]> = None;
+        let mut state: Option<[Tensor<B, 4>; 3]> = None;
         for keys in self.attention.keys(queries) {
             let (first_key, columns) = self.place(keys);
-            let [k, v] = [k, v].map(|all| all.clone().narrow(2, first_key, columns));
+            let [k, v] = [k, v].map(|tensor| tensor.clone().narrow(2, first_key, columns));
             let scores = self.modified(q.clone().matmul(k.swap_dims(2, 3)), first_query, first_key);
-            let most = scores.clone().max_dim(3);
-            running = Some(match running {
+            let max_score = scores.clone().max_dim(3);
+            state = Some(match state {
                 None => {
-                    let weights = (scores - most.clone()).exp();
-                    [most, weights.clone().sum_dim(3), weights.matmul(v)]
+                    let weights = (scores - max_score.clone()).exp();
+                    [max_score, weights.clone().sum_dim(3), weights.matmul(v)]
                 }
-                Some([before, sum, out]) => {
-                    let most = before.clone().max_pair(most);
-                    let factor = (before - most.clone()).exp();
-                    let weights = (scores - most.clone()).exp();
-                    [most, sum * factor.clone() + weights.clone().sum_dim(3), out * factor + weights.matmul(v)]
+                Some([old_max, sum, out]) => {
+                    let max_score = old_max.clone().max_pair(max_score);
+                    let factor = (old_max - max_score.clone()).exp();
+                    let weights = (scores - max_score.clone()).exp();
+                    [max_score, sum * factor.clone() + weights.clone().sum_dim(3), out * factor + weights.matmul(v)]
                 }
             });
         }
         // Every token sees at least itself.
-        running.map_or_else(|| q.zeros_like(), |[_, sum, out]| out / sum)
+        state.map_or_else(|| q.zeros_like(), |[_, sum, out]| out / sum)
     }
 
     /// The scores of a block, modified.
     fn modified(&self, scores: Tensor<B, 4>, first_query: usize, first_key: usize) -> Tensor<B, 4> {
         let Attention { score, window, .. } = *self.attention;
         let [_, _, rows, columns] = scores.dims();
-        let (least, most) = ((first_query + 1).checked_sub(first_key + columns), first_query + rows - 1);
-        let all_seen = least.is_some() && most - first_key < window;
-        if score == AttentionScore::None || (score == AttentionScore::SlidingWindow && all_seen) {
+        let (min_distance, last_query) = ((first_query + 1).checked_sub(first_key + columns), first_query + rows - 1);
+        let sees_all = min_distance.is_some() && last_query - first_key < window;
+        if score == AttentionScore::None || (score == AttentionScore::SlidingWindow && sees_all) {
             return scores;
         }
         let offset = i64::try_from(first_query).unwrap_or(i64::MAX) - i64::try_from(first_key).unwrap_or(i64::MAX);
-        let within = self.distances.clone().narrow(2, 0, rows).narrow(3, 0, columns);
-        scores + self.attention.added(within + offset)
+        let distances = self.distances.clone().narrow(2, 0, rows).narrow(3, 0, columns);
+        scores + self.attention.added(distances + offset)
     }
 }
 

@@ -72,8 +72,8 @@ impl Contender for Bandwidth {
             Ceiling::measure::<B>(device, burn::tensor::DType::F32)?.bytes
         };
         outcome.set(&PeakMetrics::BANDWIDTH, ceiling);
-        if let Some(found) = outcome.value(&Bandwidth::ACHIEVED) {
-            outcome.set(&Bandwidth::RATIO, found / ceiling);
+        if let Some(rate) = outcome.value(&Bandwidth::ACHIEVED) {
+            outcome.set(&Bandwidth::RATIO, rate / ceiling);
         }
         Ok(())
     }
@@ -83,12 +83,12 @@ impl Contender for Bandwidth {
 fn copied(numbers: usize) -> f64 {
     let source = vec![1.0_f32; numbers];
     let mut target = vec![0.0_f32; numbers];
-    let mut least = f64::INFINITY;
+    let mut min_seconds = f64::INFINITY;
     for _ in 0..COPIES {
-        let started = Instant::now();
+        let start = Instant::now();
         target.copy_from_slice(std::hint::black_box(&source));
         std::hint::black_box(&mut target);
-        least = least.min(started.elapsed().as_secs_f64());
+        min_seconds = min_seconds.min(start.elapsed().as_secs_f64());
     }
-    (2 * size_of::<f32>() * numbers) as f64 / least
+    (2 * size_of::<f32>() * numbers) as f64 / min_seconds
 }

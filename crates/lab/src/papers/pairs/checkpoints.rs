@@ -39,8 +39,8 @@ impl Contender for Checkpoints {
         let tokens = |name| {
             let mut random = rng::stream(seed, "pair", name, &[]);
             let count = self.batch_size * self.block_size;
-            let most = i64::try_from(self.vocab_size).unwrap_or(i64::MAX);
-            let ids: Vec<i64> = (0..count).map(|_| random.random_range(0..most)).collect();
+            let vocab_size = i64::try_from(self.vocab_size).unwrap_or(i64::MAX);
+            let ids: Vec<i64> = (0..count).map(|_| random.random_range(0..vocab_size)).collect();
             Tensor::<B, 2, Int>::from_data(TensorData::new(ids, [self.batch_size, self.block_size]), device)
         };
         let (inputs, targets) = (tokens("inputs"), tokens("targets"));

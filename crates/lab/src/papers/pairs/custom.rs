@@ -27,16 +27,16 @@ impl<B: Backend> Backward<B, 2> for GateBackward {
     fn backward(self, step: Step<Self::State, 2>, gradients: &mut Gradients, _: &mut Checkpointer) {
         let gradient = wrap::<B>(gradients.consume::<B>(&step.node));
         let [x, y] = step.state.map(wrap::<B>);
-        let [of_x, of_y] = step.parents;
-        let open = sigmoid(x.clone());
-        let scaled = gradient * open.clone();
-        if let Some(node) = of_y {
-            gradients.register::<B>(node.id, unwrap(scaled.clone() * x.clone()));
+        let [x_node, y_node] = step.parents;
+        let sigma = sigmoid(x.clone());
+        let gated_gradient = gradient * sigma.clone();
+        if let Some(node) = y_node {
+            gradients.register::<B>(node.id, unwrap(gated_gradient.clone() * x.clone()));
         }
-        if let Some(node) = of_x {
+        if let Some(node) = x_node {
             // (x σ)' = σ (1 + x (1 - σ)).
-            let slope = (x.clone() - x * open) + 1.0;
-            gradients.register::<B>(node.id, unwrap(scaled * y * slope));
+            let slope = (x.clone() - x * sigma) + 1.0;
+            gradients.register::<B>(node.id, unwrap(gated_gradient * y * slope));
         }
     }
 }
@@ -81,8 +81,8 @@ impl Contender for Custom {
         let y = (0..self.n_layer).map(|index| tensor::<B, 2>(seed, "y", index, shape, 1.0, device));
         let y: Vec<_> = y.collect();
         Ok(Box::new(move |meter| {
-            let tracked = |x: &Tensor<B, 2>| Tensor::<Autodiff<B>, 2>::from_inner(x.clone()).require_grad();
-            let (first, factors) = (tracked(&x), y.iter().map(tracked).collect::<Vec<_>>());
+            let track = |x: &Tensor<B, 2>| Tensor::<Autodiff<B>, 2>::from_inner(x.clone()).require_grad();
+            let (first, factors) = (track(&x), y.iter().map(track).collect::<Vec<_>>());
             let loss = meter.part::<B, _>(Part::Forward, device, || {
                 let gate = |x: Tensor<Autodiff<B>, 2>, y: &Tensor<Autodiff<B>, 2>| match self.variant {
                     CustomVariant::Composed => gate(x, y.clone()),
@@ -91,9 +91,9 @@ impl Contender for Custom {
                 factors.iter().fold(first.clone(), gate).mean()
             })?;
             let gradients = meter.part::<B, _>(Part::Backward, device, || {
-                let mut found = loss.backward();
-                let all = std::iter::once(&first).chain(&factors);
-                all.filter_map(|leaf| leaf.grad_remove(&mut found)).map(flat).collect::<Vec<_>>()
+                let mut gradients = loss.backward();
+                let leaves = std::iter::once(&first).chain(&factors);
+                leaves.filter_map(|leaf| leaf.grad_remove(&mut gradients)).map(flat).collect::<Vec<_>>()
             })?;
             Ok(Left::Device(Tensor::cat(gradients, 0)))
         }))

@@ -60,21 +60,21 @@ struct Workers {
 }
 
 impl Workers {
-    fn start(samples: &Arc<Samples>, workers: usize, prefetch: usize, endless: bool) -> Self {
+    fn start(samples: &Arc<Samples>, workers: usize, prefetch: usize, is_endless: bool) -> Self {
         let queue = |worker: usize| {
             let (sender, receiver) = sync_channel(prefetch);
             let samples = Arc::clone(samples);
             thread::spawn(move || {
                 // The threads check after each epoch whether to continue, because unused batches are not needed.
-                let all = samples.batches();
+                let batches = samples.batches();
                 let mut epochs = 0_usize..;
-                while epochs.next().is_some_and(|epoch| endless || epoch == 0) {
-                    for index in (worker..all).step_by(workers) {
+                while epochs.next().is_some_and(|epoch| is_endless || epoch == 0) {
+                    for index in (worker..batches).step_by(workers) {
                         if sender.send(samples.prepare(index)).is_err() {
                             return;
                         }
                     }
-                    if worker >= all {
+                    if worker >= batches {
                         return;
                     }
                 }
@@ -85,9 +85,9 @@ impl Workers {
     }
 
     fn take(&self, samples: &Samples, index: usize) -> Vec<f32> {
-        let prepared = self.queues[index % self.queues.len()].recv();
+        let batch = self.queues[index % self.queues.len()].recv();
         // A thread that is gone changes no batch.
-        prepared.unwrap_or_else(|_| samples.prepare(index))
+        batch.unwrap_or_else(|_| samples.prepare(index))
     }
 }
 
@@ -101,23 +101,23 @@ impl Contender for Dataloader {
         let numbers = normal(seed, "samples", 0, samples * width, 1.0);
         let samples = Arc::new(Samples { numbers, width, rounds, batch_size });
         let mut mlp = Mlp::<B>::random(&[width, hidden, classes], seed, device);
-        let lasting =
+        let persistent_workers =
             (self.variant == DataloaderVariant::Persistent).then(|| Workers::start(&samples, workers, prefetch, true));
         Ok(Box::new(move |meter| {
-            let own = (self.variant == DataloaderVariant::Workers)
+            let epoch_workers = (self.variant == DataloaderVariant::Workers)
                 .then(|| Workers::start(&samples, workers, prefetch, false));
-            let threads = lasting.as_ref().or(own.as_ref());
-            let mut waited = 0.0;
+            let threads = persistent_workers.as_ref().or(epoch_workers.as_ref());
+            let mut waiting_seconds = 0.0;
             for index in 0..samples.batches() {
-                let started = Instant::now();
+                let start = Instant::now();
                 let batch = meter.part::<B, _>(Part::Data, device, || match threads {
                     Some(threads) => threads.take(&samples, index),
                     None => samples.prepare(index),
                 })?;
-                waited += started.elapsed().as_secs_f64();
+                waiting_seconds += start.elapsed().as_secs_f64();
                 mlp = step(meter, mlp.clone(), batch, [width, classes], device)?;
             }
-            meter.tell(&Dataloader::TIME_DATA, waited);
+            meter.tell(&Dataloader::TIME_DATA, waiting_seconds);
             Ok(Left::Device(mlp.clone().flat()))
         }))
     }
@@ -132,12 +132,12 @@ fn step<B: Compute>(
     device: &B::Device,
 ) -> Result<Mlp<B>, LabError> {
     let rows = batch.len() / width;
-    let mut wanted = vec![0.0_f32; rows * classes];
-    for (row, wanted) in wanted.chunks_mut(classes).enumerate() {
-        wanted[row % classes] = 1.0;
+    let mut targets = vec![0.0_f32; rows * classes];
+    for (row, targets) in targets.chunks_mut(classes).enumerate() {
+        targets[row % classes] = 1.0;
     }
     let x = Tensor::from_inner(matrix::<B>(batch, [rows, width], device));
-    let y = Tensor::from_inner(matrix::<B>(wanted, [rows, classes], device));
+    let y = Tensor::from_inner(matrix::<B>(targets, [rows, classes], device));
     let tracked = mlp.tracked();
     let loss = meter.part::<B, _>(Part::Forward, device, || mean_squared(tracked.forward(x), y))?;
     let gradients = meter.part::<B, _>(Part::Backward, device, || tracked.gradients(loss))?;

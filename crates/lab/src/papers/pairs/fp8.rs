@@ -57,9 +57,9 @@ impl Format {
         let units = (number * 2_f32.powi(mantissa - exponent)).round_ties_even();
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at most 16, and not negative")]
         let units = units as u32;
-        let before = u32::try_from(exponent + self.bias - 1).unwrap_or(0) << self.mantissa;
+        let exponent_bits = u32::try_from(exponent + self.bias - 1).unwrap_or(0) << self.mantissa;
         // A mantissa that is full carries into the exponent.
-        (before + units).min(self.beyond)
+        (exponent_bits + units).min(self.beyond)
     }
 
     /// The number of a code.
@@ -108,8 +108,8 @@ impl Coded {
 
 /// The codes of scaled numbers, and the factor that scales them back.
 fn coded(numbers: &[f32], format: Format) -> (Vec<u8>, f32) {
-    let most = numbers.iter().fold(0.0_f32, |most, number| most.max(number.abs()));
-    let scale = if most > 0.0 && most.is_finite() { most / format.largest } else { 1.0 };
+    let maximum = numbers.iter().fold(0.0_f32, |maximum, number| maximum.max(number.abs()));
+    let scale = if maximum > 0.0 && maximum.is_finite() { maximum / format.largest } else { 1.0 };
     // Divided, because the reciprocal of a tiny factor is infinite; the quotient may be a rounding above the largest number.
     let code = |number: &f32| format.encode((number / scale).clamp(-format.largest, format.largest));
     (numbers.iter().map(code).collect(), scale)
@@ -133,12 +133,12 @@ impl<B: Backend> Backward<B, 2> for ProductBackward {
         let gradient = wrap::<B>(gradients.consume::<B>(&step.node));
         let ([x, weight], device) = step.state;
         let gradient = Coded::new(gradient, E5M2).tensor::<B>(&device);
-        let [of_x, of_weight] = step.parents;
-        if let Some(node) = of_x {
+        let [x_node, weight_node] = step.parents;
+        if let Some(node) = x_node {
             let weight = weight.tensor::<B>(&device);
             gradients.register::<B>(node.id, unwrap(gradient.clone().matmul(weight.transpose())));
         }
-        if let Some(node) = of_weight {
+        if let Some(node) = weight_node {
             let x = x.tensor::<B>(&device);
             gradients.register::<B>(node.id, unwrap(x.transpose().matmul(gradient)));
         }
@@ -204,8 +204,8 @@ mod tests {
         for (name, format) in formats() {
             let expected = &vectors.formats[name];
             for (code, bits) in (0..=u8::MAX).zip(&expected.decoded) {
-                let (found, expected) = (format.decode(code), f32::from_bits(*bits));
-                assert!(found.to_bits() == *bits || (found.is_nan() && expected.is_nan()), "{name} {code}: {found}");
+                let (number, expected) = (format.decode(code), f32::from_bits(*bits));
+                assert!(number.to_bits() == *bits || (number.is_nan() && expected.is_nan()), "{name} {code}: {number}");
             }
             assert_eq!(vectors.bits.len(), expected.codes.len());
             for (bits, expected) in vectors.bits.iter().zip(&expected.codes) {
@@ -231,12 +231,12 @@ mod tests {
         #[test]
         fn no_number_is_nearer(number in -500.0_f32..500.0) {
             for (name, format) in formats() {
-                let found = format.decode(format.encode(number)).clamp(-format.largest, format.largest);
+                let result = format.decode(format.encode(number)).clamp(-format.largest, format.largest);
                 let distance = |code: u8| f64::from(format.decode(code)) - f64::from(number);
                 let numbers = (0..=u8::MAX).map(distance).filter(|distance| distance.is_finite());
-                let least = numbers.map(f64::abs).fold(f64::INFINITY, f64::min);
-                let error = (f64::from(found) - f64::from(number)).abs();
-                prop_assert!(found.is_nan() || error <= least, "{}: {} of {}", name, found, number);
+                let min_distance = numbers.map(f64::abs).fold(f64::INFINITY, f64::min);
+                let error = (f64::from(result) - f64::from(number)).abs();
+                prop_assert!(result.is_nan() || error <= min_distance, "{}: {} of {}", name, result, number);
             }
         }
     }

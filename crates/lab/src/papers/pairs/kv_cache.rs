@@ -48,19 +48,19 @@ impl<B: Ops> Kept<B> {
         }
     }
 
-    /// Adds `new` `[batch, heads, 1, width]` at `position`; pages come from `free`, or are new.
-    fn add(&mut self, new: Tensor<B, 4>, position: usize, room: Room, free: &mut Vec<Tensor<B, 4>>) {
+    /// Adds `new` `[batch, heads, 1, width]` at `position`; pages come from `free_pages`, or are new.
+    fn add(&mut self, new: Tensor<B, 4>, position: usize, room: Room, free_pages: &mut Vec<Tensor<B, 4>>) {
         match self {
-            Self::Growing(kept) => {
-                *kept = Some(match kept.take() {
-                    Some(before) => Tensor::cat(vec![before, new], 2),
+            Self::Growing(cache) => {
+                *cache = Some(match cache.take() {
+                    Some(earlier_tokens) => Tensor::cat(vec![earlier_tokens, new], 2),
                     None => new,
                 });
             }
-            Self::Whole(kept) => *kept = kept.take().map(|kept| B::put_token(kept, position, new)),
+            Self::Whole(cache) => *cache = cache.take().map(|cache| B::put_token(cache, position, new)),
             Self::Pages(pages) => {
                 let place = position % room.page;
-                let page = if place == 0 { free.pop() } else { pages.pop() };
+                let page = if place == 0 { free_pages.pop() } else { pages.pop() };
                 let page =
                     page.unwrap_or_else(|| owned([room.batch, room.heads, room.page, room.width], &new.device()));
                 pages.push(B::put_token(page, place, new));
@@ -68,15 +68,15 @@ impl<B: Ops> Kept<B> {
         }
     }
 
-    /// The tokens up to `seen` in pieces.
-    fn pieces(&self, seen: usize, room: Room) -> Vec<Tensor<B, 4>> {
+    /// The tokens up to `token_count` in pieces.
+    fn pieces(&self, token_count: usize, room: Room) -> Vec<Tensor<B, 4>> {
         match self {
-            Self::Growing(kept) => kept.iter().cloned().collect(),
-            Self::Whole(kept) => kept.iter().map(|kept| kept.clone().narrow(2, 0, seen)).collect(),
+            Self::Growing(cache) => cache.iter().cloned().collect(),
+            Self::Whole(cache) => cache.iter().map(|cache| cache.clone().narrow(2, 0, token_count)).collect(),
             Self::Pages(pages) => {
                 let piece = |(index, page): (usize, &Tensor<B, 4>)| {
-                    let used = room.page.min(seen - index * room.page);
-                    if used == room.page { page.clone() } else { page.clone().narrow(2, 0, used) }
+                    let length = room.page.min(token_count - index * room.page);
+                    if length == room.page { page.clone() } else { page.clone().narrow(2, 0, length) }
                 };
                 pages.iter().enumerate().map(piece).collect()
             }
@@ -150,7 +150,7 @@ fn requests<B: Compute>(pair: &KvCache, seed: u64, device: &B::Device) -> Vec<Re
 fn decode<B: Compute>(
     pair: &KvCache,
     requests: &[Request<B>],
-    free: &mut Vec<Tensor<B, 4>>,
+    free_pages: &mut Vec<Tensor<B, 4>>,
     device: &B::Device,
 ) -> Result<Decoded<B>, LabError> {
     let room = room(pair);
@@ -160,16 +160,16 @@ fn decode<B: Compute>(
     let mut times = Vec::new();
     for position in 0..pair.length {
         for (index, request) in requests.iter().enumerate().filter(|(_, request)| position < request.length) {
-            let started = Instant::now();
-            let [mut x, k, v] = request.given.each_ref().map(|all| all.clone().narrow(2, position, 1));
+            let start = Instant::now();
+            let [mut x, k, v] = request.given.each_ref().map(|tensor| tensor.clone().narrow(2, position, 1));
             for [keys, values] in &mut caches[index] {
-                keys.add(k.clone(), position, room, free);
-                values.add(v.clone(), position, room, free);
-                let pieces = |kept: &Kept<B>| kept.pieces(position + 1, room);
+                keys.add(k.clone(), position, room, free_pages);
+                values.add(v.clone(), position, room, free_pages);
+                let pieces = |cache: &Kept<B>| cache.pieces(position + 1, room);
                 x = attend(&x, pieces(keys), pieces(values)).unwrap_or(x);
             }
             B::sync(device)?;
-            times.push(started.elapsed().as_secs_f64());
+            times.push(start.elapsed().as_secs_f64());
             outputs[index].push(x);
         }
     }
@@ -183,18 +183,18 @@ impl Contender for KvCache {
 
     fn ready<'a, B: Compute>(&'a self, seed: u64, device: &'a B::Device) -> Result<Call<'a, B>, LabError> {
         let requests = requests::<B>(self, seed, device);
-        let mut free = Vec::new();
+        let mut free_pages = Vec::new();
         Ok(Box::new(move |meter: &mut Meter| {
-            let Decoded { caches, outputs, mut times } = decode(self, &requests, &mut free, device)?;
+            let Decoded { caches, outputs, mut times } = decode(self, &requests, &mut free_pages, device)?;
             let quarter = times.len() / 4;
             let mut ends = [times[..quarter].to_vec(), times[times.len() - quarter..].to_vec()];
             for (metric, times) in [&KvCache::TIME_TOKEN_FIRST, &KvCache::TIME_TOKEN_LAST].into_iter().zip(&mut ends) {
                 meter.tell(metric, measure::median(times).unwrap_or(f64::NAN));
             }
             meter.tell(&KvCache::TIME_TOKEN, measure::median(&mut times).unwrap_or(f64::NAN));
-            for kept in caches.into_iter().flatten().flatten() {
-                if let Kept::Pages(pages) = kept {
-                    free.extend(pages);
+            for cache in caches.into_iter().flatten().flatten() {
+                if let Kept::Pages(pages) = cache {
+                    free_pages.extend(pages);
                 }
             }
             let outputs = outputs.into_iter().map(|outputs| flat(Tensor::cat(outputs, 2))).collect();
@@ -204,19 +204,19 @@ impl Contender for KvCache {
 
     fn further<B: Compute>(&self, seed: u64, device: &B::Device, outcome: &mut Outcome) -> Result<(), LabError> {
         let requests = requests::<B>(self, seed, device);
-        let cached =
+        let decode_caches =
             || -> Result<Vec<Caches<B>>, LabError> { Ok(decode(self, &requests, &mut Vec::new(), device)?.caches) };
         sync::<B>(device)?;
-        let before = B::device_memory(device);
-        let (caches, heap) = heap::counted(cached);
+        let start_memory = B::device_memory(device);
+        let (caches, heap) = heap::counted(decode_caches);
         let caches = caches?;
         sync::<B>(device)?;
-        let measured = match before.zip(B::device_memory(device)) {
-            Some((before, after)) => Some(after.in_use.saturating_sub(before.in_use) as f64),
+        let cache_bytes = match start_memory.zip(B::device_memory(device)) {
+            Some((start_memory, end_memory)) => Some(end_memory.in_use.saturating_sub(start_memory.in_use) as f64),
             None => heap.map(|heap| heap.kept as f64),
         };
         drop(caches);
-        if let Some(bytes) = measured {
+        if let Some(bytes) = cache_bytes {
             let tokens: usize = requests.iter().map(|request| request.length).sum();
             let numbers = 2 * self.batch_size * self.n_layer * self.n_head * self.head_dim * tokens;
             outcome.set(&KvCache::MEMORY_CACHE, bytes);

@@ -15,13 +15,13 @@ struct Watch(Vec<(f64, f64)>);
 impl Watch {
     fn see<B: Compute>(&mut self, device: &B::Device) -> Result<(), LabError> {
         B::sync(device)?;
-        let in_use = match B::device_memory(device) {
+        let used_bytes = match B::device_memory(device) {
             Some(memory) => Some(memory.in_use as f64),
             None => heap::so_far().map(|heap| heap.kept as f64),
         };
         // The points themselves take memory, but less and less often; room for them is made before.
         let iteration = self.0.len() as f64;
-        self.0.extend(in_use.map(|bytes| (iteration, bytes)));
+        self.0.extend(used_bytes.map(|bytes| (iteration, bytes)));
         Ok(())
     }
 
@@ -46,40 +46,40 @@ impl Contender for Leak {
         let weight = tensor::<B, 2>(seed, "weight", 0, [width, width], scale, device);
         Ok(Box::new(move |meter| {
             let mut watch = Watch(Vec::with_capacity(self.iterations));
-            let counts = heap::so_far().is_some();
-            if !counts {
+            let is_counting = heap::so_far().is_some();
+            if !is_counting {
                 heap::begin();
             }
             let leaks = self.variant == LeakVariant::Leaking;
             let result = match self.pattern {
                 LeakPattern::Tensors => {
                     let mut list = Vec::with_capacity(self.iterations);
-                    let mut last = x.clone();
+                    let mut product = x.clone();
                     for _ in 0..self.iterations {
-                        last = x.clone() * 2.0;
+                        product = x.clone() * 2.0;
                         if leaks {
-                            list.push(last.clone());
+                            list.push(product.clone());
                         }
                         watch.see::<B>(device)?;
                     }
-                    last.mean()
+                    product.mean()
                 }
                 LeakPattern::Losses => {
                     let weight = Tensor::<Autodiff<B>, 2>::from_inner(weight.clone()).require_grad();
                     let loss = || tanh(Tensor::from_inner(x.clone()).matmul(weight.clone())).mean();
-                    let (mut tracked, mut plain) = (loss(), loss().inner());
+                    let (mut graph_sum, mut loss_sum) = (loss(), loss().inner());
                     for _ in 1..self.iterations {
                         let loss = loss();
                         if leaks {
-                            tracked = tracked + loss;
+                            graph_sum = graph_sum + loss;
                         } else {
-                            plain = plain + loss.clone().inner();
+                            loss_sum = loss_sum + loss.clone().inner();
                             // Burn frees a graph with its backward pass, not with its last tensor.
                             drop(loss.backward());
                         }
                         watch.see::<B>(device)?;
                     }
-                    if leaks { tracked.inner() } else { plain }
+                    if leaks { graph_sum.inner() } else { loss_sum }
                 }
                 LeakPattern::Inference => {
                     if leaks {
@@ -100,7 +100,7 @@ impl Contender for Leak {
                     }
                 }
             };
-            if !counts {
+            if !is_counting {
                 heap::end();
             }
             watch.tell(meter);

@@ -59,7 +59,8 @@ impl<B: Backend> Mlp<B> {
         vectors: impl Fn(Tensor<B, 1>, Tensor<B, 1>) -> Tensor<B, 1>,
     ) -> Self {
         let pairs = self.layers.into_iter().zip(other.layers);
-        let layer = |((weight, bias), (of_weight, of_bias))| (matrices(weight, of_weight), vectors(bias, of_bias));
+        let layer =
+            |((weight, bias), (other_weight, other_bias))| (matrices(weight, other_weight), vectors(bias, other_bias));
         Self { layers: pairs.map(layer).collect() }
     }
 
@@ -105,18 +106,19 @@ impl<B: Compute> Mlp<Autodiff<B>> {
     /// The gradients of `loss`, a number; zeros where it does not depend on a weight.
     #[expect(clippy::needless_pass_by_value, reason = "the loss's graph goes with it")]
     pub(super) fn gradients(&self, loss: Tensor<Autodiff<B>, 1>) -> Mlp<B> {
-        let mut found = loss.backward();
+        let mut gradients = loss.backward();
         let layer = |(weight, bias): &(Tensor<Autodiff<B>, 2>, Tensor<Autodiff<B>, 1>)| {
-            let of_weight = weight.grad_remove(&mut found).unwrap_or_else(|| weight.clone().inner().zeros_like());
-            let of_bias = bias.grad_remove(&mut found).unwrap_or_else(|| bias.clone().inner().zeros_like());
-            (of_weight, of_bias)
+            let weight_gradient =
+                weight.grad_remove(&mut gradients).unwrap_or_else(|| weight.clone().inner().zeros_like());
+            let bias_gradient = bias.grad_remove(&mut gradients).unwrap_or_else(|| bias.clone().inner().zeros_like());
+            (weight_gradient, bias_gradient)
         };
         Mlp { layers: self.layers.iter().map(layer).collect() }
     }
 }
 
 /// The mean squared error, `[1]`.
-pub(super) fn mean_squared<B: Backend>(found: Tensor<B, 2>, wanted: Tensor<B, 2>) -> Tensor<B, 1> {
-    let error = found - wanted;
+pub(super) fn mean_squared<B: Backend>(outputs: Tensor<B, 2>, targets: Tensor<B, 2>) -> Tensor<B, 1> {
+    let error = outputs - targets;
     (error.clone() * error).mean()
 }

@@ -78,10 +78,10 @@ trait Contender {
     /// the same inputs.
     fn ready<'a, B: Compute>(&'a self, seed: u64, device: &'a B::Device) -> Result<Call<'a, B>, LabError>;
 
-    /// Adds what follows from the first output and the median time of a call.
+    /// Adds the metrics that follow from the first output and the median time of a call.
     fn describe(&self, _first: &[f32], _median: f64, _outcome: &mut Outcome) {}
 
-    /// Measures what a call cannot.
+    /// Measures quantities that a call cannot measure.
     fn further<B: Compute>(&self, _seed: u64, _device: &B::Device, _outcome: &mut Outcome) -> Result<(), LabError> {
         Ok(())
     }
@@ -104,10 +104,10 @@ impl<B: BurnBackend> Left<B> {
             Self::Device(tensor) => host(tensor),
             Self::Host(numbers) => Ok(numbers),
             Self::Strided(tensor, stride) => {
-                let found = host(tensor)?;
-                let mut numbers = vec![0.0; found.len()];
-                for (index, number) in found.iter().enumerate() {
-                    numbers[index * stride % found.len()] = *number;
+                let stored_numbers = host(tensor)?;
+                let mut numbers = vec![0.0; stored_numbers.len()];
+                for (index, number) in stored_numbers.iter().enumerate() {
+                    numbers[index * stride % stored_numbers.len()] = *number;
                 }
                 Ok(numbers)
             }
@@ -147,7 +147,7 @@ pub(crate) fn run(
     report: &mut dyn Report,
 ) -> Result<Outcome, LabError> {
     let protocol = &pair.protocol;
-    let (measured, tolerance) = match Fusable::of(&pair.way) {
+    let (measurements, tolerance) = match Fusable::of(&pair.way) {
         Some(fused) => {
             let computing = Computing { fusion: Fusing::On, ..Computing::default() };
             let tolerance = fused.tolerance();
@@ -157,11 +157,11 @@ pub(crate) fn run(
             )
         }
         None => {
-            let measured = dispatch_eager(backend, Measure { way: &pair.way, protocol, folders, report })?;
-            (measured, tolerance(&pair.way))
+            let measurements = dispatch_eager(backend, Measure { way: &pair.way, protocol, folders, report })?;
+            (measurements, tolerance(&pair.way))
         }
     };
-    let Measured { mut outcome, first } = measured;
+    let Measured { mut outcome, first } = measurements;
     let expected = dispatch_eager(backend, Reference { way: &pair.way, seed: protocol.seed })?;
     let error = difference(&first, &expected);
     if error.is_nan() || error > tolerance {
@@ -173,17 +173,17 @@ pub(crate) fn run(
 }
 
 /// The largest difference, as a part of the largest number expected; NaN if there is one, or the lengths differ.
-fn difference(found: &[f32], expected: &[f32]) -> f64 {
-    if found.len() != expected.len() {
+fn difference(numbers: &[f32], expected: &[f32]) -> f64 {
+    if numbers.len() != expected.len() {
         return f64::NAN;
     }
-    let largest = expected.iter().map(|number| f64::from(number.abs())).fold(f64::MIN_POSITIVE, f64::max);
-    let differences = found.iter().zip(expected).map(|(found, expected)| f64::from((found - expected).abs()));
+    let scale = expected.iter().map(|number| f64::from(number.abs())).fold(f64::MIN_POSITIVE, f64::max);
+    let differences = numbers.iter().zip(expected).map(|(numbers, expected)| f64::from((numbers - expected).abs()));
     // `max` would drop NaN.
-    differences.fold(0.0, |most, next| if next.is_nan() || next > most { next } else { most }) / largest
+    differences.fold(0.0, |maximum, next| if next.is_nan() || next > maximum { next } else { maximum }) / scale
 }
 
-/// Calls something with the contender, whichever it is.
+/// Evaluates an expression with the contender of a way.
 macro_rules! with_contender {
     ($way:expr, $name:ident => $call:expr) => {
         match $way {
@@ -313,44 +313,44 @@ fn measured<B: Compute, C: Contender>(
     sync::<B>(device)?;
     let mut meter = Meter::new(None);
     let total = (warmups + calls) as u64;
-    let mut timed = |call: &mut Call<'_, B>, meter: &mut Meter, done: usize| -> Result<(f64, Left<B>), LabError> {
-        let started = Instant::now();
-        let left = call(meter)?;
+    let mut run_call = |call: &mut Call<'_, B>, meter: &mut Meter, done: usize| -> Result<(f64, Left<B>), LabError> {
+        let start = Instant::now();
+        let result = call(meter)?;
         sync::<B>(device)?;
-        let seconds = started.elapsed().as_secs_f64();
+        let seconds = start.elapsed().as_secs_f64();
         report.progress(Progress { done: done as u64, total, ..Progress::default() });
-        Ok((seconds, left))
+        Ok((seconds, result))
     };
 
-    let before = B::device_memory(device);
-    let (seconds, first) = timed(&mut call, &mut meter, 1)?;
-    let after = B::device_memory(device);
-    let first = first.numbers()?;
-    let mut cold = vec![seconds];
-    for done in 2..=warmups {
-        cold.push(timed(&mut call, &mut meter, done)?.0);
+    let start_memory = B::device_memory(device);
+    let (seconds, first_output) = run_call(&mut call, &mut meter, 1)?;
+    let end_memory = B::device_memory(device);
+    let first_output = first_output.numbers()?;
+    let mut first_seconds = vec![seconds];
+    for number in 2..=warmups {
+        first_seconds.push(run_call(&mut call, &mut meter, number)?.0);
     }
-    cold.truncate(FIRST);
+    first_seconds.truncate(FIRST);
     meter.told.clear();
     let mut seconds = Vec::with_capacity(calls);
-    for done in 1..=calls {
-        seconds.push(timed(&mut call, &mut meter, warmups + done)?.0);
+    for number in 1..=calls {
+        seconds.push(run_call(&mut call, &mut meter, warmups + number)?.0);
     }
 
     let mut outcome = Outcome::default();
-    outcome.set(&Pair::FIRST, cold.iter().sum::<f64>() / cold.len() as f64);
+    outcome.set(&Pair::FIRST, first_seconds.iter().sum::<f64>() / first_seconds.len() as f64);
     let median = describe(&mut outcome, &mut seconds);
     for (metric, mut values) in std::mem::take(&mut meter.told).into_values() {
         outcome.set(metric, measure::median(&mut values).unwrap_or(f64::NAN));
     }
-    contender.describe(&first, median, &mut outcome);
+    contender.describe(&first_output, median, &mut outcome);
     if trace {
         traced::<B>(&mut call, device, folders)?;
         outcome.artifacts.insert(Pair::TRACE.to_owned(), TRACE_FILE.to_owned());
     }
     drop(call);
-    if let Some((before, after)) = before.zip(after) {
-        outcome.set(&Pair::MEMORY_CALL, after.reserved.saturating_sub(before.reserved) as f64);
+    if let Some((start_memory, end_memory)) = start_memory.zip(end_memory) {
+        outcome.set(&Pair::MEMORY_CALL, end_memory.reserved.saturating_sub(start_memory.reserved) as f64);
     } else if let Some(heap) = counted::<B, C>(contender, seed, device)? {
         outcome.set(&Pair::MEMORY_CALL, heap.peak as f64);
         outcome.set(&Pair::ALLOCATIONS, heap.allocations as f64);
@@ -359,7 +359,7 @@ fn measured<B: Compute, C: Contender>(
     if let Some(bytes) = measure::peak_memory() {
         outcome.set(&WorkerMetrics::MEMORY_PEAK, bytes);
     }
-    Ok(Measured { outcome, first })
+    Ok(Measured { outcome, first: first_output })
 }
 
 /// Heap activity of the first call on its own inputs. By now threads have whatever they keep for themselves, which
@@ -368,8 +368,8 @@ fn counted<B: Compute, C: Contender>(contender: &C, seed: u64, device: &B::Devic
     let mut call = contender.ready::<B>(seed, device)?;
     sync::<B>(device)?;
     ops::release_idle();
-    let (left, heap) = heap::counted(|| call(&mut Meter::new(None)));
-    left?;
+    let (result, heap) = heap::counted(|| call(&mut Meter::new(None)));
+    result?;
     Ok(heap)
 }
 
@@ -388,17 +388,17 @@ fn describe(outcome: &mut Outcome, seconds: &mut [f64]) -> f64 {
     median
 }
 
-/// Writes what a few calls do, and when.
+/// Writes a timeline of a few calls.
 fn traced<B: Compute>(call: &mut Call<'_, B>, device: &B::Device, folders: &Folders) -> Result<(), LabError> {
     let mut meter = Meter::new(Some("pair"));
     for number in 1..=TRACED {
-        let started = Instant::now();
-        let left = call(&mut meter)?;
+        let start = Instant::now();
+        let result = call(&mut meter)?;
         sync::<B>(device)?;
         if let Some(trace) = meter.breakdown.trace() {
-            trace.step(number, started, Instant::now());
+            trace.step(number, start, Instant::now());
         }
-        drop(left);
+        drop(result);
     }
     let path = folders.files.join(TRACE_FILE);
     match meter.breakdown.into_trace() {

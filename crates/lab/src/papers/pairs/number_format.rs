@@ -57,8 +57,8 @@ impl Contender for NumberFormat {
         #[expect(clippy::cast_precision_loss, reason = "a number of micro-batches")]
         let part = 1.0 / self.micro_batches as f32;
         Ok(Box::new(move |meter| {
-            let computed = if self.variant == FormatVariant::Mixed { mlp.clone() } else { mlp.cast(format) };
-            let tracked = computed.tracked();
+            let network = if self.variant == FormatVariant::Mixed { mlp.clone() } else { mlp.cast(format) };
+            let tracked = network.tracked();
             let (mut sum, mut losses) = (None, None);
             for (x, y) in &batches {
                 let loss = meter.part::<B, _>(Part::Forward, device, || {
@@ -70,16 +70,16 @@ impl Contender for NumberFormat {
                     };
                     mean_squared(out, y) * part
                 })?;
-                let own = loss.clone().inner();
+                let loss_value = loss.clone().inner();
                 losses = Some(match losses.take() {
-                    Some(sum) => sum + own,
-                    None => own,
+                    Some(sum) => sum + loss_value,
+                    None => loss_value,
                 });
-                let found = meter.part::<B, _>(Part::Backward, device, || tracked.gradients(loss * scale))?;
-                let found = found.cast(DType::F32).scaled(scale.recip());
+                let gradients = meter.part::<B, _>(Part::Backward, device, || tracked.gradients(loss * scale))?;
+                let gradients = gradients.cast(DType::F32).scaled(scale.recip());
                 sum = Some(match sum.take() {
-                    Some(sum) => found.plus(sum),
-                    None => found,
+                    Some(sum) => gradients.plus(sum),
+                    None => gradients,
                 });
             }
             let (Some(sum), Some(loss)) = (sum, losses) else { return Ok(Left::Host(Vec::new())) };
@@ -108,15 +108,15 @@ impl Contender for NumberFormat {
         };
         outcome.set(&NumberFormat::ROUNDING, relative_error(&products, &numbers));
         outcome.set(&NumberFormat::ROUNDING_GRADIENTS, relative_error(&gradients, &numbers));
-        let of = |pair: &Self| -> Result<Vec<f32>, LabError> {
+        let output = |pair: &Self| -> Result<Vec<f32>, LabError> {
             let mut call = pair.ready::<B>(seed, device)?;
             call(&mut Meter::new(None))?.numbers()
         };
-        let (own, exact) = (of(self)?, of(&self.reference())?);
+        let (outputs, exact) = (output(self)?, output(&self.reference())?);
         // The loss is the last number.
         let gradients = exact.len().saturating_sub(1);
-        let pairs = own.iter().zip(&exact).take(gradients);
-        let difference: f64 = pairs.map(|(own, exact)| (f64::from(*own) - f64::from(*exact)).powi(2)).sum();
+        let pairs = outputs.iter().zip(&exact).take(gradients);
+        let difference: f64 = pairs.map(|(outputs, exact)| (f64::from(*outputs) - f64::from(*exact)).powi(2)).sum();
         let norm: f64 = exact.iter().take(gradients).map(|exact| f64::from(*exact).powi(2)).sum();
         outcome.set(&NumberFormat::GRADIENTS, (difference / norm).sqrt());
         Ok(())

@@ -59,8 +59,8 @@ impl Store {
 
     fn put(&mut self, index: usize, numbers: Vec<f32>) -> Result<(), LabError> {
         match &mut self.away {
-            Away::Host(all) => {
-                if let Some(place) = all.get_mut(index) {
+            Away::Host(arrays) => {
+                if let Some(place) = arrays.get_mut(index) {
                     *place = numbers;
                 }
                 Ok(())
@@ -71,26 +71,26 @@ impl Store {
 
     fn take(&mut self, index: usize) -> Result<Vec<f32>, LabError> {
         match &mut self.away {
-            Away::Host(all) => Ok(all.get(index).cloned().unwrap_or_default()),
+            Away::Host(arrays) => Ok(arrays.get(index).cloned().unwrap_or_default()),
             Away::File(file) => read(file, index * self.count, self.count).map_err(failed),
         }
     }
 
     /// Copies numbers to the device.
     fn up<B: Compute>(&mut self, index: usize, device: &B::Device) -> Result<Tensor<B, 1>, LabError> {
-        let started = Instant::now();
+        let start = Instant::now();
         let numbers = self.take(index)?;
         let tensor = Tensor::from_data(TensorData::new(numbers, [self.count]), device);
         B::sync(device)?;
-        self.spent += started.elapsed();
+        self.spent += start.elapsed();
         Ok(tensor)
     }
 
     /// Copies numbers from the device back to the host's memory or file.
     fn down<B: Compute>(&mut self, index: usize, tensor: Tensor<B, 1>) -> Result<(), LabError> {
-        let started = Instant::now();
+        let start = Instant::now();
         self.put(index, host(tensor)?)?;
-        self.spent += started.elapsed();
+        self.spent += start.elapsed();
         Ok(())
     }
 }
@@ -169,8 +169,8 @@ impl<B: Compute> Training<B> {
         meter.part::<B, _>(Part::Forward, device, || -> Result<(), LabError> {
             for layer in 0..self.n_layer - 1 {
                 let weights = self.weights(layer, device)?;
-                let next = inputs.last().map(|x| relu(x.clone().matmul(weights)));
-                inputs.extend(next);
+                let hidden = inputs.last().map(|x| relu(x.clone().matmul(weights)));
+                inputs.extend(hidden);
             }
             Ok(())
         })??;
@@ -178,14 +178,14 @@ impl<B: Compute> Training<B> {
         for layer in (0..self.n_layer).rev() {
             let Some(x) = inputs.pop() else { break };
             let weights = self.weights(layer, device)?;
-            let own = weights.clone().reshape([self.width * self.width]);
+            let flat_weights = weights.clone().reshape([self.width * self.width]);
             let y = &self.y;
-            let found = meter.part::<B, _>(Part::Backward, device, || backward(x, weights, back.take(), y))?;
-            let Some((gradients, of_x)) = found else { break };
-            back = Some(of_x);
+            let result = meter.part::<B, _>(Part::Backward, device, || backward(x, weights, back.take(), y))?;
+            let Some((gradients, x_gradient)) = result else { break };
+            back = Some(x_gradient);
             let first = self.store.up::<B>(KEPT * layer + 1, device)?;
             let second = self.store.up::<B>(KEPT * layer + 2, device)?;
-            let mut shard = Shard { weights: own, gradients, moments: Moments::Device(first, second) };
+            let mut shard = Shard { weights: flat_weights, gradients, moments: Moments::Device(first, second) };
             let steps = self.steps;
             meter.part::<B, _>(Part::Optimizer, device, || shard.descend(steps))??;
             self.store.down(KEPT * layer, shard.weights)?;
@@ -208,9 +208,9 @@ pub(super) fn ready<'a, B: Compute>(
     Ok(Box::new(move |meter| {
         training.step(meter, device)?;
         meter.tell(&Sharding::TIME_COPIES, training.store.spent.as_secs_f64());
-        let first = training.steps == 1;
+        let is_first = training.steps == 1;
         // The output is compared once.
-        let layers = if first { 0..training.n_layer } else { 0..0 };
+        let layers = if is_first { 0..training.n_layer } else { 0..0 };
         let mut weights = Vec::new();
         for layer in layers {
             weights.extend(training.store.take(KEPT * layer)?);

@@ -81,22 +81,22 @@ impl<B: Compute> Rank<B> {
     fn new(rank: usize, pair: &Sharding, seed: u64, device: &B::Device) -> Self {
         let rows = pair.batch_size / pair.shards;
         // A copy, so that the others' rows do not stay in memory.
-        let own = |all: Tensor<B, 2>| all.narrow(0, rank * rows, rows) * 1.0;
-        let [x, y] = batch::<B>(pair, seed, device).map(own);
+        let part = |tensor: Tensor<B, 2>| tensor.narrow(0, rank * rows, rows) * 1.0;
+        let [x, y] = batch::<B>(pair, seed, device).map(part);
         let shards = (0..pair.n_layer).map(|layer| Shard::new(pair, seed, layer, rank, device)).collect();
         Self { ranks: pair.shards, width: pair.width, shards, x, y, steps: 0 }
     }
 
     fn gathered(&self, ring: &mut Ring, layer: usize) -> Result<Vec<f32>, LabError> {
         let Some(shard) = self.shards.get(layer) else { return Ok(Vec::new()) };
-        let own = host(shard.weights.clone())?;
-        ring.all_gather(&own).map_err(|error| broken(&error))
+        let shard_weights = host(shard.weights.clone())?;
+        ring.all_gather(&shard_weights).map_err(|error| broken(&error))
     }
 
     /// The whole weights of a layer.
     fn weights(&self, ring: &mut Ring, layer: usize, device: &B::Device) -> Result<Tensor<B, 2>, LabError> {
-        let whole = self.gathered(ring, layer)?;
-        Ok(Tensor::from_data(TensorData::new(whole, [self.width, self.width]), device))
+        let numbers = self.gathered(ring, layer)?;
+        Ok(Tensor::from_data(TensorData::new(numbers, [self.width, self.width]), device))
     }
 
     fn step(&mut self, ring: &mut Ring, meter: &mut Meter, device: &B::Device) -> Result<(), LabError> {
@@ -106,8 +106,8 @@ impl<B: Compute> Rank<B> {
         meter.part::<B, _>(Part::Forward, device, || -> Result<(), LabError> {
             for layer in 0..layers - 1 {
                 let weights = self.weights(ring, layer, device)?;
-                let next = inputs.last().map(|x| relu(x.clone().matmul(weights)));
-                inputs.extend(next);
+                let hidden = inputs.last().map(|x| relu(x.clone().matmul(weights)));
+                inputs.extend(hidden);
             }
             Ok(())
         })??;
@@ -116,12 +116,13 @@ impl<B: Compute> Rank<B> {
             for layer in (0..layers).rev() {
                 let Some(x) = inputs.pop() else { break };
                 let weights = self.weights(ring, layer, device)?;
-                let Some((whole, of_x)) = backward(x, weights, back.take(), &self.y) else { break };
-                back = Some(of_x);
-                let own = ring.reduce_scatter(&host(whole)?).map_err(|error| broken(&error))?;
-                let count = own.len();
+                let Some((gradient, x_gradient)) = backward(x, weights, back.take(), &self.y) else { break };
+                back = Some(x_gradient);
+                let shard_gradient = ring.reduce_scatter(&host(gradient)?).map_err(|error| broken(&error))?;
+                let count = shard_gradient.len();
                 // Every rank's loss is the mean over its own rows.
-                let mean = Tensor::<B, 1>::from_data(TensorData::new(own, [count]), device) / self.ranks as f64;
+                let mean =
+                    Tensor::<B, 1>::from_data(TensorData::new(shard_gradient, [count]), device) / self.ranks as f64;
                 if let Some(shard) = self.shards.get_mut(layer) {
                     shard.gradients = mean;
                 }
@@ -152,18 +153,18 @@ fn most_memory<B: Compute>(
     device: &B::Device,
 ) -> Result<Memory, LabError> {
     let place = ring.rank;
-    let own = measured_memory::<B, _>(
+    let memory = measured_memory::<B, _>(
         device,
         || Ok(Rank::<B>::new(place, pair, seed, device)),
         |rank| rank.step(ring, &mut Meter::new(None), device),
         |_| batch_bytes(pair) / pair.shards as f64,
     )?;
-    let all = ring.all([own.state, own.rank].map(in_bytes)).map_err(|error| broken(&error))?;
-    let most = |index: usize| {
-        let most = all.iter().map(|memory| memory[index]).max().filter(|bytes| *bytes < u64::MAX);
-        most.map(|bytes| bytes as f64)
+    let memories = ring.all([memory.state, memory.rank].map(in_bytes)).map_err(|error| broken(&error))?;
+    let maximum = |index: usize| {
+        let maximum = memories.iter().map(|memory| memory[index]).max().filter(|bytes| *bytes < u64::MAX);
+        maximum.map(|bytes| bytes as f64)
     };
-    Ok(Memory { state: most(0), rank: most(1) })
+    Ok(Memory { state: maximum(0), rank: maximum(1) })
 }
 
 /// A size that ranks exchange; the largest number where it is unknown.
@@ -201,11 +202,11 @@ impl BackendTask for Other {
                 most_memory::<B>(&mut ring, &pair, seed, device)?;
                 continue;
             }
-            let own = training.get_or_insert_with(|| Rank::new(rank, &pair, seed, device));
+            let rank_state = training.get_or_insert_with(|| Rank::new(rank, &pair, seed, device));
             if word == STEP {
-                own.step(&mut ring, &mut Meter::new(None), device)?;
+                rank_state.step(&mut ring, &mut Meter::new(None), device)?;
             } else {
-                own.output(&mut ring)?;
+                rank_state.output(&mut ring)?;
             }
         }
         Ok(())
@@ -241,11 +242,11 @@ struct Group {
 impl Group {
     /// Starts the other ranks of `pair`.
     fn start(pair: &Sharding, seed: u64, backend: Backend) -> Result<Self, LabError> {
-        let started = |error: io::Error| LabError::Ranks(format!("the other ranks cannot be started: {error}"));
+        let start_error = |error: io::Error| LabError::Ranks(format!("the other ranks cannot be started: {error}"));
         let ranks = pair.shards;
         let (mut lefts, mut rights): (Vec<Option<PipeReader>>, Vec<Option<PipeWriter>>) = (Vec::new(), Vec::new());
         for _ in 0..ranks {
-            let (read, write) = io::pipe().map_err(started)?;
+            let (read, write) = io::pipe().map_err(start_error)?;
             lefts.push(Some(read));
             rights.push(Some(write));
         }
@@ -261,7 +262,7 @@ impl Group {
         for (rank, (left, right)) in (1..ranks).zip(pipes.flatten()) {
             let Sharding { n_layer, width, batch_size, .. } = *pair;
             let job = Job { rank, ranks, n_layer, width, batch_size, seed, backend };
-            let job = serde_json::to_string(&job).map_err(|error| started(error.into()))?;
+            let job = serde_json::to_string(&job).map_err(|error| start_error(error.into()))?;
             // This program, even if its file has been replaced.
             let child = Command::new("/proc/self/exe")
                 .arg0("sweep")
@@ -272,30 +273,31 @@ impl Group {
                 .stdout(right)
                 .stderr(Stdio::inherit())
                 .spawn();
-            group.others.push(child.map_err(started)?);
+            group.others.push(child.map_err(start_error)?);
         }
         Ok(group)
     }
 
     /// Sends `word` to the other ranks, then does `work`.
     fn all<T>(&mut self, word: u8, work: impl FnOnce(&mut Ring) -> Result<T, LabError>) -> Result<T, LabError> {
-        let done = match &mut self.ring {
+        let result = match &mut self.ring {
             Some(ring) => ring.tell(word).map_err(|error| broken(&error)).and_then(|()| work(ring)),
             None => Err(LabError::Ranks("they have ended".to_owned())),
         };
-        match done {
+        match result {
             Err(LabError::Ranks(reason)) => Err(LabError::Ranks(self.reason(reason))),
-            done => done,
+            result => result,
         }
     }
 
-    /// Ends all ranks; the reason why the first of them ended, or `otherwise`.
-    fn reason(&mut self, otherwise: String) -> String {
+    /// Ends all ranks; the reason why the first of them ended, or `default_reason`.
+    fn reason(&mut self, default_reason: String) -> String {
         let ranks = self.others.len() + 1;
-        let ended = self.end();
-        let own = |status: &ExitStatus| !status.success() && status.code() != Some(i32::from(ALONE));
-        let first = ended.into_iter().find_map(|(rank, status)| status.filter(own).map(|status| (rank, status)));
-        first.map_or(otherwise, |(rank, status)| match (status.signal(), status.code()) {
+        let statuses = self.end();
+        let is_cause = |status: &ExitStatus| !status.success() && status.code() != Some(i32::from(ALONE));
+        let cause =
+            statuses.into_iter().find_map(|(rank, status)| status.filter(is_cause).map(|status| (rank, status)));
+        cause.map_or(default_reason, |(rank, status)| match (status.signal(), status.code()) {
             (Some(signal), _) => format!("rank {rank} of {ranks} was ended by signal {signal}"),
             (_, code) => format!("rank {rank} of {ranks} ended with exit code {}; see the log", code.unwrap_or(1)),
         })
@@ -307,13 +309,13 @@ impl Group {
             // An error is ignored: a rank that is gone needs no command, and the pipes end with the ring.
             let _ = ring.tell(END);
         }
-        let until = Instant::now() + TIMEOUT;
-        let mut ended = Vec::new();
+        let deadline = Instant::now() + TIMEOUT;
+        let mut statuses = Vec::new();
         for (index, mut child) in self.others.drain(..).enumerate() {
             let status = loop {
                 match child.try_wait() {
                     Ok(Some(status)) => break Some(status),
-                    Ok(None) if Instant::now() < until => thread::sleep(Duration::from_millis(2)),
+                    Ok(None) if Instant::now() < deadline => thread::sleep(Duration::from_millis(2)),
                     _ => {
                         let _ = child.kill();
                         let _ = child.wait();
@@ -321,9 +323,9 @@ impl Group {
                     }
                 }
             };
-            ended.push((index + 1, status));
+            statuses.push((index + 1, status));
         }
-        ended
+        statuses
     }
 }
 
@@ -340,17 +342,17 @@ pub(super) fn ready<'a, B: Compute>(
     device: &'a B::Device,
 ) -> Result<Call<'a, B>, LabError> {
     let mut group = Group::start(pair, seed, B::BACKEND)?;
-    let mut own = Rank::<B>::new(0, pair, seed, device);
+    let mut rank = Rank::<B>::new(0, pair, seed, device);
     Ok(Box::new(move |meter| {
-        let (sent, spent) = group.all(STEP, |ring| {
+        let (sent_bytes, collective_time) = group.all(STEP, |ring| {
             (ring.sent, ring.spent) = (0, Duration::ZERO);
-            own.step(ring, meter, device)?;
+            rank.step(ring, meter, device)?;
             Ok((ring.sent, ring.spent))
         })?;
-        meter.tell(&Sharding::SENT, sent as f64);
-        meter.tell(&Sharding::TIME_COLLECTIVES, spent.as_secs_f64());
+        meter.tell(&Sharding::SENT, sent_bytes as f64);
+        meter.tell(&Sharding::TIME_COLLECTIVES, collective_time.as_secs_f64());
         // The output is compared once.
-        let weights = if own.steps == 1 { group.all(GATHER, |ring| own.output(ring))? } else { Vec::new() };
+        let weights = if rank.steps == 1 { group.all(GATHER, |ring| rank.output(ring))? } else { Vec::new() };
         Ok(Left::Host(weights))
     }))
 }

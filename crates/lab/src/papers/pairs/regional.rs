@@ -28,8 +28,8 @@ struct Block<B: Backend> {
 }
 
 impl<B: Compute> Block<B> {
-    /// `x` `[batch, length, d_model]`, with `mask` `[length, length]`. Nothing sees what comes after it, so what is padded
-    /// behind a sequence changes none of it. If `eager`, no operation is fused with another, except in the MLP.
+    /// `x` `[batch, length, d_model]`, with `mask` `[length, length]`. No token sees later ones, so padding behind a
+    /// sequence does not change it. If `eager`, no operation is fused with another, except in the MLP.
     fn forward(&self, x: Tensor<B, 3>, mask: Tensor<B, 2>, eager: bool) -> Tensor<B, 3> {
         let [batch, length, d] = x.dims();
         let steps = Steps::<B> { eager, device: x.device() };
@@ -44,8 +44,8 @@ impl<B: Compute> Block<B> {
         let scale = (width as f32).sqrt().recip();
         let scores = steps.one(steps.one(part(0).matmul(part(1).swap_dims(2, 3))) * scale);
         let weights = steps.one(softmax(steps.one(scores + mask.unsqueeze()), 3));
-        let attended = steps.one(weights.matmul(part(2))).swap_dims(1, 2).reshape([batch * length, d]);
-        let x = steps.one(x + steps.one(attended.matmul(self.out.clone())).reshape([batch, length, d]));
+        let context = steps.one(weights.matmul(part(2))).swap_dims(1, 2).reshape([batch * length, d]);
+        let x = steps.one(x + steps.one(context.matmul(self.out.clone())).reshape([batch, length, d]));
         let normalized = steps.norm(x.clone());
         // The region: it is executed, and fused, when the last sum is.
         let hidden = gelu(rows(normalized).matmul(self.up.clone()));
@@ -100,14 +100,14 @@ impl Contender for Regional {
         Ok(Box::new(move |_| {
             let length = longest * QUARTERS[calls % QUARTERS.len()] / QUARTERS.len();
             calls += 1;
-            let own = x.clone().narrow(1, 0, length);
+            let sequence = x.clone().narrow(1, 0, length);
             let out = if self.variant == RegionalVariant::Padded {
                 let padding = Tensor::zeros([batch, longest - length, d], device);
-                let padded = if length < longest { Tensor::cat(vec![own, padding], 1) } else { own };
-                block.forward(padded, mask.clone(), false).narrow(1, 0, length)
+                let padded_sequence = if length < longest { Tensor::cat(vec![sequence, padding], 1) } else { sequence };
+                block.forward(padded_sequence, mask.clone(), false).narrow(1, 0, length)
             } else {
-                let region = self.variant == RegionalVariant::Regional;
-                block.forward(own, mask.clone().narrow(0, 0, length).narrow(1, 0, length), region)
+                let is_region = self.variant == RegionalVariant::Regional;
+                block.forward(sequence, mask.clone().narrow(0, 0, length).narrow(1, 0, length), is_region)
             };
             Ok(Left::Device(flat(out)))
         }))

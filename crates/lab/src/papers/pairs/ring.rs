@@ -33,57 +33,57 @@ impl Ring {
     }
 
     /// The shards of all ranks, in their order. All have the same length.
-    pub(super) fn all_gather(&mut self, own: &[f32]) -> io::Result<Vec<f32>> {
-        let started = Instant::now();
-        let (count, ranks, rank) = (own.len(), self.ranks, self.rank);
-        let mut whole = vec![0.0; count * ranks];
-        whole[rank * count..(rank + 1) * count].copy_from_slice(own);
-        let mut passed = own.to_vec();
+    pub(super) fn all_gather(&mut self, shard: &[f32]) -> io::Result<Vec<f32>> {
+        let start = Instant::now();
+        let (count, ranks, rank) = (shard.len(), self.ranks, self.rank);
+        let mut numbers = vec![0.0; count * ranks];
+        numbers[rank * count..(rank + 1) * count].copy_from_slice(shard);
+        let mut message = shard.to_vec();
         for step in 1..ranks {
-            self.exchange(&mut passed)?;
-            let from = (rank + ranks - step) % ranks;
-            whole[from * count..(from + 1) * count].copy_from_slice(&passed);
+            self.exchange(&mut message)?;
+            let sender = (rank + ranks - step) % ranks;
+            numbers[sender * count..(sender + 1) * count].copy_from_slice(&message);
         }
-        self.spent += started.elapsed();
-        Ok(whole)
+        self.spent += start.elapsed();
+        Ok(numbers)
     }
 
     /// This rank's part of the sum of all ranks' numbers. Their count is a multiple of the number of ranks.
-    pub(super) fn reduce_scatter(&mut self, whole: &[f32]) -> io::Result<Vec<f32>> {
-        let started = Instant::now();
+    pub(super) fn reduce_scatter(&mut self, numbers: &[f32]) -> io::Result<Vec<f32>> {
+        let start = Instant::now();
         let (ranks, rank) = (self.ranks, self.rank);
-        let count = whole.len() / ranks;
-        let part = |part: usize| &whole[part * count..(part + 1) * count];
+        let count = numbers.len() / ranks;
+        let part = |part: usize| &numbers[part * count..(part + 1) * count];
         // The part of rank r begins its way to r with the rank on r's right.
-        let mut passed = part((rank + ranks - 1) % ranks).to_vec();
+        let mut sums = part((rank + ranks - 1) % ranks).to_vec();
         for step in 2..=ranks {
-            self.exchange(&mut passed)?;
-            let arrived = (rank + 2 * ranks - step) % ranks;
-            for (sum, own) in passed.iter_mut().zip(part(arrived)) {
-                *sum += own;
+            self.exchange(&mut sums)?;
+            let index = (rank + 2 * ranks - step) % ranks;
+            for (sum, number) in sums.iter_mut().zip(part(index)) {
+                *sum += number;
             }
         }
-        self.spent += started.elapsed();
-        Ok(passed)
+        self.spent += start.elapsed();
+        Ok(sums)
     }
 
     /// The numbers of all ranks, in their order.
-    pub(super) fn all(&mut self, own: [u64; 2]) -> io::Result<Vec<[u64; 2]>> {
-        let mut all = vec![own; self.ranks];
-        let mut passed = own;
+    pub(super) fn all(&mut self, pair: [u64; 2]) -> io::Result<Vec<[u64; 2]>> {
+        let mut pairs = vec![pair; self.ranks];
+        let mut message = pair;
         for step in 1..self.ranks {
-            for number in &mut passed {
+            for number in &mut message {
                 self.right.write_all(&number.to_le_bytes())?;
             }
             self.right.flush()?;
-            for number in &mut passed {
+            for number in &mut message {
                 let mut bytes = [0; 8];
                 self.left.read_exact(&mut bytes)?;
                 *number = u64::from_le_bytes(bytes);
             }
-            all[(self.rank + self.ranks - step) % self.ranks] = passed;
+            pairs[(self.rank + self.ranks - step) % self.ranks] = message;
         }
-        Ok(all)
+        Ok(pairs)
     }
 
     /// Sends `numbers` to the right, and replaces them by those from the left.
@@ -169,22 +169,22 @@ mod tests {
     fn shards_are_gathered_and_sums_scattered() {
         // More numbers than pipes hold, and not a multiple of a piece.
         for (ranks, count) in [(1, 3), (2, 5), (3, 50_001), (5, 8192)] {
-            let gathered = ring(ranks, move |ring| {
-                let own: Vec<f32> = (0..count).map(|index| number(ring.rank, index)).collect();
-                let whole = ring.all_gather(&own)?;
-                Ok((whole, ring.sent))
+            let results = ring(ranks, move |ring| {
+                let shard: Vec<f32> = (0..count).map(|index| number(ring.rank, index)).collect();
+                let numbers = ring.all_gather(&shard)?;
+                Ok((numbers, ring.sent))
             });
             let expected: Vec<f32> =
                 (0..ranks).flat_map(|rank| (0..count).map(move |index| number(rank, index))).collect();
-            for (whole, sent) in gathered {
-                assert_eq!(whole, expected);
-                assert_eq!(sent, (4 * (ranks - 1) * count) as u64, "a ring sends no more than that");
+            for (numbers, sent_bytes) in results {
+                assert_eq!(numbers, expected);
+                assert_eq!(sent_bytes, (4 * (ranks - 1) * count) as u64, "a ring sends no more than that");
             }
-            let scattered = ring(ranks, move |ring| {
-                let whole: Vec<f32> = (0..count * ring.ranks).map(|index| number(ring.rank, index % 977)).collect();
-                ring.reduce_scatter(&whole)
+            let parts = ring(ranks, move |ring| {
+                let numbers: Vec<f32> = (0..count * ring.ranks).map(|index| number(ring.rank, index % 977)).collect();
+                ring.reduce_scatter(&numbers)
             });
-            for (rank, part) in scattered.into_iter().enumerate() {
+            for (rank, part) in parts.into_iter().enumerate() {
                 let sum = |index: usize| (0..ranks).map(|rank| number(rank, index % 977)).sum::<f32>();
                 let expected: Vec<f32> = (rank * count..(rank + 1) * count).map(sum).collect();
                 assert_eq!(part, expected);
@@ -194,7 +194,7 @@ mod tests {
 
     #[test]
     fn all_hear_and_know_all() {
-        let heard = ring(4, |ring| {
+        let results = ring(4, |ring| {
             let word = if ring.rank == 0 {
                 ring.tell(7)?;
                 Some(7)
@@ -203,18 +203,18 @@ mod tests {
             };
             Ok((word, ring.all([ring.rank as u64, 9])?))
         });
-        for (word, all) in heard {
-            assert_eq!((word, all), (Some(7), (0..4).map(|rank| [rank, 9]).collect()));
+        for (word, pairs) in results {
+            assert_eq!((word, pairs), (Some(7), (0..4).map(|rank| [rank, 9]).collect()));
         }
     }
 
     #[test]
     fn a_rank_that_is_gone_ends_all_others() {
-        let ended = ring(3, |ring| {
+        let outcomes = ring(3, |ring| {
             // The second rank leaves at once; no other rank may wait for it forever.
-            let own = vec![0.0; 100_000];
-            Ok(ring.rank == 1 || ring.all_gather(&own).is_err())
+            let shard = vec![0.0; 100_000];
+            Ok(ring.rank == 1 || ring.all_gather(&shard).is_err())
         });
-        assert_eq!(ended, [true; 3]);
+        assert_eq!(outcomes, [true; 3]);
     }
 }

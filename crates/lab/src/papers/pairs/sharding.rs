@@ -46,11 +46,11 @@ impl<B: Backend> Shard<B> {
     pub(super) fn new(sharding: &Sharding, seed: u64, layer: usize, rank: usize, device: &B::Device) -> Self {
         let Sharding { width, .. } = *sharding;
         let count = width * width / ranks(sharding);
-        let own = initial(sharding, seed, layer)[rank * count..(rank + 1) * count].to_vec();
+        let numbers = initial(sharding, seed, layer)[rank * count..(rank + 1) * count].to_vec();
         // Each its own memory: zeros that are shared would not be counted.
         let zeros = || Tensor::from_data(TensorData::new(vec![0.0_f32; count], [count]), device);
         Self {
-            weights: Tensor::from_data(TensorData::new(own, [count]), device),
+            weights: Tensor::from_data(TensorData::new(numbers, [count]), device),
             gradients: zeros(),
             moments: match sharding.variant {
                 ShardingVariant::Offloaded => Moments::Host(vec![0.0; count], vec![0.0; count]),
@@ -63,12 +63,12 @@ impl<B: Backend> Shard<B> {
     pub(super) fn descend(&mut self, step: i32) -> Result<(), LabError> {
         let device = self.weights.device();
         let count = self.weights.dims()[0];
-        let up = |numbers: &mut Vec<f32>| {
+        let upload = |numbers: &mut Vec<f32>| {
             Tensor::<B, 1>::from_data(TensorData::new(std::mem::take(numbers), [count]), &device)
         };
         let (first, second) = match &mut self.moments {
             Moments::Device(first, second) => (first.clone(), second.clone()),
-            Moments::Host(first, second) => (up(first), up(second)),
+            Moments::Host(first, second) => (upload(first), upload(second)),
         };
         let gradients = self.gradients.clone();
         let first = first * BETA_1 + gradients.clone() * (1.0 - BETA_1);
@@ -119,16 +119,16 @@ pub(super) fn backward<B: Compute>(
         None => mean_squared(out, Tensor::from_inner(targets.clone())),
         Some(back) => (relu(out) * Tensor::from_inner(back)).sum(),
     };
-    let mut found = scalar.backward();
-    let of_weights = weights.grad_remove(&mut found).map(flat);
-    of_weights.zip(x.grad_remove(&mut found))
+    let mut gradients = scalar.backward();
+    let weight_gradient = weights.grad_remove(&mut gradients).map(flat);
+    weight_gradient.zip(x.grad_remove(&mut gradients))
 }
 
 /// The whole weights of a layer, from all ranks.
 fn gathered<B: Backend>(shards: &[Shard<B>], width: usize) -> Tensor<B, 2> {
     let parts: Vec<Tensor<B, 1>> = shards.iter().map(|shard| shard.weights.clone()).collect();
-    let whole = if parts.len() == 1 { parts.into_iter().next() } else { Some(Tensor::cat(parts, 0)) };
-    whole.map_or_else(|| Tensor::zeros([width, width], &B::Device::default()), |whole| whole.reshape([width, width]))
+    let tensor = if parts.len() == 1 { parts.into_iter().next() } else { Some(Tensor::cat(parts, 0)) };
+    tensor.map_or_else(|| Tensor::zeros([width, width], &B::Device::default()), |tensor| tensor.reshape([width, width]))
 }
 
 /// A training in this process.
@@ -156,19 +156,19 @@ impl<B: Compute> Training<B> {
         let mut inputs = vec![x.clone()];
         meter.part::<B, _>(Part::Forward, device, || {
             for shards in &layers[..layers.len() - 1] {
-                let next = inputs.last().map(|x| relu(x.clone().matmul(gathered(shards, *width))));
-                inputs.extend(next);
+                let hidden = inputs.last().map(|x| relu(x.clone().matmul(gathered(shards, *width))));
+                inputs.extend(hidden);
             }
         })?;
         meter.part::<B, _>(Part::Backward, device, || {
             let mut back: Option<Tensor<B, 2>> = None;
             for shards in layers.iter_mut().rev() {
                 let Some(x) = inputs.pop() else { break };
-                let Some((whole, of_x)) = backward(x, gathered(shards, *width), back.take(), y) else { break };
-                back = Some(of_x);
-                let count = whole.dims()[0] / shards.len();
+                let Some((gradient, x_gradient)) = backward(x, gathered(shards, *width), back.take(), y) else { break };
+                back = Some(x_gradient);
+                let count = gradient.dims()[0] / shards.len();
                 for (rank, shard) in shards.iter_mut().enumerate() {
-                    shard.gradients = whole.clone().narrow(0, rank * count, count);
+                    shard.gradients = gradient.clone().narrow(0, rank * count, count);
                 }
             }
         })?;
@@ -209,7 +209,7 @@ impl Contender for Sharding {
         let weights = (self.n_layer * self.width * self.width) as f64;
         let ranks = self::ranks(self) as f64;
         // Weights and gradients, and both moments: four bytes each.
-        let (on_device, moved) = match self.variant {
+        let (device_bytes, moved_bytes) = match self.variant {
             ShardingVariant::Whole => (16.0, 0.0),
             // Once for the forward pass and once for the backward pass.
             ShardingVariant::Sharded | ShardingVariant::Processes => (16.0 / ranks, 2.0 * 4.0 * (ranks - 1.0) / ranks),
@@ -218,8 +218,8 @@ impl Contender for Sharding {
             // Weights for both passes, both moments, and all of them back.
             ShardingVariant::OffloadedParameters => (0.0, 28.0),
         };
-        outcome.set(&Sharding::MEMORY_MODEL, weights * on_device);
-        outcome.set(&Sharding::GATHERED, weights * moved);
+        outcome.set(&Sharding::MEMORY_MODEL, weights * device_bytes);
+        outcome.set(&Sharding::GATHERED, weights * moved_bytes);
     }
 
     fn further<B: Compute>(&self, seed: u64, device: &B::Device, outcome: &mut Outcome) -> Result<(), LabError> {
@@ -228,8 +228,9 @@ impl Contender for Sharding {
             ShardingVariant::OffloadedParameters => offload::memory::<B>(self, seed, device)?,
             // Only the state of one rank is measured; the states of the others are in the same memory.
             ShardingVariant::Sharded => {
-                let own = || (0..self.n_layer).map(|layer| Shard::<B>::new(self, seed, layer, 0, device)).collect();
-                let (_, state) = allocated::<B, Vec<_>>(device, own)?;
+                let first_rank =
+                    || (0..self.n_layer).map(|layer| Shard::<B>::new(self, seed, layer, 0, device)).collect();
+                let (_, state) = allocated::<B, Vec<_>>(device, first_rank)?;
                 Memory { state, rank: None }
             }
             _ => measured_memory::<B, _>(
@@ -261,14 +262,14 @@ pub(super) struct Memory {
 /// The result of `make`, and the bytes that it allocated and has not freed.
 fn allocated<B: Compute, T>(device: &B::Device, make: impl FnOnce() -> T) -> Result<(T, Option<f64>), LabError> {
     sync::<B>(device)?;
-    let before = B::device_memory(device);
-    let (made, heap) = heap::counted(make);
+    let start_memory = B::device_memory(device);
+    let (value, heap) = heap::counted(make);
     sync::<B>(device)?;
-    let bytes = match before.zip(B::device_memory(device)) {
-        Some((before, after)) => Some(after.in_use.saturating_sub(before.in_use) as f64),
+    let bytes = match start_memory.zip(B::device_memory(device)) {
+        Some((start_memory, end_memory)) => Some(end_memory.in_use.saturating_sub(start_memory.in_use) as f64),
         None => heap.map(|heap| heap.kept as f64),
     };
-    Ok((made, bytes))
+    Ok((value, bytes))
 }
 
 /// The memory of a training that `make` makes. `elsewhere` are the bytes of it that are not its state on the device.
@@ -283,11 +284,11 @@ pub(super) fn measured_memory<B: Compute, T>(
     let mut training = training?;
     // Where the device is not the host, numbers that are kept elsewhere do not occupy its memory.
     let state = state.map(|bytes| if reserved.is_none() { bytes - elsewhere(&training) } else { bytes });
-    let (done, heap) = heap::counted(|| (0..MEASURED_STEPS).try_for_each(|_| step(&mut training)));
-    done?;
+    let (result, heap) = heap::counted(|| (0..MEASURED_STEPS).try_for_each(|_| step(&mut training)));
+    result?;
     sync::<B>(device)?;
     let rank = match reserved.zip(B::device_memory(device)) {
-        Some((before, after)) => Some(after.reserved.saturating_sub(before) as f64),
+        Some((reserved, memory)) => Some(memory.reserved.saturating_sub(reserved) as f64),
         None => state.zip(heap).map(|(state, heap)| state + heap.peak as f64),
     };
     Ok(Memory { state, rank })

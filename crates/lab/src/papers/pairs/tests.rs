@@ -49,12 +49,12 @@ fn decoding_with_a_cache_is_causal_attention() {
         let mut call = pair.ready::<Flex>(7, &device).unwrap();
         // The second call finds the pages of the first.
         drop(call(&mut Meter::new(None)).unwrap());
-        let found = call(&mut Meter::new(None)).unwrap().numbers().unwrap();
+        let output = call(&mut Meter::new(None)).unwrap().numbers().unwrap();
         let [q, k, v] = ["q", "k", "v"].map(|name| tensor::<Flex, 4>(7, name, 0, [2, 3, 11, 4], 1.0, &device));
         let mask = Tensor::<Flex, 2>::full([11, 11], f32::NEG_INFINITY, &device).triu(1);
         let scores = q.matmul(k.swap_dims(2, 3)) * 0.5 + mask.unsqueeze();
         let expected = flat(softmax(scores, 3).matmul(v)).into_data().into_vec::<f32>().unwrap();
-        let error = difference(&found, &expected);
+        let error = difference(&output, &expected);
         assert!(error < 1e-5, "{variant}: {error}");
     }
 }
@@ -66,9 +66,9 @@ fn by_definition(pair: &Attention, seed: u64) -> Vec<f32> {
     let [q, k, v] = ["q", "k", "v"].map(|name| normal(seed, name, 0, count, 1.0));
     let mut out = Vec::with_capacity(count);
     for head in 0..batch_size * n_head {
-        let row = |of: &[f32], token: usize| -> Vec<f64> {
+        let row = |numbers: &[f32], token: usize| -> Vec<f64> {
             let first = (head * length + token) * head_dim;
-            of[first..first + head_dim].iter().map(|number| f64::from(*number)).collect()
+            numbers[first..first + head_dim].iter().map(|number| f64::from(*number)).collect()
         };
         let slope = 2_f64.powf(-8.0 * (head % n_head + 1) as f64 / n_head as f64);
         for query in 0..length {
@@ -109,8 +109,8 @@ proptest! {
             let variant = *variant;
             let pair = Attention { variant, batch_size, n_head, length, head_dim, score, window, block };
             let mut call = pair.ready::<Flex>(seed, &FlexDevice).unwrap();
-            let found = call(&mut Meter::new(None)).unwrap().numbers().unwrap();
-            let error = difference(&found, &by_definition(&pair, seed));
+            let output = call(&mut Meter::new(None)).unwrap().numbers().unwrap();
+            let error = difference(&output, &by_definition(&pair, seed));
             prop_assert!(error < 1e-5, "{:?}: {}", pair, error);
         }
     }

@@ -34,8 +34,8 @@ pub(super) fn by_operation<B: Compute>(
 /// The number at `place`.
 fn place<B: Compute>(sorted: Tensor<B, 1>, place: usize) -> Result<f32, LabError> {
     #[expect(clippy::cast_possible_truncation, reason = "it was in single precision")]
-    let found = number(sorted.slice(place..place + 1))? as f32;
-    Ok(found)
+    let score = number(sorted.slice(place..place + 1))? as f32;
+    Ok(score)
 }
 
 /// The largest of the `k` smallest scores, of which values and indices are kept, as `torch.topk` keeps them.
@@ -45,21 +45,21 @@ fn with_indices<B: Compute>(scores: &[Tensor<B, 1>], k: usize) -> Result<f32, La
     for scores in scores {
         pairs.extend(host(scores.clone())?.into_iter().zip(indices.by_ref()));
     }
-    let largest = pairs.select_nth_unstable_by(k - 1, |left, right| left.0.total_cmp(&right.0)).1.0;
+    let threshold = pairs.select_nth_unstable_by(k - 1, |left, right| left.0.total_cmp(&right.0)).1.0;
     let smallest: (Vec<f32>, Vec<i64>) = pairs[..k].iter().copied().unzip();
     black_box(&smallest);
-    Ok(largest)
+    Ok(threshold)
 }
 
 /// The quantile `q` of the numbers in `sorted`, interpolated between the two nearest.
 fn quantile<B: Compute>(sorted: &Tensor<B, 1>, q: f64) -> Result<f32, LabError> {
-    let last = sorted.dims()[0] - 1;
-    let position = q * last as f64;
+    let last_index = sorted.dims()[0] - 1;
+    let position = q * last_index as f64;
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a place among the scores")]
-    let below = position.floor() as usize;
-    let at = |index: usize| Ok::<_, LabError>(f64::from(place(sorted.clone(), index.min(last))?));
-    let (low, high) = (at(below)?, at(below + 1)?);
+    let floor = position.floor() as usize;
+    let score = |index: usize| Ok::<_, LabError>(f64::from(place(sorted.clone(), index.min(last_index))?));
+    let (low, high) = (score(floor)?, score(floor + 1)?);
     #[expect(clippy::cast_possible_truncation, reason = "between two numbers in single precision")]
-    let found = (low + (high - low) * (position - below as f64)) as f32;
-    Ok(found)
+    let value = (low + (high - low) * (position - floor as f64)) as f32;
+    Ok(value)
 }

@@ -42,19 +42,20 @@ fn layers(scores: &[f32]) -> Vec<Tensor<Flex, 1>> {
 fn thresholds_ties_and_quantiles_are_those_of_numpy() {
     let cases: Vec<Case> = serde_json::from_str(include_str!("testdata/thresholds.json")).unwrap();
     for case in cases {
-        let whole = layers(&case.scores);
-        let rounded = whole.iter().map(|part| part.clone().cast(FloatDType::BF16).cast(FloatDType::F32)).collect();
-        for (scores, expected) in [(whole, case.f32), (rounded, case.bf16)] {
+        let tensors = layers(&case.scores);
+        let rounded_tensors =
+            tensors.iter().map(|part| part.clone().cast(FloatDType::BF16).cast(FloatDType::F32)).collect();
+        for (scores, expected) in [(tensors, case.f32), (rounded_tensors, case.bf16)] {
             for method in EXACT {
-                let found = by_operation(&scores, method, case.k, case.sparsity).unwrap();
-                assert_eq!(found.to_bits(), expected.threshold.to_bits(), "{}: {method}", case.name);
+                let threshold = by_operation(&scores, method, case.k, case.sparsity).unwrap();
+                assert_eq!(threshold.to_bits(), expected.threshold.to_bits(), "{}: {method}", case.name);
             }
             let quantile = by_operation(&scores, ThresholdSearch::Quantile, case.k, case.sparsity).unwrap();
             assert!((f64::from(quantile) - expected.quantile).abs() < 1e-7, "{}: {quantile}", case.name);
-            let all = all_of(&scores).unwrap();
-            assert_eq!(pruned_by(&all, expected.threshold), expected.pruned, "{}", case.name);
-            let ties = all.iter().filter(|score| score.to_bits() == expected.threshold.to_bits()).count();
-            assert_eq!(ties as f64 / all.len() as f64, expected.ties, "{}", case.name);
+            let numbers = all_of(&scores).unwrap();
+            assert_eq!(pruned_by(&numbers, expected.threshold), expected.pruned, "{}", case.name);
+            let ties = numbers.iter().filter(|score| score.to_bits() == expected.threshold.to_bits()).count();
+            assert_eq!(ties as f64 / numbers.len() as f64, expected.ties, "{}", case.name);
         }
     }
 }
@@ -69,8 +70,8 @@ proptest! {
         sorted.sort_by(f32::total_cmp);
         let k = part_of(part, scores.len()).max(1);
         for method in EXACT {
-            let found = by_operation(&layers(&scores), method, k, part).unwrap();
-            prop_assert_eq!(found, sorted[k - 1], "{} of {:?}", method, scores);
+            let threshold = by_operation(&layers(&scores), method, k, part).unwrap();
+            prop_assert_eq!(threshold, sorted[k - 1], "{} of {:?}", method, scores);
         }
         let quantile = by_operation(&layers(&scores), ThresholdSearch::Quantile, k, part).unwrap();
         let place = part * (scores.len() - 1) as f64;

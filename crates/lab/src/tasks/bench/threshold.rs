@@ -21,8 +21,8 @@ use crate::{
 };
 
 /// The scores of every layer.
-fn scores<B: Compute>(workload: &Workload, given: &Given, device: &B::Device) -> Vec<Tensor<B, 1>> {
-    let scores: Vec<Tensor<B, 1>> = match given.scores {
+fn scores<B: Compute>(workload: &Workload, source: &Given, device: &B::Device) -> Vec<Tensor<B, 1>> {
+    let scores: Vec<Tensor<B, 1>> = match source.scores {
         ScoreSource::Weights => {
             let settings = workload.settings();
             let mut layers = Layers::new(&settings, inputs::<B>(workload, device));
@@ -35,7 +35,7 @@ fn scores<B: Compute>(workload: &Workload, given: &Given, device: &B::Device) ->
             (0..workload.n_layer).map(uniform).collect()
         }
     };
-    match given.score_format {
+    match source.score_format {
         ScoreFormat::F32 => scores,
         ScoreFormat::Bf16 => {
             scores.into_iter().map(|scores| scores.cast(FloatDType::BF16).cast(FloatDType::F32)).collect()
@@ -55,32 +55,33 @@ pub(super) fn run<B: Compute>(
     let k = pruned(workload);
     let mut outcome = Outcome::default();
     let mut passes = None;
-    let (mut calls, mut found) = (0, Vec::with_capacity(workload.calls + 1));
+    let (mut calls, mut thresholds) = (0, Vec::with_capacity(workload.calls + 1));
     let (mut calls, threshold) = if method.streams() {
-        let given: Vec<Inputs<B>> = scores.iter().map(given).collect();
-        let mut masks = B::masks(None, &given).ok_or_else(|| absent(method))?;
-        let (mut calls, last) = Calls::measure::<B, _>(workload, device, report, || {
+        let layers: Vec<Inputs<B>> = scores.iter().map(given).collect();
+        let mut masks = B::masks(None, &layers).ok_or_else(|| absent(method))?;
+        let (mut calls, selection) = Calls::measure::<B, _>(workload, device, report, || {
             calls += 1;
-            let last = B::stream(&given, None, method, k, calls, &mut masks).unwrap_or_else(|| Err(absent(method)))?;
-            found.push(last.threshold);
-            Ok(last)
+            let selection =
+                B::stream(&layers, None, method, k, calls, &mut masks).unwrap_or_else(|| Err(absent(method)))?;
+            thresholds.push(selection.threshold);
+            Ok(selection)
         })?;
-        passes = Some(last.passes);
-        calls.raised = calls.raised.or_else(|| on_device::<B>(&last));
-        if let Some(floor) = floor::<B>(&given, None, &mut masks) {
+        passes = Some(selection.passes);
+        calls.raised = calls.raised.or_else(|| on_device::<B>(&selection));
+        if let Some(floor) = floor::<B>(&layers, None, &mut masks) {
             outcome.set(&SearchMetrics::TIME_FLOOR, floor);
         }
-        (calls, last.threshold)
+        (calls, selection.threshold)
     } else {
         let host = HostSelect::new(&by_operations(workload, method, sample_fraction, UpdateKind::SinglePass));
         Calls::measure::<B, _>(workload, device, report, || {
             calls += 1;
-            let last = match method {
+            let threshold = match method {
                 ThresholdSearch::Sample => host.sampled(&scores, k, calls)?,
                 method => by_operation(&scores, method, k, workload.sparsity)?,
             };
-            found.push(last);
-            Ok(last)
+            thresholds.push(threshold);
+            Ok(threshold)
         })?
     };
     outcome.set(&BenchThreshold::TIME_UPDATES, calls.median() * source.updates as f64);
@@ -90,20 +91,20 @@ pub(super) fn run<B: Compute>(
     }
     outcome.set(&BenchThreshold::MEMORY_SCORES, (workload.weights() * size_of::<f32>()) as f64);
     outcome.set(&WorkloadMetrics::WEIGHTS, workload.weights() as f64);
-    let mut all = all_of(&scores)?;
+    let mut numbers = all_of(&scores)?;
     drop(scores);
-    let exact = compare(&mut outcome, &mut all, threshold, k);
+    let exact = compare(&mut outcome, &mut numbers, threshold, k);
     // The first call is not timed, and does not count here either.
-    describe_errors(&mut outcome, found.get(1..).unwrap_or_default(), &all, exact);
+    describe_errors(&mut outcome, thresholds.get(1..).unwrap_or_default(), &numbers, exact);
     Ok(outcome)
 }
 
-/// Adds how near the thresholds of all calls are to the `exact` one of `scores`, and what that prunes.
-fn describe_errors(outcome: &mut Outcome, found: &[f32], scores: &[f32], exact: f32) {
-    let errors: Vec<f64> = found.iter().map(|threshold| error(*threshold, exact)).collect();
+/// Adds the errors of the thresholds of all calls relative to the `exact` one of `scores`, and the part that it prunes.
+fn describe_errors(outcome: &mut Outcome, thresholds: &[f32], scores: &[f32], exact: f32) {
+    let errors: Vec<f64> = thresholds.iter().map(|threshold| error(*threshold, exact)).collect();
     outcome.set(&BenchThreshold::ERROR_MEAN, errors.iter().sum::<f64>() / errors.len().max(1) as f64);
     outcome.set(&BenchThreshold::ERROR_MAX, errors.iter().copied().fold(0.0, f64::max));
     outcome.set(&BenchThreshold::SPARSITY_EXACT, pruned_by(scores, exact));
-    let equal = scores.iter().filter(|score| **score == exact).count();
-    outcome.set(&BenchThreshold::TIES, equal as f64 / scores.len() as f64);
+    let ties = scores.iter().filter(|score| **score == exact).count();
+    outcome.set(&BenchThreshold::TIES, ties as f64 / scores.len() as f64);
 }

@@ -49,8 +49,9 @@ pub(super) fn mask_update<B: Compute>(
         fused(bench, &inputs, device, report, &mut outcome)?
     } else {
         let samples = making.update == UpdateKind::SinglePass && finding.method == ThresholdSearch::Sample;
-        let drawn = part_of(finding.sample_fraction, workload.d_model * workload.d_model).max(1) * workload.n_layer;
-        let concatenated = if samples { drawn * size_of::<f32>() } else { bytes };
+        let sample_count =
+            part_of(finding.sample_fraction, workload.d_model * workload.d_model).max(1) * workload.n_layer;
+        let concatenated = if samples { sample_count * size_of::<f32>() } else { bytes };
         outcome.set(&BenchMaskUpdate::MEMORY_CONCATENATED, concatenated as f64);
         outcome.set(&MaskMetrics::MEMORY_MASKS, bytes as f64);
         by_scores(bench, &inputs, device, report)?
@@ -78,22 +79,22 @@ fn fused<B: Compute>(
     let mut masks = B::masks(Some(making.mask), inputs).ok_or_else(|| no_masks(making.mask))?;
     let mut state = if applying.apply { Some(Numbers::of(state_of(inputs), &masks)?) } else { None };
     let mut calls = 0;
-    let (mut calls, found) = Calls::measure::<B, Found>(workload, device, report, || {
+    let (mut calls, selection) = Calls::measure::<B, Found>(workload, device, report, || {
         calls += 1;
-        let found = B::stream(inputs, Some(&settings), finding.method, k, calls, &mut masks);
-        let found = found.unwrap_or_else(|| Err(absent(finding.method)))?;
+        let selection = B::stream(inputs, Some(&settings), finding.method, k, calls, &mut masks);
+        let selection = selection.unwrap_or_else(|| Err(absent(finding.method)))?;
         state.as_mut().map_or(Ok(()), |state| state.mask(&masks))?;
-        Ok(found)
+        Ok(selection)
     })?;
-    calls.raised = calls.raised.or_else(|| on_device::<B>(&found));
-    outcome.set(&SearchMetrics::PASSES, found.passes as f64);
+    calls.raised = calls.raised.or_else(|| on_device::<B>(&selection));
+    outcome.set(&SearchMetrics::PASSES, selection.passes as f64);
     outcome.set(&MaskMetrics::MEMORY_MASKS, masks.bytes() as f64);
     if !applying.apply
         && let Some(floor) = floor::<B>(inputs, Some(&settings), &mut masks)
     {
         outcome.set(&SearchMetrics::TIME_FLOOR, floor);
     }
-    Ok((calls, found.threshold))
+    Ok((calls, selection.threshold))
 }
 
 /// Updates by scores that are stored: the calls, and the threshold.
@@ -106,8 +107,8 @@ fn by_scores<B: Compute>(
     let settings = by_operations(workload, finding.method, finding.sample_fraction, making.update);
     let groups = [Group { layers: 0..workload.n_layer, sparsity: workload.sparsity }];
     let host = HostSelect::new(&settings);
-    let none = Masks::Device(Vec::new());
-    let mut state = if applying.apply { Some(Numbers::of(state_of(inputs), &none)?) } else { None };
+    let empty_masks = Masks::Device(Vec::new());
+    let mut state = if applying.apply { Some(Numbers::of(state_of(inputs), &empty_masks)?) } else { None };
     let mut calls = 0;
     Calls::measure::<B, f32>(workload, device, report, || {
         calls += 1;
@@ -140,13 +141,13 @@ pub(super) fn masking<B: Compute>(
     let mut calls = 0;
     let (mut updates, masks) = if making.update == UpdateKind::OnePass {
         let mut masks = B::masks(Some(making.mask), &inputs).ok_or_else(|| no_masks(making.mask))?;
-        let (updates, found) = Calls::measure::<B, Found>(workload, device, report, || {
+        let (updates, selection) = Calls::measure::<B, Found>(workload, device, report, || {
             calls += 1;
-            let found = B::stream(&inputs, Some(&settings), ThresholdSearch::Bracket, k, calls, &mut masks);
-            found.unwrap_or_else(|| Err(absent(ThresholdSearch::Bracket)))
+            let selection = B::stream(&inputs, Some(&settings), ThresholdSearch::Bracket, k, calls, &mut masks);
+            selection.unwrap_or_else(|| Err(absent(ThresholdSearch::Bracket)))
         })?;
-        let pruned: usize = found.pruned.iter().sum();
-        outcome.set(&WorkloadMetrics::SPARSITY, pruned as f64 / workload.weights() as f64);
+        let pruned_count: usize = selection.pruned.iter().sum();
+        outcome.set(&WorkloadMetrics::SPARSITY, pruned_count as f64 / workload.weights() as f64);
         (updates, masks)
     } else {
         let groups = [Group { layers: 0..workload.n_layer, sparsity: workload.sparsity }];
@@ -156,11 +157,11 @@ pub(super) fn masking<B: Compute>(
             host_select.select(&mut Layers::new(&settings, inputs.clone()), &Goal { groups: &groups, seed: calls })
         })?;
         let masks: Vec<Tensor<B, 1>> = choices.into_iter().flatten().map(|choice| choice.mask).collect();
-        let mut stays = 0.0;
+        let mut remaining_weights = 0.0;
         for mask in &masks {
-            stays += number(mask.clone().sum())?;
+            remaining_weights += number(mask.clone().sum())?;
         }
-        outcome.set(&WorkloadMetrics::SPARSITY, 1.0 - stays / workload.weights() as f64);
+        outcome.set(&WorkloadMetrics::SPARSITY, 1.0 - remaining_weights / workload.weights() as f64);
         (updates, Masks::Device(masks))
     };
     // The gradients have the size of the first moments; their values make no difference.

@@ -29,8 +29,8 @@ fn random_batch(expected: &Expected) -> Batch {
     let [batch_size, length] = expected.batch;
     let mut rng = rng::stream(expected.seed, "check", "tokens", &[]);
     // The rows that pad GPT-2's table to a multiple of 64 stand for no token.
-    let used = if expected.dims.vocab_size == VOCAB_UINT16 { GPT2_TOKENS } else { expected.dims.vocab_size };
-    let vocab = i32::try_from(used).unwrap_or(i32::MAX);
+    let token_count = if expected.dims.vocab_size == VOCAB_UINT16 { GPT2_TOKENS } else { expected.dims.vocab_size };
+    let vocab = i32::try_from(token_count).unwrap_or(i32::MAX);
     let mut draw = || (0..batch_size * length).map(|_| rng.random_range(0..vocab)).collect();
     Batch { inputs: draw(), targets: draw(), batch_size, length }
 }
@@ -57,11 +57,11 @@ impl<'a, B: Compute> Checker<'a, B> {
 
     pub(super) fn shape<N: AutodiffModule<Autodiff<B>, InnerModule: Network<B>>>(&self, network: &N) -> Assertion {
         let (inputs, _) = self.batch.to_tensors::<B>(self.device);
-        let found = network.valid().logits(inputs, 0.0).dims();
+        let shape = network.valid().logits(inputs, 0.0).dims();
         let [batch, length] = self.expected.batch;
-        let wanted = [batch, length, self.expected.dims.vocab_size];
-        let problem = (found != wanted).then(|| format!("{found:?} instead of {wanted:?}"));
-        Assertion::unless("logits-shape", problem, format!("{found:?}"))
+        let expected_shape = [batch, length, self.expected.dims.vocab_size];
+        let problem = (found != expected_shape).then(|| format!("{shape:?} instead of {expected_shape:?}"));
+        Assertion::unless("logits-shape", problem, format!("{shape:?}"))
     }
 
     pub(super) fn initial_loss(&self, loss: f64) -> Assertion {
@@ -71,25 +71,29 @@ impl<'a, B: Compute> Checker<'a, B> {
         }
         // A tied head gives the input token a raised logit, which shows when depth and width are small.
         let tolerance = if dims.d_model >= 768 { 0.5 } else { 1.0 };
-        let wanted = dims.initial_loss();
-        let held = (loss - wanted).abs() <= tolerance;
-        let finding = format!("{loss:.4} nats, expected {wanted:.4} ± {tolerance}");
-        Assertion::new("initial-loss", held, finding)
+        let expected_loss = dims.initial_loss();
+        let is_close = (loss - expected_loss).abs() <= tolerance;
+        let finding = format!("{loss:.4} nats, expected {expected_loss:.4} ± {tolerance}");
+        Assertion::new("initial-loss", is_close, finding)
     }
 
     pub(super) fn parameter_count(&self) -> Assertion {
-        let found: usize = self.parameters.iter().map(ParamInfo::len).sum();
-        let wanted = self.expected.dims.parameter_count();
-        let problem = if found == wanted { self.other_shape() } else { Some(format!("{found} instead of {wanted}")) };
-        Assertion::unless("parameter-count", problem, found.to_string())
+        let count: usize = self.parameters.iter().map(ParamInfo::len).sum();
+        let expected_count = self.expected.dims.parameter_count();
+        let problem = if count == expected_count {
+            self.other_shape()
+        } else {
+            Some(format!("{count} instead of {expected_count}"))
+        };
+        Assertion::unless("parameter-count", problem, count.to_string())
     }
 
     /// The first parameter whose shape is not the claimed one, if the number of all is right.
     fn other_shape(&self) -> Option<String> {
-        let claimed = self.expected.dims.parameters();
-        let mut pairs = self.parameters.iter().zip(claimed);
-        let (found, claimed) = pairs.find(|(found, claimed)| found.shape != claimed.shape)?;
-        Some(format!("{} has shape {:?} instead of {:?}", found.name, found.shape, claimed.shape))
+        let expected = self.expected.dims.parameters();
+        let mut pairs = self.parameters.iter().zip(expected);
+        let (info, expected) = pairs.find(|(info, expected)| info.shape != expected.shape)?;
+        Some(format!("{} has shape {:?} instead of {:?}", info.name, info.shape, expected.shape))
     }
 
     /// True if the loss cannot depend on a parameter; see [`GptDims::unreached`].

@@ -25,12 +25,12 @@ pub(super) fn largest_difference(left: &[f32], right: &[f32]) -> f32 {
     left.iter().zip(right).map(difference).fold(0.0, f32::max)
 }
 
-/// The first few of `names`, and how many there are beyond them.
+/// The first few of `names`, and the number of the others.
 pub(super) fn list(names: &[&str]) -> String {
     const SHOWN: usize = 3;
-    let shown = names[..names.len().min(SHOWN)].join(", ");
+    let text = names[..names.len().min(SHOWN)].join(", ");
     match names.len().saturating_sub(SHOWN) {
-        0 => shown,
-        more => format!("{shown} and {more} more"),
+        0 => text,
+        count => format!("{text} and {count} more"),
     }
 }

@@ -24,36 +24,36 @@ impl<B: Compute> Checker<'_, B> {
         let gradients = self.gradients(network, self.expected.dropout);
         let on_host: Vec<Option<Vec<f32>>> =
             gradients.iter().map(|gradient| gradient.clone().map(host).transpose()).collect::<Result<_, _>>()?;
-        let mut made = vec![self.finite_gradients(&on_host), self.nonzero_gradients(&on_host)];
+        let mut assertions = vec![self.finite_gradients(&on_host), self.nonzero_gradients(&on_host)];
         drop(on_host);
 
-        let before = model::values::<Autodiff<B>, _>(network);
-        let moved = self.optimizer().step::<Autodiff<B>, _>(network.clone(), gradients, self.expected.lr);
-        let after = model::values::<Autodiff<B>, _>(&moved);
-        let mut still = Vec::new();
-        for ((info, before), after) in self.parameters.iter().zip(before).zip(after) {
-            if !self.is_unreached(info) && host(before)? == host(after)? {
-                still.push(info.name.as_str());
+        let old_values = model::values::<Autodiff<B>, _>(network);
+        let next_network = self.optimizer().step::<Autodiff<B>, _>(network.clone(), gradients, self.expected.lr);
+        let new_values = model::values::<Autodiff<B>, _>(&next_network);
+        let mut names = Vec::new();
+        for ((info, old_values), new_values) in self.parameters.iter().zip(old_values).zip(new_values) {
+            if !self.is_unreached(info) && host(old_values)? == host(new_values)? {
+                names.push(info.name.as_str());
             }
         }
-        let problem = (!still.is_empty()).then(|| format!("a step does not change {}", list(&still)));
-        made.push(Assertion::unless("optimizer-step", problem, format!("{} tensors", self.parameters.len())));
-        Ok(made)
+        let problem = (!names.is_empty()).then(|| format!("a step does not change {}", list(&names)));
+        assertions.push(Assertion::unless("optimizer-step", problem, format!("{} tensors", self.parameters.len())));
+        Ok(assertions)
     }
 
     fn finite_gradients(&self, gradients: &[Option<Vec<f32>>]) -> Assertion {
-        let bad: Vec<&str> = self
+        let names: Vec<&str> = self
             .with_gradients(gradients)
             .filter(|(_, gradient)| gradient.iter().any(|number| !number.is_finite()))
             .map(|(info, _)| info.name.as_str())
             .collect();
-        let problem = (!bad.is_empty()).then(|| format!("not finite in {}", list(&bad)));
-        let largest = gradients.iter().flatten().map(|gradient| largest(gradient)).fold(0.0, f32::max);
-        Assertion::unless("finite-gradients", problem, format!("largest {largest:.3e}"))
+        let problem = (!names.is_empty()).then(|| format!("not finite in {}", list(&names)));
+        let maximum = gradients.iter().flatten().map(|gradient| largest(gradient)).fold(0.0, f32::max);
+        Assertion::unless("finite-gradients", problem, format!("largest {maximum:.3e}"))
     }
 
     fn nonzero_gradients(&self, gradients: &[Option<Vec<f32>>]) -> Assertion {
-        let (mut bad, mut beyond) = (Vec::new(), Vec::new());
+        let (mut missing_names, mut unexpected_names) = (Vec::new(), Vec::new());
         let mut smallest = f32::INFINITY;
         for (info, gradient) in self.parameters.iter().zip(gradients) {
             let gradient = gradient.as_deref().unwrap_or_default();
@@ -62,22 +62,24 @@ impl<B: Compute> Checker<'_, B> {
                 let rows = gradient.chunks(self.expected.dims.d_model);
                 rows.take(self.expected.batch[1]).any(|row| largest(row) == 0.0)
             };
-            let reached = largest(gradient);
+            let magnitude = largest(gradient);
             if self.is_unreached(info) {
                 if reached != 0.0 {
-                    beyond.push(info.name.as_str());
+                    unexpected_names.push(info.name.as_str());
                 }
                 continue;
             }
-            if reached == 0.0 || (info.role() == Role::PositionTable && unused_rows_only(gradient)) {
-                bad.push(info.name.as_str());
+            if magnitude == 0.0 || (info.role() == Role::PositionTable && unused_rows_only(gradient)) {
+                missing_names.push(info.name.as_str());
             }
-            smallest = smallest.min(reached);
+            smallest = smallest.min(magnitude);
         }
-        let none = (!bad.is_empty()).then(|| format!("no gradient in {}", list(&bad)));
-        let some =
-            || (!beyond.is_empty()).then(|| format!("a gradient in {}, on which no loss can depend", list(&beyond)));
-        let problem = none.or_else(some);
+        let missing_problem = (!missing_names.is_empty()).then(|| format!("no gradient in {}", list(&missing_names)));
+        let unexpected_problem = || {
+            (!unexpected_names.is_empty())
+                .then(|| format!("a gradient in {}, on which no loss can depend", list(&unexpected_names)))
+        };
+        let problem = missing_problem.or_else(unexpected_problem);
         Assertion::unless("nonzero-gradients", problem, format!("smallest of the tensors' largest {smallest:.3e}"))
     }
 
@@ -85,17 +87,17 @@ impl<B: Compute> Checker<'_, B> {
     pub(super) fn second_round<N: Network<Autodiff<B>>>(&self, network: &N) -> Result<Assertion, LabError> {
         const TOLERANCE: f32 = 1e-5;
         let (first, second) = (self.gradients(network, 0.0), self.gradients(network, 0.0));
-        let mut worst = (0.0, "");
+        let mut maximum = (0.0, "");
         for ((info, first), second) in self.parameters.iter().zip(first).zip(second) {
             let (Some(first), Some(second)) = (first, second) else { continue };
             let (first, second) = (host(first)?, host(second)?);
             let scale = largest(&first).max(f32::MIN_POSITIVE);
             let difference = largest_difference(&first, &second) / scale;
-            if difference > worst.0 || difference.is_nan() {
-                worst = (difference, info.name.as_str());
+            if difference > maximum.0 || difference.is_nan() {
+                maximum = (difference, info.name.as_str());
             }
         }
-        let (difference, name) = worst;
+        let (difference, name) = maximum;
         let problem = (difference.is_nan() || difference > TOLERANCE)
             .then(|| format!("the gradient of {name} differs by {difference:.3e} of its largest number"));
         Ok(Assertion::unless("second-round", problem, format!("{difference:.3e}")))
@@ -118,14 +120,14 @@ impl<B: Compute> Checker<'_, B> {
     where
         N: Network<Autodiff<B>> + AutodiffModule<Autodiff<B>, InnerModule: Network<B>>,
     {
-        let before = self.loss(&network.valid())?;
+        let initial_loss = self.loss(&network.valid())?;
         let mut optimizer = self.optimizer();
         for _ in 0..STEPS {
             let gradients = self.gradients(&network, 0.0);
             network = optimizer.step::<Autodiff<B>, _>(network, gradients, self.expected.lr);
         }
-        let after = self.loss(&network.valid())?;
-        let finding = format!("from {before:.4} to {after:.4} nats in {STEPS} steps");
-        Ok(Assertion::new("loss-falls", after < before, finding))
+        let final_loss = self.loss(&network.valid())?;
+        let finding = format!("from {initial_loss:.4} to {final_loss:.4} nats in {STEPS} steps");
+        Ok(Assertion::new("loss-falls", final_loss < initial_loss, finding))
     }
 }

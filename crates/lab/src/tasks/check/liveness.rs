@@ -11,7 +11,7 @@ use crate::{LabError, backend::Compute, model::Network};
 
 /// The least change of the logits, relative to the largest of them, that is not rounding.
 const MIN_CHANGE: f32 = 1e-4;
-/// The largest change that is.
+/// The largest change that is rounding.
 const ROUNDING: f32 = 1e-5;
 
 impl<B: Compute> Checker<'_, B> {
@@ -24,10 +24,10 @@ impl<B: Compute> Checker<'_, B> {
         }
         let (mut problems, mut findings) = (Vec::new(), Vec::new());
         for scale in [1.0, 0.0] {
-            let with = self.whole(&network.clone().coupled(scale))?;
+            let logits = self.whole(&network.clone().coupled(scale))?;
             for mechanism in self.alive(&mechanisms) {
-                let without = self.whole(&network.clone().without(mechanism).coupled(scale))?;
-                let change = largest_difference(&with, &without) / largest(&with).max(1.0);
+                let reduced_logits = self.whole(&network.clone().without(mechanism).coupled(scale))?;
+                let change = largest_difference(&logits, &reduced_logits) / largest(&logits).max(1.0);
                 let must_change = scale == 1.0 || !mechanism.is_coupled();
                 if must_change && (change.is_nan() || change < MIN_CHANGE) {
                     problems.push(format!("without {mechanism} the logits change by {change:.3e} at scale {scale}"));
@@ -47,7 +47,7 @@ impl<B: Compute> Checker<'_, B> {
 
     /// Returns the `mechanisms` that can have an effect: a gate needs a next block.
     fn alive(&self, mechanisms: &[Mechanism]) -> Vec<Mechanism> {
-        let single = self.expected.dims.n_layer == 1;
-        mechanisms.iter().copied().filter(|mechanism| !(single && *mechanism == Mechanism::Gate)).collect()
+        let is_single = self.expected.dims.n_layer == 1;
+        mechanisms.iter().copied().filter(|mechanism| !(is_single && *mechanism == Mechanism::Gate)).collect()
     }
 }

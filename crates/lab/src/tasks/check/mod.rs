@@ -146,32 +146,32 @@ where
     let checker = Checker::new(model::infos(&network), expected, device);
     let mut step = |done: u64| report.progress(Progress { done, total: 8, ..Progress::default() });
 
-    let mut made = vec![checker.shape(&network)];
-    if !made[0].held {
+    let mut assertions = vec![checker.shape(&network)];
+    if !assertions[0].held {
         // Nothing else can be computed from logits of another shape.
-        return Ok((made, f64::NAN));
+        return Ok((assertions, f64::NAN));
     }
     let loss = checker.loss(&network.valid())?;
-    made.extend([checker.initial_loss(loss), checker.parameter_count()]);
+    assertions.extend([checker.initial_loss(loss), checker.parameter_count()]);
     step(1);
-    made.extend(checker.gradients_and_step(&network)?);
+    assertions.extend(checker.gradients_and_step(&network)?);
     step(2);
-    made.push(checker.second_round(&network)?);
+    assertions.push(checker.second_round(&network)?);
     step(3);
-    made.push(checker.dropout(&network)?);
+    assertions.push(checker.dropout(&network)?);
     step(4);
     {
-        let stirred = checker.stirred(&network).valid();
-        made.extend(checker.dependence(&stirred)?);
+        let stirred_network = checker.stirred(&network).valid();
+        assertions.extend(checker.dependence(&stirred_network)?);
         step(5);
-        made.extend(checker.liveness(&stirred)?);
+        assertions.extend(checker.liveness(&stirred_network)?);
         step(6);
     }
     if let Some(pruning) = &expected.pruning {
-        made.extend(checker.pruning(network.clone(), pruning)?);
+        assertions.extend(checker.pruning(network.clone(), pruning)?);
     }
     step(7);
-    made.push(checker.loss_falls(network)?);
+    assertions.push(checker.loss_falls(network)?);
     step(8);
-    Ok((made, loss))
+    Ok((assertions, loss))
 }

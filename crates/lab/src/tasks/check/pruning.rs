@@ -41,7 +41,7 @@ impl<B: Compute> Checker<'_, B> {
         let settings = settings(pruning);
         let mut optimizer = self.spam();
         let mut pruner = Pruner::<B>::new(&settings, &self.parameters);
-        let mut worst = (0.0_f64, 0, 0.0, 0.0);
+        let mut maximum = (0.0_f64, 0, 0.0, 0.0);
         let mut updates = 0;
         let mut target = 0.0;
         for iter in 0..ITERATIONS {
@@ -56,35 +56,38 @@ impl<B: Compute> Checker<'_, B> {
                 network = pruner.apply::<Autodiff<B>, _>(network, &mut optimizer);
                 updates += 1;
             }
-            let found = crate::prune::sparsity::<Autodiff<B>, _>(&settings, &network)?;
-            let distance = (found - target).abs();
-            if distance > worst.0 || distance.is_nan() {
-                worst = (distance, iter, found, target);
+            let sparsity = crate::prune::sparsity::<Autodiff<B>, _>(&settings, &network)?;
+            let distance = (sparsity - target).abs();
+            if distance > maximum.0 || distance.is_nan() {
+                maximum = (distance, iter, sparsity, target);
             }
         }
-        let (distance, iter, found, wanted) = worst;
-        let problem = (distance.is_nan() || distance > TOLERANCE)
-            .then(|| format!("{found:.4} of the weights are 0 after iteration {iter}, the schedule wants {wanted:.4}"));
+        let (distance, iter, sparsity, expected_sparsity) = maximum;
+        let problem = (distance.is_nan() || distance > TOLERANCE).then(|| {
+            format!(
+                "{sparsity:.4} of the weights are 0 after iteration {iter}, the schedule wants {expected_sparsity:.4}"
+            )
+        });
         let finding = format!("{target} after {updates} masks, at most {distance:.1e} beside the schedule");
         let schedule = Assertion::unless("sparsity-schedule", problem, finding);
 
         let values = model::values::<Autodiff<B>, _>(&network);
-        let (mut pruned, mut alive) = (0_usize, 0_usize);
+        let (mut pruned_count, mut alive_count) = (0_usize, 0_usize);
         for index in prunable(&settings, &self.parameters) {
             let Some(state) = optimizer.state(index) else { continue };
             let (moment_1, moment_2) = (host(state.moment_1.clone())?, host(state.moment_2.clone())?);
             for ((weight, first), second) in host(values[index].clone())?.into_iter().zip(moment_1).zip(moment_2) {
                 if weight == 0.0 {
-                    pruned += 1;
-                    alive += usize::from(first != 0.0 || second != 0.0);
+                    pruned_count += 1;
+                    alive_count += usize::from(first != 0.0 || second != 0.0);
                 }
             }
         }
-        let problem = (alive > 0 || pruned == 0)
-            .then(|| format!("{alive} of {pruned} pruned weights have moments that are not 0"));
+        let problem = (alive_count > 0 || pruned_count == 0)
+            .then(|| format!("{alive_count} of {pruned_count} pruned weights have moments that are not 0"));
         Ok(vec![
             schedule,
-            Assertion::unless("pruned-state", problem, format!("{pruned} weights and their moments are 0")),
+            Assertion::unless("pruned-state", problem, format!("{pruned_count} weights and their moments are 0")),
         ])
     }
 }

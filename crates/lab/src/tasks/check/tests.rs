@@ -84,10 +84,10 @@ fn failures<N>(network: N, expected: &Expected) -> (Vec<&'static str>, String)
 where
     N: Network<Train> + AutodiffModule<Train, InnerModule: Network<Flex>>,
 {
-    let (made, _) = assertions::<Flex, _>(network, expected, &FlexDevice, &mut Silent).unwrap();
-    let failed: Vec<String> = made.iter().filter_map(Assertion::failure).collect();
-    let names = made.iter().filter(|assertion| !assertion.held).map(|assertion| assertion.name).collect();
-    (names, LabError::Check { failed, total: made.len() }.to_string())
+    let (assertions, _) = assertions::<Flex, _>(network, expected, &FlexDevice, &mut Silent).unwrap();
+    let failed: Vec<String> = assertions.iter().filter_map(Assertion::failure).collect();
+    let names = assertions.iter().filter(|assertion| !assertion.held).map(|assertion| assertion.name).collect();
+    (names, LabError::Check { failed, total: assertions.len() }.to_string())
 }
 
 /// A GPT with something done to its logits.
@@ -155,17 +155,17 @@ fn altered(alteration: Alteration) -> Altered<Train> {
 fn a_gpt_passes_and_says_what_it_found() {
     for dropout in [0.0, 0.1] {
         let expected = Expected { dropout, ..expected() };
-        let (made, loss) = assertions::<Flex, _>(gpt(), &expected, &FlexDevice, &mut Silent).unwrap();
-        assert_eq!(made.len(), 13);
-        assert!(made.iter().all(|assertion| assertion.held), "{made:#?}");
+        let (assertions, loss) = assertions::<Flex, _>(gpt(), &expected, &FlexDevice, &mut Silent).unwrap();
+        assert_eq!(assertions.len(), 13);
+        assert!(assertions.iter().all(|assertion| assertion.held), "{assertions:#?}");
         assert!((loss - DIMS.initial_loss()).abs() < 1.0);
     }
 }
 
 #[test]
 fn without_the_causal_mask() {
-    let (failed, message) = with_fault(Mutant::MaskDropped, || failures(gpt(), &expected()));
-    assert_eq!(failed, ["causality", "prefix", "cached-decoding"]);
+    let (names, message) = with_fault(Mutant::MaskDropped, || failures(gpt(), &expected()));
+    assert_eq!(names, ["causality", "prefix", "cached-decoding"]);
     assert!(
         message.starts_with("3 of 13 assertions do not hold: causality: logits at position 0 changed by "),
         "{message}"
@@ -208,18 +208,18 @@ fn with_an_output_layer_of_its_own() {
 
     let gpt = gpt();
     let head = Param::from_tensor(Tensor::from_inner(gpt.wte.weight.val().inner().transpose()));
-    let (failed, message) = failures(Untied { gpt, head }, &expected());
+    let (names, message) = failures(Untied { gpt, head }, &expected());
     // Decoding has the tied layer still, while the check stirs the other away from it.
-    assert_eq!(failed, ["parameter-count", "cached-decoding"]);
+    assert_eq!(names, ["parameter-count", "cached-decoding"]);
     let count = DIMS.parameter_count();
     assert!(message.contains(&format!("parameter-count: {} instead of {count};", count + 512)), "{message}");
 }
 
 #[test]
 fn with_a_block_less_than_claimed() {
-    let claimed = GptDims { n_layer: 3, ..DIMS };
-    let (failed, message) = failures(gpt(), &Expected { dims: claimed, ..expected() });
-    assert_eq!(failed, ["parameter-count", "cached-decoding"]);
+    let claimed_dims = GptDims { n_layer: 3, ..DIMS };
+    let (names, message) = failures(gpt(), &Expected { dims: claimed_dims, ..expected() });
+    assert_eq!(names, ["parameter-count", "cached-decoding"]);
     assert!(message.contains("the cache was made for 3 blocks, but the network has 2"), "{message}");
 }
 
@@ -228,8 +228,8 @@ fn with_a_tensor_that_is_not_trained() {
     let mut network = gpt();
     let FeedForward::Gelu(mlp) = &mut network.h[1].mlp else { panic!("a GPT-2") };
     mlp.c_fc.weight = mlp.c_fc.weight.clone().set_require_grad(false);
-    let (failed, message) = failures(network, &expected());
-    assert_eq!(failed, ["nonzero-gradients", "optimizer-step"]);
+    let (names, message) = failures(network, &expected());
+    assert_eq!(names, ["nonzero-gradients", "optimizer-step"]);
     assert!(
         message.contains("no gradient in h.1.mlp.c_fc.weight; optimizer-step: a step does not change"),
         "{message}"
@@ -239,32 +239,32 @@ fn with_a_tensor_that_is_not_trained() {
 #[test]
 fn with_weights_that_are_too_large() {
     let device = FlexDevice;
-    let scaled = |info: &ParamInfo| {
+    let scaled_values = |info: &ParamInfo| {
         let scale = if info.role() == Role::TokenTable { 100.0 } else { 1.0 };
         Ok(initial_values(&DIMS, info, 7).into_iter().map(|value| value * scale).collect())
     };
-    assert_eq!(failures(Gpt::with_values(DIMS, &device, scaled).unwrap(), &expected()).0, ["initial-loss"]);
+    assert_eq!(failures(Gpt::with_values(DIMS, &device, scaled_values).unwrap(), &expected()).0, ["initial-loss"]);
 }
 
 #[test]
 fn with_a_weight_that_is_no_number() {
     let device = FlexDevice;
-    let poisoned = |info: &ParamInfo| {
+    let poisoned_values = |info: &ParamInfo| {
         let mut values = initial_values(&DIMS, info, 7);
         if info.name == "h.0.mlp.c_proj.bias" {
             values[3] = f32::NAN;
         }
         Ok(values)
     };
-    let (failed, _) = failures(Gpt::with_values(DIMS, &device, poisoned).unwrap(), &expected());
-    assert!(failed.starts_with(&["initial-loss", "finite-gradients"]), "{failed:?}");
-    assert!(failed.contains(&"loss-falls"), "{failed:?}");
+    let (names, _) = failures(Gpt::with_values(DIMS, &device, poisoned_values).unwrap(), &expected());
+    assert!(names.starts_with(&["initial-loss", "finite-gradients"]), "{names:?}");
+    assert!(names.contains(&"loss-falls"), "{names:?}");
 }
 
 #[test]
 fn with_logits_that_are_random() {
-    let (failed, _) = failures(altered(Alteration::Noise), &expected());
-    assert!(failed.contains(&"determinism"), "{failed:?}");
+    let (names, _) = failures(altered(Alteration::Noise), &expected());
+    assert!(names.contains(&"determinism"), "{names:?}");
 }
 
 #[test]
@@ -274,21 +274,21 @@ fn with_logits_that_depend_on_the_length() {
 
 #[test]
 fn with_state_between_calls() {
-    let (failed, _) = failures(altered(Alteration::State), &expected());
-    assert!(failed.contains(&"second-round") && failed.contains(&"determinism"), "{failed:?}");
+    let (names, _) = failures(altered(Alteration::State), &expected());
+    assert!(names.contains(&"second-round") && names.contains(&"determinism"), "{names:?}");
 }
 
 #[test]
 fn without_dropout_where_there_should_be_some() {
-    let (failed, message) = failures(altered(Alteration::NoDropout), &expected());
-    assert_eq!(failed, ["dropout"]);
+    let (names, message) = failures(altered(Alteration::NoDropout), &expected());
+    assert_eq!(names, ["dropout"]);
     assert!(message.contains("with probability 0.1"), "{message}");
 }
 
 #[test]
 fn with_logits_of_another_shape() {
-    let (failed, message) = failures(altered(Alteration::Cut), &expected());
-    assert_eq!(failed, ["logits-shape"]);
+    let (names, message) = failures(altered(Alteration::Cut), &expected());
+    assert_eq!(names, ["logits-shape"]);
     assert!(message.contains("[2, 12, 31] instead of [2, 12, 32]"), "{message}");
 }
 
@@ -301,13 +301,14 @@ fn with_steps_that_go_nowhere() {
 fn every_step_passes() {
     for ablation in Ablation::ALL {
         let expected = expected_of(&step(*ablation));
-        let (made, _) = assertions::<Flex, _>(random(expected.dims), &expected, &FlexDevice, &mut Silent).unwrap();
-        let failed: Vec<String> = made.iter().filter_map(Assertion::failure).collect();
-        assert!(failed.is_empty(), "step {ablation}: {failed:#?}");
-        let wanted = 13
+        let (assertions, _) =
+            assertions::<Flex, _>(random(expected.dims), &expected, &FlexDevice, &mut Silent).unwrap();
+        let failures: Vec<String> = assertions.iter().filter_map(Assertion::failure).collect();
+        assert!(failures.is_empty(), "step {ablation}: {failures:#?}");
+        let expected_count = 13
             + usize::from(!expected.dims.block.mechanisms().is_empty())
             + 2 * usize::from(expected.pruning.is_some());
-        assert_eq!(made.len(), wanted, "step {ablation}");
+        assert_eq!(assertions.len(), expected_count, "step {ablation}");
     }
 }
 
@@ -340,9 +341,10 @@ fn every_option_passes() {
     ];
     for architecture in options {
         let expected = expected_of(&architecture);
-        let (made, _) = assertions::<Flex, _>(random(expected.dims), &expected, &FlexDevice, &mut Silent).unwrap();
-        let failed: Vec<String> = made.iter().filter_map(Assertion::failure).collect();
-        assert!(failed.is_empty(), "{:?}: {failed:#?}", expected.dims.block);
+        let (assertions, _) =
+            assertions::<Flex, _>(random(expected.dims), &expected, &FlexDevice, &mut Silent).unwrap();
+        let failures: Vec<String> = assertions.iter().filter_map(Assertion::failure).collect();
+        assert!(failures.is_empty(), "{:?}: {failures:#?}", expected.dims.block);
     }
 }
 
@@ -353,33 +355,33 @@ fn with_a_reverse_score_that_is_not_transposed() {
 
 #[test]
 fn with_a_mechanism_that_is_silently_off() {
-    let (failed, message) = failures_with(Mutant::ReverseSkipped, &step(Ablation::Step5));
-    assert!(failed.contains(&"liveness") && failed.contains(&"nonzero-gradients"), "{failed:?}");
+    let (names, message) = failures_with(Mutant::ReverseSkipped, &step(Ablation::Step5));
+    assert!(names.contains(&"liveness") && names.contains(&"nonzero-gradients"), "{names:?}");
     assert!(message.contains("h.0.ra.alpha") && message.contains("without reciprocal attention"), "{message}");
-    let (failed, message) = failures_with(Mutant::GateDropped, &step(Ablation::Step3));
-    assert!(failed.contains(&"liveness") && failed.contains(&"nonzero-gradients"), "{failed:?}");
+    let (names, message) = failures_with(Mutant::GateDropped, &step(Ablation::Step3));
+    assert!(names.contains(&"liveness") && names.contains(&"nonzero-gradients"), "{names:?}");
     assert!(message.contains("without the head gate the logits change by "), "{message}");
 }
 
 #[test]
 fn with_a_gate_that_ignores_the_coupling_scale() {
-    let (failed, message) = failures_with(Mutant::GateUncoupled, &step(Ablation::Step3));
-    assert_eq!(failed, ["liveness"]);
+    let (names, message) = failures_with(Mutant::GateUncoupled, &step(Ablation::Step3));
+    assert_eq!(names, ["liveness"]);
     assert!(message.contains("at scale 0"), "{message}");
 }
 
 #[test]
 fn with_the_gate_of_the_same_block_from_the_call_before() {
-    let (failed, _) = failures_with(Mutant::StaleGate, &step(Ablation::Step3));
-    assert!(failed.contains(&"determinism") && failed.contains(&"nonzero-gradients"), "{failed:?}");
+    let (names, _) = failures_with(Mutant::StaleGate, &step(Ablation::Step3));
+    assert!(names.contains(&"determinism") && names.contains(&"nonzero-gradients"), "{names:?}");
 }
 
 #[test]
 fn with_a_gate_pooled_over_the_sequence() {
     let architecture = Architecture { gate_pool: Some(GatePool::SequenceMean), ..step(Ablation::Step3) };
     let expected = expected_of(&architecture);
-    let (failed, _) = failures(random(expected.dims), &expected);
-    assert_eq!(failed, ["causality", "prefix", "cached-decoding"]);
+    let (names, _) = failures(random(expected.dims), &expected);
+    assert_eq!(names, ["causality", "prefix", "cached-decoding"]);
 }
 
 #[test]
@@ -407,15 +409,15 @@ fn with_a_cache_that_is_wrong() {
 
 #[test]
 fn without_positions() {
-    let (failed, message) = failures_with(Mutant::NoPositions, &step(Ablation::Step0));
-    assert_eq!(failed, ["nonzero-gradients", "optimizer-step"]);
+    let (names, message) = failures_with(Mutant::NoPositions, &step(Ablation::Step0));
+    assert_eq!(names, ["nonzero-gradients", "optimizer-step"]);
     assert!(message.contains("wpe.weight"), "{message}");
 }
 
 #[test]
 fn with_keys_pruned_by_what_later_queries_look_at() {
-    let (failed, _) = failures_with(Mutant::PruneSeesFuture, &step(Ablation::V14));
-    assert_eq!(failed, ["causality", "prefix", "cached-decoding"]);
+    let (names, _) = failures_with(Mutant::PruneSeesFuture, &step(Ablation::V14));
+    assert_eq!(names, ["causality", "prefix", "cached-decoding"]);
 }
 
 #[test]
@@ -430,8 +432,8 @@ fn with_another_number_of_heads() {
     // The same number of weights, in other shapes.
     let claimed = expected_of(&step(Ablation::Step8));
     let built = GptDims { n_head: 2, ..claimed.dims };
-    let (failed, message) = failures(random(built), &claimed);
-    assert_eq!(failed, ["parameter-count"]);
+    let (names, message) = failures(random(built), &claimed);
+    assert_eq!(names, ["parameter-count"]);
     assert!(message.contains("h.0.attn.q_latent has shape [2, 16, 5] instead of [4, 8, 5]"), "{message}");
 }
 
@@ -440,7 +442,7 @@ fn with_a_gradient_where_there_can_be_none() {
     // In a network of two blocks the second one's gate would have no receiver.
     let built = expected_of(&step(Ablation::Step3));
     let claimed = GptDims { n_layer: 2, ..built.dims };
-    let (failed, message) = failures(random(built.dims), &Expected { dims: claimed, ..built });
-    assert_eq!(failed[..2], ["parameter-count", "nonzero-gradients"]);
+    let (names, message) = failures(random(built.dims), &Expected { dims: claimed, ..built });
+    assert_eq!(names[..2], ["parameter-count", "nonzero-gradients"]);
     assert!(message.contains("no gradient in h.2.gate.pool.weight"), "{message}");
 }

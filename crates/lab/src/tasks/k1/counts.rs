@@ -17,7 +17,7 @@ use crate::{
     tasks::Mean,
 };
 
-/// Says of every metric that is declared and was not measured why that is so.
+/// Adds the reason for every declared metric that was not measured.
 pub(super) fn explain_absence(outcome: &mut Outcome, k1: &K1, backend: Backend) {
     let reason = |name: &str| -> &str {
         match name {
@@ -130,11 +130,11 @@ impl Reading {
         Self { reads: read::reads(), waited: read::waited() }
     }
 
-    /// Moves this point in time by what has been read since `other`, as if that had not been.
+    /// Moves this point in time by the readings since `other`, as if they had not been made.
     pub(super) fn without(&mut self, other: Self) {
-        let now = Self::now();
-        self.reads += now.reads - other.reads;
-        self.waited += now.waited.saturating_sub(other.waited);
+        let reading = Self::now();
+        self.reads += reading.reads - other.reads;
+        self.waited += reading.waited.saturating_sub(other.waited);
     }
 }
 

@@ -43,7 +43,7 @@ struct Sign {
 /// All attempts, of which the last is under way.
 #[derive(Debug)]
 pub(super) struct Attempts {
-    /// The last sign of each earlier one.
+    /// The last sign of each earlier attempt.
     earlier: Vec<Sign>,
     now: Sign,
     /// `None` where nothing can be written: then a later attempt does not know of this one, which is no reason to fail.
@@ -52,9 +52,9 @@ pub(super) struct Attempts {
 }
 
 impl Attempts {
-    /// A further attempt, which resumes after iteration `from`, at the job whose scratch folder is `scratch`. `left` is the
-    /// work that another job has left, if this one starts with it.
-    pub(super) fn begin(scratch: &Path, from: usize, left: Option<Done>) -> Self {
+    /// A further attempt, which resumes after iteration `from`, at the job whose scratch folder is `scratch`. `other_work`
+    /// is the work that another job has left, if this one starts with it.
+    pub(super) fn begin(scratch: &Path, from: usize, other_work: Option<Done>) -> Self {
         let path = scratch.join(FILE);
         let text = fs::read_to_string(&path).unwrap_or_default();
         let earlier = last_signs(&text);
@@ -66,8 +66,8 @@ impl Attempts {
         }
         let now = Sign { attempt, from, done: from, seconds: 0.0, first_step: 0.0, peak: None };
         let mut attempts = Self { earlier, now, file, signed: Instant::now() };
-        if let Some(left) = left.filter(|_| attempts.earlier.is_empty()) {
-            let sign = Sign { attempt: 0, from: 0, done: from, seconds: left.seconds, ..now };
+        if let Some(other_work) = other_work.filter(|_| attempts.earlier.is_empty()) {
+            let sign = Sign { attempt: 0, from: 0, done: from, seconds: other_work.seconds, ..now };
             attempts.write(&sign);
             attempts.earlier.push(sign);
         }
@@ -84,8 +84,8 @@ impl Attempts {
     pub(super) fn sign(&mut self, done: usize, time: Duration) {
         self.now = Sign { done, seconds: time.as_secs_f64(), peak: measure::peak_memory(), ..self.now };
         self.signed = Instant::now();
-        let now = self.now;
-        self.write(&now);
+        let sign = self.now;
+        self.write(&sign);
     }
 
     fn write(&mut self, sign: &Sign) {
@@ -101,21 +101,22 @@ impl Attempts {
         }
     }
 
-    /// Adds how many attempts there were, and what was lost of the earlier ones, of whose time `counted` seconds are in the
-    /// result; with several, also what each has done.
-    pub(super) fn describe(&self, outcome: &mut Outcome, counted: f64) {
-        let spent: f64 = self.earlier.iter().map(|sign| sign.seconds).sum();
+    /// Adds the number of attempts, and the lost time of the earlier ones, of which `counted_seconds` are in the result;
+    /// with several attempts, also the work of each.
+    pub(super) fn describe(&self, outcome: &mut Outcome, counted_seconds: f64) {
+        let earlier_seconds: f64 = self.earlier.iter().map(|sign| sign.seconds).sum();
         outcome.set(&Train::ATTEMPTS, self.now.attempt as f64);
-        outcome.set(&Train::TIME_LOST, (spent - counted).max(0.0));
-        let (left, earlier): (Vec<Sign>, Vec<Sign>) = self.earlier.iter().copied().partition(|sign| sign.attempt == 0);
-        for Sign { done, seconds, .. } in left {
+        outcome.set(&Train::TIME_LOST, (earlier_seconds - counted_seconds).max(0.0));
+        let (other_jobs, attempts): (Vec<Sign>, Vec<Sign>) =
+            self.earlier.iter().copied().partition(|sign| sign.attempt == 0);
+        for Sign { done, seconds, .. } in other_jobs {
             let text = format!("iterations 0 to {done} are those of another job, in {seconds:.1} s");
             outcome.facts.insert("started".into(), text);
         }
-        if earlier.is_empty() {
+        if attempts.is_empty() {
             return;
         }
-        for Sign { attempt, from, done, seconds, first_step, peak } in earlier.iter().chain([&self.now]) {
+        for Sign { attempt, from, done, seconds, first_step, peak } in attempts.iter().chain([&self.now]) {
             let memory = peak.map_or_else(String::new, |peak| format!(", {:.0} MB at most", peak / 1e6));
             let text =
                 format!("iterations {from} to {done} in {seconds:.1} s, the first step in {first_step:.3} s{memory}");
@@ -125,8 +126,8 @@ impl Attempts {
 
     /// Returns the largest resident memory of all attempts so far, in bytes, where the system reports it.
     pub(super) fn peak(&self) -> Option<f64> {
-        let now = measure::peak_memory()?;
-        Some(self.earlier.iter().filter_map(|sign| sign.peak).fold(now, f64::max))
+        let current_peak = measure::peak_memory()?;
+        Some(self.earlier.iter().filter_map(|sign| sign.peak).fold(current_peak, f64::max))
     }
 }
 
@@ -135,10 +136,10 @@ fn last_signs(text: &str) -> Vec<Sign> {
     let mut signs: Vec<Sign> = Vec::new();
     for sign in text.lines().filter_map(|line| serde_json::from_str::<Sign>(line).ok()) {
         let times = [sign.seconds, sign.first_step];
-        let possible = times.into_iter().all(|seconds| Duration::try_from_secs_f64(seconds).is_ok())
+        let is_possible = times.into_iter().all(|seconds| Duration::try_from_secs_f64(seconds).is_ok())
             && sign.peak.is_none_or(|peak| peak.is_finite() && peak >= 0.0);
         match signs.last_mut() {
-            _ if !possible => {}
+            _ if !is_possible => {}
             Some(last) if last.attempt == sign.attempt => *last = sign,
             Some(last) if last.attempt > sign.attempt => {}
             _ => signs.push(sign),
@@ -157,8 +158,8 @@ mod tests {
         let line = |sign: &Sign| serde_json::to_string(sign).unwrap();
         let lines = [sign(1, 0, 0.0), sign(1, 20, 2.5), sign(1, 30, -1.0), sign(2, 20, 0.0), sign(1, 90, 9.0)]
             .map(|s| line(&s));
-        let torn = &line(&sign(2, 40, 1.0))[..20];
-        let text = format!("{}\n\nno line\n{torn}", lines.join("\n"));
+        let fragment = &line(&sign(2, 40, 1.0))[..20];
+        let text = format!("{}\n\nno line\n{fragment}", lines.join("\n"));
         assert_eq!(last_signs(&text), [sign(1, 20, 2.5), sign(2, 20, 0.0)]);
     }
 

@@ -67,31 +67,32 @@ impl Progress {
         if self.done != done || done == 0 || done > last {
             return Some(format!("the checkpoint after iteration {done} of {iters} records {} iterations", self.done));
         }
-        if self.coupling.is_some_and(|started| started >= done) {
+        if self.coupling.is_some_and(|iteration| iteration >= done) {
             return Some(format!("the coupling starts after iteration {done}, the last one"));
         }
         for (name, Curve { at, values, .. }) in &self.curves {
-            let in_order = at.is_sorted() && at.last().is_none_or(|at| *at <= done as u64);
-            if at.len() != values.len() || !in_order || !values.iter().all(|value| value.is_finite()) {
+            let is_ordered = at.is_sorted() && at.last().is_none_or(|at| *at <= done as u64);
+            if at.len() != values.len() || !is_ordered || !values.iter().all(|value| value.is_finite()) {
                 return Some(format!("the curve `{name}` does not match {done} iterations"));
             }
         }
         let times = [self.prune_time, self.train_time, self.first_step];
-        let bad = |seconds: f64| Duration::try_from_secs_f64(seconds).is_err();
-        (times.into_iter().any(bad) || !self.clock.are_possible()).then(|| "a time is not a valid duration".to_owned())
+        let is_invalid = |seconds: f64| Duration::try_from_secs_f64(seconds).is_err();
+        (times.into_iter().any(is_invalid) || !self.clock.are_possible())
+            .then(|| "a time is not a valid duration".to_owned())
     }
 }
 
 /// The checkpoints in `scratch`, the one after the most iterations first.
 pub(super) fn all(scratch: &Path) -> Vec<(usize, PathBuf)> {
     let entries = fs::read_dir(scratch).into_iter().flatten().flatten();
-    let numbered = entries.filter_map(|entry| {
+    let folders = entries.filter_map(|entry| {
         let done = entry.file_name().to_str()?.strip_prefix(PREFIX)?.parse().ok()?;
         Some((done, entry.path()))
     });
-    let mut found: Vec<(usize, PathBuf)> = numbered.collect();
-    found.sort_unstable_by(|left, right| right.cmp(left));
-    found
+    let mut folders: Vec<(usize, PathBuf)> = folders.collect();
+    folders.sort_unstable_by(|left, right| right.cmp(left));
+    folders
 }
 
 /// The iteration after which the job began, if another job has left that state.
@@ -112,9 +113,9 @@ pub(super) fn began_anew(scratch: &Path) {
 /// Removes the checkpoint `folder`, which cannot be used because of `error`, with a note.
 pub(super) fn throw_away(folder: &Path, done: usize, error: &StateError, report: &mut dyn Report) {
     // A file that cannot be read now may be readable later.
-    let unread = matches!(error, StateError::Read(source) if source.kind() != io::ErrorKind::NotFound);
-    let removed = !unread && fs::remove_dir_all(folder).is_ok();
-    let end = if removed { " and is removed" } else { "" };
+    let is_unread = matches!(error, StateError::Read(source) if source.kind() != io::ErrorKind::NotFound);
+    let is_removed = !is_unread && fs::remove_dir_all(folder).is_ok();
+    let end = if is_removed { " and is removed" } else { "" };
     report.note(&format!("the checkpoint after iteration {done} cannot be used{end}: {error}"));
 }
 
@@ -127,8 +128,8 @@ fn digest(folder: &Path, name: &str) -> io::Result<String> {
 
 /// Checks that the files in `folder` are those that were written.
 fn verify(folder: &Path) -> Result<(), StateError> {
-    let written = fs::read(folder.join(DIGESTS)).map_err(StateError::Read)?;
-    let mut expected = written.as_slice();
+    let digests = fs::read(folder.join(DIGESTS)).map_err(StateError::Read)?;
+    let mut expected = digests.as_slice();
     for name in [STATE, PROGRESS] {
         let line = digest(folder, name).map_err(StateError::Read)?;
         expected =
@@ -150,53 +151,53 @@ impl<B: Compute> Trainer<'_, B> {
         network: &Gpt<Autodiff<B>>,
         parameters: &[ParamInfo],
         scratch: &Path,
-        now: Done,
+        work: Done,
         report: &mut dyn Report,
     ) -> Result<(), LabError> {
-        let done = now.iters;
+        let done = work.iters;
         let folder = scratch.join(UNFINISHED);
-        let failed = |source: io::Error| LabError::Write { path: folder.clone(), source };
+        let write_error = |source: io::Error| LabError::Write { path: folder.clone(), source };
         let progress = Progress {
             done,
             curves: self.curves.0.clone(),
             losses: self.loss.count,
             coupling: self.coupling.started(),
             prune_time: self.prune_time.as_secs_f64(),
-            train_time: now.seconds,
-            first_step: now.first_step,
+            train_time: work.seconds,
+            first_step: work.first_step,
             clock: self.clock.times(),
         };
         if folder.exists() {
-            fs::remove_dir_all(&folder).map_err(failed)?;
+            fs::remove_dir_all(&folder).map_err(write_error)?;
         }
-        fs::create_dir_all(&folder).map_err(failed)?;
+        fs::create_dir_all(&folder).map_err(write_error)?;
         match self.snapshot(network, parameters).write(&folder.join(STATE)) {
             Err(LabError::State(error @ StateError::NotFinite { .. })) => {
                 report.note(&format!("no checkpoint is saved after iteration {done}: {error}"));
-                return fs::remove_dir_all(&folder).map_err(failed);
+                return fs::remove_dir_all(&folder).map_err(write_error);
             }
-            written => written?,
+            result => result?,
         }
-        let text = serde_json::to_vec(&progress).map_err(|error| failed(error.into()))?;
-        fs::write(folder.join(PROGRESS), text).map_err(failed)?;
+        let text = serde_json::to_vec(&progress).map_err(|error| write_error(error.into()))?;
+        fs::write(folder.join(PROGRESS), text).map_err(write_error)?;
         let digests: io::Result<String> = [STATE, PROGRESS].iter().map(|name| digest(&folder, name)).collect();
-        fs::write(folder.join(DIGESTS), digests.map_err(failed)?).map_err(failed)?;
+        fs::write(folder.join(DIGESTS), digests.map_err(write_error)?).map_err(write_error)?;
         for path in [folder.join(STATE), folder.join(PROGRESS), folder.join(DIGESTS), folder.clone()] {
-            sync(&path).map_err(failed)?;
+            sync(&path).map_err(write_error)?;
         }
-        let finished = scratch.join(format!("{PREFIX}{done}"));
-        if finished.exists() {
-            fs::remove_dir_all(&finished).map_err(failed)?;
+        let final_folder = scratch.join(format!("{PREFIX}{done}"));
+        if final_folder.exists() {
+            fs::remove_dir_all(&final_folder).map_err(write_error)?;
         }
-        fs::rename(&folder, finished).and_then(|()| sync(scratch)).map_err(failed)?;
-        for (_, earlier) in all(scratch).into_iter().filter(|(earlier, _)| *earlier < done).skip(1) {
+        fs::rename(&folder, final_folder).and_then(|()| sync(scratch)).map_err(write_error)?;
+        for (_, old_folder) in all(scratch).into_iter().filter(|(iters, _)| *iters < done).skip(1) {
             // Best effort: a checkpoint that remains only takes disk space.
-            let _ = fs::remove_dir_all(earlier);
+            let _ = fs::remove_dir_all(old_folder);
         }
         Ok(())
     }
 
-    /// Everything that what comes next depends on, beside the [`Progress`].
+    /// Everything that the rest of the training depends on, except for the [`Progress`].
     fn snapshot(&self, network: &Gpt<Autodiff<B>>, parameters: &[ParamInfo]) -> Snapshot<B> {
         let mut snapshot = Snapshot::default();
         for (info, value) in parameters.iter().zip(model::values(network)) {
@@ -227,13 +228,13 @@ impl<B: Compute> Trainer<'_, B> {
     ) -> Result<(Gpt<Autodiff<B>>, Done), StateError> {
         verify(folder)?;
         let path = folder.join(PROGRESS);
-        let wrong = |message: String| StateError::File { path: path.clone(), message };
+        let file_error = |message: String| StateError::File { path: path.clone(), message };
         let text = fs::read(&path).map_err(StateError::Read)?;
-        let progress: Progress = serde_json::from_slice(&text).map_err(|error| wrong(error.to_string()))?;
+        let progress: Progress = serde_json::from_slice(&text).map_err(|error| file_error(error.to_string()))?;
         let settings = &self.train.training;
         let last = if settings.leaves_state() { settings.end() } else { settings.end() - 1 };
         if let Some(fault) = progress.fault(done, settings.end(), last) {
-            return Err(wrong(fault));
+            return Err(file_error(fault));
         }
         let mut snapshot = Snapshot::<B>::read(&folder.join(STATE), self.device)?;
         let mut weights = Vec::with_capacity(parameters.len());

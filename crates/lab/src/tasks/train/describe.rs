@@ -14,12 +14,12 @@ use crate::{
 
 /// Adds what follows from the parameters alone.
 pub(super) fn describe(outcome: &mut Outcome, train: &Train, parameters: &[ParamInfo]) {
-    let count = |of: &dyn Fn(&ParamInfo) -> bool| -> usize {
-        parameters.iter().filter(|info| of(info)).map(ParamInfo::len).sum()
+    let count = |counts: &dyn Fn(&ParamInfo) -> bool| -> usize {
+        parameters.iter().filter(|info| counts(info)).map(ParamInfo::len).sum()
     };
     outcome.set(&NetworkMetrics::PARAMETERS, count(&|_| true) as f64);
-    let decayed = count(&|info| info.decays(train.optimizer.decay_on));
-    outcome.facts.insert("parameters.decayed".into(), decayed.to_string());
+    let decayed_count = count(&|info| info.decays(train.optimizer.decay_on));
+    outcome.facts.insert("parameters.decayed".into(), decayed_count.to_string());
     let prunable = |info: &ParamInfo| info.prunable(train.prune.prune_tied_head);
     outcome.facts.insert("parameters.prunable".into(), count(&prunable).to_string());
     outcome.set(&Train::PRUNABLE, count(&prunable) as f64);
@@ -39,18 +39,18 @@ pub(super) fn describe_speed(outcome: &mut Outcome, train: &Train, dims: &GptDim
     else {
         return;
     };
-    let least = bytes_per_weight(train.optimizer.uses_amsgrad()) * weights / ceiling.bytes;
-    outcome.set(&Train::BANDWIDTH_OPTIMIZER, least / seconds);
+    let min_seconds = bytes_per_weight(train.optimizer.uses_amsgrad()) * weights / ceiling.bytes;
+    outcome.set(&Train::BANDWIDTH_OPTIMIZER, min_seconds / seconds);
 }
 
 /// Bytes of memory that a step of AdamW cannot do without for each weight: the weight and both moments are read and written,
 /// the gradient is read, and AMSGrad's largest second moment is read and written too, all of them in four bytes.
 const fn bytes_per_weight(amsgrad: bool) -> f64 {
-    let (read_and_written, read) = if amsgrad { (4, 1) } else { (3, 1) };
-    (4 * (2 * read_and_written + read)) as f64
+    let (updates, reads) = if amsgrad { (4, 1) } else { (3, 1) };
+    (4 * (2 * updates + reads)) as f64
 }
 
-/// Says of every metric that is declared and was not measured why that is so.
+/// Adds the reason for every declared metric that was not measured.
 pub(super) fn explain_absence(outcome: &mut Outcome, train: &Train, backend: Backend) {
     let reason = |name: &str| -> &str {
         match name {
@@ -85,15 +85,15 @@ pub(super) fn explain_absence(outcome: &mut Outcome, train: &Train, backend: Bac
 }
 
 impl<B: Compute> Trainer<'_, B> {
-    /// Adds where the time of `steps` steps has gone, per step.
+    /// Adds the time of each part of `steps` steps, per step.
     pub(super) fn describe_parts(&self, outcome: &mut Outcome, steps: usize) {
-        let spent = self.pruner.spent();
-        let scores = (&Train::TIME_SCORE, spent.scores.as_secs_f64());
-        let thresholds = (&Train::TIME_THRESHOLD, spent.thresholds.as_secs_f64());
+        let times = self.pruner.spent();
+        let scores = (&Train::TIME_SCORE, times.scores.as_secs_f64());
+        let thresholds = (&Train::TIME_THRESHOLD, times.thresholds.as_secs_f64());
         // The pass that finds thresholds may have computed the scores.
-        let is_apart = !spent.scores.is_zero() || spent.thresholds.is_zero();
-        let choosing = [is_apart.then_some(scores), Some(thresholds)].into_iter().flatten();
-        for (metric, seconds) in self.breakdown.seconds().chain(choosing) {
+        let is_apart = !times.scores.is_zero() || times.thresholds.is_zero();
+        let choice_times = [is_apart.then_some(scores), Some(thresholds)].into_iter().flatten();
+        for (metric, seconds) in self.breakdown.seconds().chain(choice_times) {
             outcome.set(metric, seconds / steps as f64);
         }
         let Some(steps_per_s) = self.clock.steps_per_s() else { return };

@@ -78,10 +78,10 @@ impl Packed {
             }
         };
         if pairs > 0 && panels > 0 {
-            let all: &mut [u32] = bytemuck::cast_slice_mut(&mut numbers);
+            let words: &mut [u32] = bytemuck::cast_slice_mut(&mut numbers);
             match threads {
-                Threads::All => all.par_chunks_mut(group * panel * pairs).enumerate().for_each(pack),
-                Threads::This => pack((0, all)),
+                Threads::All => words.par_chunks_mut(group * panel * pairs).enumerate().for_each(pack),
+                Threads::This => pack((0, words)),
             }
         }
         Self { numbers, pairs, panel }
@@ -123,12 +123,12 @@ fn pack_block(matrix: Matrix<'_>, first: usize, block: usize, order: Order, pack
     let panel = packed.len() / BLOCK;
     for line in (0..panel).step_by(BLOCK) {
         let count = BLOCK.min(panel - line);
-        let (loaded, by) = if matrix.column_stride == 1 {
+        let (vectors, current_order) = if matrix.column_stride == 1 {
             (lines_of(matrix, first + line..first + line + count, 2 * BLOCK * block), Order::Lines)
         } else {
             (pairs_of(matrix, first + line, 2 * BLOCK * block), Order::Pairs)
         };
-        let rows = if by == order { loaded } else { transposed(&loaded) };
+        let rows = if current_order == order { vectors } else { transposed(&vectors) };
         match order {
             Order::Pairs => rows.iter().zip(packed.chunks_exact_mut(panel)).for_each(|(pairs, packed)| {
                 store(*pairs, &mut packed[line..line + count]);
@@ -146,14 +146,14 @@ fn pack_block(matrix: Matrix<'_>, first: usize, block: usize, order: Order, pack
 fn lines_of(matrix: Matrix<'_>, rows: Range<usize>, column: usize) -> [__m512i; BLOCK] {
     let width = (2 * BLOCK).min(matrix.columns - column);
     let mut lines = [_mm512_setzero_si512(); BLOCK];
-    for (row, to) in (rows.start..rows.end.min(matrix.rows)).zip(&mut lines) {
+    for (row, target) in (rows.start..rows.end.min(matrix.rows)).zip(&mut lines) {
         let start = row * matrix.row_stride + column;
         let numbers = &matrix.data[start..start + width];
         // The numbers that this row needs some blocks later.
         prefetch(matrix.data, start + AHEAD);
         prefetch(matrix.data, start + AHEAD + BLOCK);
         let (one, two) = numbers.split_at(width.min(BLOCK));
-        *to = bits(_mm512_cvtne2ps_pbh(load(two), load(one)));
+        *target = bits(_mm512_cvtne2ps_pbh(load(two), load(one)));
     }
     lines
 }
@@ -174,9 +174,9 @@ fn pairs_of(matrix: Matrix<'_>, line: usize, column: usize) -> [__m512i; BLOCK] 
     };
     let order = interleaved();
     let mut pairs = [_mm512_setzero_si512(); BLOCK];
-    for (index, to) in pairs.iter_mut().enumerate() {
+    for (index, target) in pairs.iter_mut().enumerate() {
         let column = column + 2 * index;
-        *to = _mm512_permutexvar_epi16(order, bits(_mm512_cvtne2ps_pbh(numbers(column + 1), numbers(column))));
+        *target = _mm512_permutexvar_epi16(order, bits(_mm512_cvtne2ps_pbh(numbers(column + 1), numbers(column))));
     }
     pairs
 }
@@ -207,10 +207,10 @@ fn transposed(rows: &[__m512i; BLOCK]) -> [__m512i; BLOCK] {
     let zero = _mm512_setzero_si512();
     // After this, register 4 g + c has the columns c, 4 + c, 8 + c and 12 + c of the rows 4 g to 4 g + 3.
     let mut fours = [zero; BLOCK];
-    for (to, rows) in fours.as_chunks_mut::<4>().0.iter_mut().zip(rows.as_chunks::<4>().0) {
+    for (target, rows) in fours.as_chunks_mut::<4>().0.iter_mut().zip(rows.as_chunks::<4>().0) {
         let (low, high) = (_mm512_unpacklo_epi32(rows[0], rows[1]), _mm512_unpackhi_epi32(rows[0], rows[1]));
         let (low_next, high_next) = (_mm512_unpacklo_epi32(rows[2], rows[3]), _mm512_unpackhi_epi32(rows[2], rows[3]));
-        *to = [
+        *target = [
             _mm512_unpacklo_epi64(low, low_next),
             _mm512_unpackhi_epi64(low, low_next),
             _mm512_unpacklo_epi64(high, high_next),
