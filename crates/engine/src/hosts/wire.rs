@@ -140,18 +140,24 @@ pub(crate) enum WireError {
 }
 
 /// Writes a frame.
-pub(crate) fn write<T: Serialize>(to: &mut impl Write, id: u64, more: bool, head: &T, body: &[u8]) -> io::Result<()> {
+pub(crate) fn write<T: Serialize>(
+    writer: &mut impl Write,
+    id: u64,
+    more: bool,
+    head: &T,
+    body: &[u8],
+) -> io::Result<()> {
     let mut text = serde_json::to_vec(&Line { id, more, bytes: body.len(), head })?;
     text.push(b'\n');
-    to.write_all(&text)?;
-    to.write_all(body)?;
-    to.flush()
+    writer.write_all(&text)?;
+    writer.write_all(body)?;
+    writer.flush()
 }
 
 /// Reads a frame; `None` at the end of the stream.
-pub(crate) fn read<T: DeserializeOwned>(from: &mut impl BufRead) -> Result<Option<Frame<T>>, WireError> {
+pub(crate) fn read<T: DeserializeOwned>(reader: &mut impl BufRead) -> Result<Option<Frame<T>>, WireError> {
     let mut line = Vec::new();
-    from.by_ref().take(MAX_LINE).read_until(b'\n', &mut line)?;
+    reader.by_ref().take(MAX_LINE).read_until(b'\n', &mut line)?;
     match line.last() {
         None => return Ok(None),
         Some(b'\n') => {}
@@ -166,7 +172,7 @@ pub(crate) fn read<T: DeserializeOwned>(from: &mut impl BufRead) -> Result<Optio
         return Err(WireError::LongBody(bytes));
     }
     let mut body = vec![0; bytes];
-    from.read_exact(&mut body).map_err(|error| match error.kind() {
+    reader.read_exact(&mut body).map_err(|error| match error.kind() {
         io::ErrorKind::UnexpectedEof => WireError::Torn,
         _ => WireError::Io(error),
     })?;

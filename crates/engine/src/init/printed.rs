@@ -47,8 +47,8 @@ static STEP: LazyLock<Regex> = LazyLock::new(|| {
 /// numbers with a name and a separator, such as `time: 1.5 ms`, except those with the names in `params`.
 pub fn printed(output: &str, params: &BTreeSet<&str>) -> Vec<Printed> {
     let lines: Vec<&str> = output.lines().rev().take(MAX_LINES).filter(|line| line.len() <= MAX_LENGTH).collect();
-    let found = collect(&lines, &|_, number| named(number));
-    if found.is_empty() { collect(&lines, &|line, number| separated(line, number, params)) } else { found }
+    let numbers = collect(&lines, &|_, number| named(number));
+    if numbers.is_empty() { collect(&lines, &|line, number| separated(line, number, params)) } else { numbers }
 }
 
 /// The name of a number, and the words that it is made of.
@@ -56,27 +56,27 @@ type Named<'t> = Option<(String, Vec<&'t str>)>;
 
 /// The numbers that `name` names, in the order of their first lines. `lines` begins with the last one.
 fn collect<'t>(lines: &[&'t str], name: &dyn Fn(&'t str, &Captures<'t>) -> Named<'t>) -> Vec<Printed> {
-    let mut found: Vec<Printed> = Vec::new();
+    let mut numbers: Vec<Printed> = Vec::new();
     let mut places: BTreeMap<String, usize> = BTreeMap::new();
     for line in lines.iter().rev().copied() {
-        let mut from = 0;
-        while let Some(number) = NUMBER.captures_at(line, from) {
-            from = number.name("number").map_or(line.len(), |number| number.end());
+        let mut start = 0;
+        while let Some(number) = NUMBER.captures_at(line, start) {
+            start = number.name("number").map_or(line.len(), |number| number.end());
             let Some((name, words)) = name(line, &number) else { continue };
             let pattern = pattern(line, number.name("words").map_or(0, |words| words.end()), words, &name);
-            let one = Printed { name: name.clone(), pattern, line: line.trim().to_owned() };
+            let entry = Printed { name: name.clone(), pattern, line: line.trim().to_owned() };
             match places.get(&name) {
                 // Lines of another form would need another pattern.
-                Some(place) if found[*place].pattern == one.pattern => found[*place] = one,
+                Some(place) if numbers[*place].pattern == entry.pattern => numbers[*place] = entry,
                 Some(_) => {}
                 None => {
-                    places.insert(name, found.len());
-                    found.push(one);
+                    places.insert(name, numbers.len());
+                    numbers.push(entry);
                 }
             }
         }
     }
-    found
+    numbers
 }
 
 /// Returns the last words before a number that together name a metric.

@@ -153,13 +153,13 @@ pub(super) fn axes(parameters: &[Parameter]) -> Vec<Axis> {
     let mut axes: Vec<(usize, Axis)> = parameters.iter().filter_map(axis).collect();
     // A stable sort: among equals, the order of the script.
     axes.sort_by_key(|(rank, _)| *rank);
-    let mut chosen: Vec<Axis> = Vec::new();
+    let mut chosen_axes: Vec<Axis> = Vec::new();
     for (_, axis) in axes {
-        if chosen.len() < MAX_AXES && chosen.iter().all(|other| other.name != axis.name) {
-            chosen.push(axis);
+        if chosen_axes.len() < MAX_AXES && chosen_axes.iter().all(|other| other.name != axis.name) {
+            chosen_axes.push(axis);
         }
     }
-    chosen
+    chosen_axes
 }
 
 /// An axis for a parameter, with its rank.
@@ -168,12 +168,12 @@ fn axis(parameter: &Parameter) -> Option<(usize, Axis)> {
         return None;
     }
     let mut words = parameter.name.rsplit('.');
-    let mut last = words.next().unwrap_or_default();
-    if parameter.choices.len() > 1 && ["name", "type", "kind"].contains(&last) {
+    let mut last_word = words.next().unwrap_or_default();
+    if parameter.choices.len() > 1 && ["name", "type", "kind"].contains(&last_word) {
         // `optim.name` is a choice of `optim`.
-        last = words.next().unwrap_or(last);
+        last_word = words.next().unwrap_or(last_word);
     }
-    let leaf = snake(last);
+    let leaf = snake(last_word);
     let (rank, subject) = subject(&leaf, parameter)?;
     let more = if parameter.choices.len() > 1 && parameter.choices.contains(&parameter.default) {
         parameter.choices.iter().take(MAX_CHOICES).map(scalar::yaml).collect::<Option<Vec<_>>>()?
@@ -203,13 +203,13 @@ fn subject(leaf: &str, parameter: &Parameter) -> Option<(usize, Subject)> {
         return None;
     }
     // The whole name, else its end: `critic_learning_rate`, `actor_lr`.
-    let exact = SUBJECTS.iter().position(|(names, _)| names.contains(&leaf));
-    let ends = |name: &&'static str| leaf.strip_suffix(*name).is_some_and(|rest| rest.ends_with('_'));
-    let found = exact.or_else(|| SUBJECTS.iter().position(|(names, _)| names.iter().any(ends)));
-    match found.map(|rank| (rank, SUBJECTS[rank].1)) {
+    let exact_match = SUBJECTS.iter().position(|(names, _)| names.contains(&leaf));
+    let is_suffix = |name: &&'static str| leaf.strip_suffix(*name).is_some_and(|rest| rest.ends_with('_'));
+    let index = exact_match.or_else(|| SUBJECTS.iter().position(|(names, _)| names.iter().any(is_suffix)));
+    match index.map(|rank| (rank, SUBJECTS[rank].1)) {
         Some((_, Subject::Never)) => None,
         Some((rank, Subject::Choice)) => (parameter.choices.len() > 1).then_some((rank, Subject::Choice)),
-        Some(known) => Some(known),
+        Some(entry) => Some(entry),
         // Choices among a few words may be worth it, numbers of unknown meaning are not.
         None if (2..=MAX_CHOICES).contains(&parameter.choices.len()) && !is_deed() => {
             Some((SUBJECTS.len(), Subject::Choice))
@@ -226,8 +226,8 @@ fn within(values: Vec<String>, parameter: &Parameter) -> Option<Vec<String>> {
             parameter.least.is_none_or(|least| number >= least) && parameter.most.is_none_or(|most| number <= most)
         })
     };
-    let kept: Vec<String> = values.into_iter().filter(is_in).collect();
-    (kept.len() > 1).then_some(kept)
+    let allowed_values: Vec<String> = values.into_iter().filter(is_in).collect();
+    (allowed_values.len() > 1).then_some(allowed_values)
 }
 
 /// A name with underscores between its words: `batchSize` and `batch-size` are `batch_size`.
@@ -257,7 +257,7 @@ fn counts(count: i64) -> Option<Vec<String>> {
 
 /// A number with two others, within the range in which it has a meaning.
 fn numbers(value: f64, subject: Subject) -> Option<Vec<String>> {
-    let (less, more) = match subject {
+    let (lower, upper) = match subject {
         Subject::Fraction if value == 0.0 => return Some(["0.0", "0.1", "0.2"].map(str::to_owned).into()),
         Subject::Fraction if value > 0.0 && value < 1.0 => fractions(value),
         // A third with one digit: 0.1 has 0.03.
@@ -265,7 +265,7 @@ fn numbers(value: f64, subject: Subject) -> Option<Vec<String>> {
         Subject::Scale if value > 0.0 => (value / 2.0, value * 2.0),
         _ => return None,
     };
-    Some([rounded(less, 10), value, rounded(more, 10)].map(scalar::float_text).into())
+    Some([rounded(lower, 10), value, rounded(upper, 10)].map(scalar::float_text).into())
 }
 
 /// Near 1, the distance from 1 is what counts: 0.9, 0.95, 0.975.

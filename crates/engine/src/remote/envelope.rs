@@ -18,13 +18,13 @@ pub(super) fn seal<E: From<io::Error>>(
     key: Option<&SecretKey>,
     archive: impl FnOnce(&mut dyn Write) -> Result<(), E>,
 ) -> Result<(), E> {
-    let blank = line(&"0".repeat(64), 0, key);
-    file.write_all(blank.as_bytes())?;
+    let blank_line = line(&"0".repeat(64), 0, key);
+    file.write_all(blank_line.as_bytes())?;
     let (digest, bytes) = {
-        let mut counted = Counted { to: BufWriter::new(&mut *file), hasher: blake3::Hasher::new(), bytes: 0 };
-        archive(&mut counted)?;
-        counted.flush()?;
-        (counted.hasher.finalize(), counted.bytes)
+        let mut counter = Counted { to: BufWriter::new(&mut *file), hasher: blake3::Hasher::new(), bytes: 0 };
+        archive(&mut counter)?;
+        counter.flush()?;
+        (counter.hasher.finalize(), counter.bytes)
     };
     let line = line(digest.to_hex().as_str(), bytes, key);
     file.seek(SeekFrom::Start(0))?;
@@ -38,24 +38,26 @@ pub(super) fn seal<E: From<io::Error>>(
 pub(super) fn open(file: &mut std::fs::File) -> io::Result<Result<Option<PublicKey>, String>> {
     file.seek(SeekFrom::Start(0))?;
     let mut reader = BufReader::new(&mut *file);
-    let mut first = String::new();
-    let read = (&mut reader).take(MAX_LINE_BYTES).read_line(&mut first);
-    let Some(said) = read.ok().and_then(|_| Said::parse(&first)) else { return Ok(Err("it is not a record".into())) };
+    let mut first_line = String::new();
+    let result = (&mut reader).take(MAX_LINE_BYTES).read_line(&mut first_line);
+    let Some(header) = result.ok().and_then(|_| Said::parse(&first_line)) else {
+        return Ok(Err("it is not a record".into()));
+    };
     let mut hasher = blake3::Hasher::new();
-    let found = io::copy(&mut reader, &mut hasher)?;
-    if found != said.bytes {
-        return Ok(Err(format!("it has {found} bytes instead of {}", said.bytes)));
+    let actual_bytes = io::copy(&mut reader, &mut hasher)?;
+    if actual_bytes != header.bytes {
+        return Ok(Err(format!("it has {actual_bytes} bytes instead of {}", header.bytes)));
     }
-    if hasher.finalize().to_hex().as_str() != said.digest {
+    if hasher.finalize().to_hex().as_str() != header.digest {
         return Ok(Err("it is damaged: its digest is wrong".into()));
     }
-    if let Some((key, signature)) = said.signed
-        && !key.has_signed(&claim(2, said.digest, said.bytes), signature)
+    if let Some((key, signature)) = header.signed
+        && !key.has_signed(&claim(2, header.digest, header.bytes), signature)
     {
         return Ok(Err(format!("its signature is not that of {key}")));
     }
-    let signed = said.signed.map(|(key, _)| key);
-    file.seek(SeekFrom::Start(first.len() as u64))?;
+    let signed = header.signed.map(|(key, _)| key);
+    file.seek(SeekFrom::Start(first_line.len() as u64))?;
     Ok(Ok(signed))
 }
 
@@ -99,10 +101,10 @@ struct Counted<W> {
 
 impl<W: Write> Write for Counted<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let written = self.to.write(bytes)?;
-        self.hasher.update(&bytes[..written]);
-        self.bytes += written as u64;
-        Ok(written)
+        let count = self.to.write(bytes)?;
+        self.hasher.update(&bytes[..count]);
+        self.bytes += count as u64;
+        Ok(count)
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -116,7 +118,7 @@ mod tests {
 
     fn sealed(key: Option<&SecretKey>) -> std::fs::File {
         let mut file = tempfile::tempfile().unwrap();
-        seal::<io::Error>(&mut file, key, |to| to.write_all(b"the archive")).unwrap();
+        seal::<io::Error>(&mut file, key, |writer| writer.write_all(b"the archive")).unwrap();
         file
     }
 

@@ -80,8 +80,8 @@ impl Puller {
 fn notices(remote: &Remote, pulled: &Pulled) -> Vec<Notice> {
     let mut notices = refused(pulled);
     if let Some(reason) = &pulled.broken {
-        let later = "continuing without it; `sweep cache push` uploads the results later";
-        notices.push(Notice { warning: true, text: format!("{}; {later}", clean(reason)) });
+        let hint = "continuing without it; `sweep cache push` uploads the results later";
+        notices.push(Notice { warning: true, text: format!("{}; {hint}", clean(reason)) });
     }
     if pulled.added > 0 {
         let text = format!("{} from {}", count(pulled.added, "record"), clean(remote.name()));
@@ -97,10 +97,10 @@ pub fn refused(pulled: &Pulled) -> Vec<Notice> {
         reasons.entry(reason).or_default().push(key);
     }
     let line = |(reason, keys): (&str, Vec<&Key>)| {
-        let (first, reason) = (keys.first().map(|key| key.short()).unwrap_or_default(), clean(reason));
+        let (first_key, reason) = (keys.first().map(|key| key.short()).unwrap_or_default(), clean(reason));
         let text = match keys.len() {
-            1 => format!("the remote's record {first} is not used: {reason}"),
-            several => format!("{several} of the remote's records, {first} among them, are not used: {reason}"),
+            1 => format!("the remote's record {first_key} is not used: {reason}"),
+            number => format!("{number} of the remote's records, {first_key} among them, are not used: {reason}"),
         };
         Notice { warning: true, text }
     };

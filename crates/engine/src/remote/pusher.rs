@@ -38,13 +38,13 @@ pub struct Pushed {
 impl Pusher {
     /// Starts it.
     pub fn new(remote: Arc<Remote>, store: Store) -> io::Result<Self> {
-        let (keys, received) = channel();
+        let (keys, key_receiver) = channel();
         let thread = thread::Builder::new().name("push".into()).spawn(move || {
             let mut pushed = Pushed::default();
-            for key in received {
+            for key in key_receiver {
                 // If this upload fails, the next will, too, and waiting for each of them is pointless.
-                let works = pushed.broken.is_none() && !remote.is_given_up();
-                match works.then(|| remote.push(&store, key)) {
+                let is_working = pushed.broken.is_none() && !remote.is_given_up();
+                match is_working.then(|| remote.push(&store, key)) {
                     Some(Ok(())) => pushed.pushed += 1,
                     Some(Err(error)) => {
                         pushed.broken = Some(error);

@@ -29,12 +29,12 @@ impl Read {
     /// Counts a file, before anything of it is read.
     pub(super) fn add(&mut self, name: &Path, bytes: u64) -> Result<(), BundleError> {
         let is_record = name.starts_with("records");
-        let largest = if is_record { MAX_RECORD_BYTES } else { MAX_FILE_BYTES };
-        let what = if is_record { "a record" } else { "a file" };
+        let limit = if is_record { MAX_RECORD_BYTES } else { MAX_FILE_BYTES };
+        let kind = if is_record { "a record" } else { "a file" };
         let size = |bytes: u64| quantity(bytes as f64, Unit::Bytes);
-        if bytes > largest {
-            let found = format!("`{}` has {}", name.display(), size(bytes));
-            return Err(BundleError::TooLarge(format!("{found}; {what} may have at most {}", size(largest))));
+        if bytes > limit {
+            let statement = format!("`{}` has {}", name.display(), size(bytes));
+            return Err(BundleError::TooLarge(format!("{statement}; {kind} may have at most {}", size(limit))));
         }
         self.files += 1;
         self.bytes = self.bytes.saturating_add(bytes);

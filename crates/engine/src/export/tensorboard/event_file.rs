@@ -81,7 +81,7 @@ pub(crate) struct Scalar<'a> {
 
 /// Returns the step and the scalars of a record's content. Other or damaged contents have no scalars.
 pub(crate) fn scalars(content: &[u8]) -> (u64, Vec<Scalar<'_>>) {
-    let (mut step, mut found) = (0, Vec::new());
+    let (mut step, mut scalars) = (0, Vec::new());
     for (field, value) in Fields(content) {
         match (field, value) {
             (2, Field::Number(number)) => step = number,
@@ -90,12 +90,12 @@ pub(crate) fn scalars(content: &[u8]) -> (u64, Vec<Scalar<'_>>) {
                     (1, Field::Bytes(value)) => scalar(value),
                     _ => None,
                 });
-                found.extend(values);
+                scalars.extend(values);
             }
             _ => {}
         }
     }
-    (step, found)
+    (step, scalars)
 }
 
 /// `Summary.Value { tag = 1, simple_value = 2, tensor = 8 }`.
@@ -160,9 +160,9 @@ impl<'a> Fields<'a> {
     }
 
     fn take(&mut self, count: usize) -> Option<&'a [u8]> {
-        let (taken, rest) = self.0.split_at_checked(count)?;
+        let (bytes, rest) = self.0.split_at_checked(count)?;
         self.0 = rest;
-        Some(taken)
+        Some(bytes)
     }
 }
 

@@ -18,12 +18,12 @@ impl ParamsFile {
         let is_first = fs::read_dir(scratch).is_ok_and(|entries| {
             entries.into_iter().all(|entry| entry.is_ok_and(|entry| entry.file_name() == CONTRACT))
         });
-        let begin = || -> io::Result<Self> {
+        let start_watch = || -> io::Result<Self> {
             let inotify = inotify::init(inotify::CreateFlags::NONBLOCK | inotify::CreateFlags::CLOEXEC)?;
             inotify::add_watch(&inotify, path, inotify::WatchFlags::ALL_EVENTS)?;
             Ok(Self(inotify))
         };
-        if is_first { begin().ok() } else { None }
+        if is_first { start_watch().ok() } else { None }
     }
 
     /// True if nothing has happened to the file.

@@ -45,8 +45,8 @@ impl Ranks {
 
     /// The GPUs of a process: an equal share.
     fn gpus_of(&self, rank: usize) -> &[String] {
-        let begin = |rank: usize| rank * self.gpus.len() / self.count.max(1);
-        self.gpus.get(begin(rank)..begin(rank + 1)).unwrap_or_default()
+        let start_of = |rank: usize| rank * self.gpus.len() / self.count.max(1);
+        self.gpus.get(start_of(rank)..start_of(rank + 1)).unwrap_or_default()
     }
 }
 

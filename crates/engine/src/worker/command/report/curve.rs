@@ -92,7 +92,7 @@ impl Range {
     /// value.
     fn points(&self) -> impl Iterator<Item = Point> {
         let (low, high, newest) = (self.low, self.high, self.newest());
-        let (one, other) = if low.step < high.step {
+        let (first, second) = if low.step < high.step {
             (low, high)
         } else if high.step < low.step {
             (high, low)
@@ -101,7 +101,7 @@ impl Range {
         } else {
             (low, newest)
         };
-        std::iter::once(one).chain((one.step != other.step).then_some(other))
+        std::iter::once(first).chain((first.step != second.step).then_some(second))
     }
 }
 
@@ -130,25 +130,25 @@ impl Points {
         self.first.get_or_insert(point);
         self.last = Some(point);
         let range = Range::new(step >> self.log_width, point);
-        let known = match self.ranges.last() {
+        let position = match self.ranges.last() {
             Some(last) if last.index >= range.index => {
-                self.ranges.binary_search_by_key(&range.index, |known| known.index)
+                self.ranges.binary_search_by_key(&range.index, |candidate| candidate.index)
             }
             _ => Err(self.ranges.len()),
         };
-        match known {
-            Ok(at) => {
-                self.kept -= self.ranges[at].kept();
-                self.ranges[at].add(&range);
-                self.kept += self.ranges[at].kept();
+        match position {
+            Ok(index) => {
+                self.kept -= self.ranges[index].kept();
+                self.ranges[index].add(&range);
+                self.kept += self.ranges[index].kept();
             }
-            Err(at) => {
-                self.ranges.insert(at, range);
+            Err(index) => {
+                self.ranges.insert(index, range);
                 self.kept += 1;
             }
         }
         self.fit();
-        !(is_back && known.is_ok())
+        !(is_back && position.is_ok())
     }
 
     /// The point of the smallest step.
@@ -171,16 +171,16 @@ impl Points {
     /// Doubles the width of the ranges.
     fn widen(&mut self) {
         self.log_width += 1;
-        let mut wide: Vec<Range> = Vec::with_capacity(self.ranges.len());
+        let mut wide_ranges: Vec<Range> = Vec::with_capacity(self.ranges.len());
         for mut range in self.ranges.drain(..) {
             range.index >>= 1;
-            match wide.last_mut().filter(|last| last.index == range.index) {
+            match wide_ranges.last_mut().filter(|last| last.index == range.index) {
                 Some(last) => last.add(&range),
-                None => wide.push(range),
+                None => wide_ranges.push(range),
             }
         }
-        self.kept = wide.iter().map(Range::kept).sum();
-        self.ranges = wide;
+        self.kept = wide_ranges.iter().map(Range::kept).sum();
+        self.ranges = wide_ranges;
     }
 
     /// Removes everything from a step on.
@@ -196,22 +196,22 @@ impl Points {
             }
             self.kept -= range.kept();
             // Of a range that began earlier, only the kept points are known.
-            let mut left = range.points().filter(|point| point.step < step);
-            let Some(first) = left.next() else { continue };
-            let mut rest = Range::new(range.index, first);
-            left.for_each(|point| rest.add(&Range::new(range.index, point)));
-            self.kept += rest.kept();
-            self.ranges.push(rest);
+            let mut kept_points = range.points().filter(|point| point.step < step);
+            let Some(first_point) = kept_points.next() else { continue };
+            let mut remaining_range = Range::new(range.index, first_point);
+            kept_points.for_each(|point| remaining_range.add(&Range::new(range.index, point)));
+            self.kept += remaining_range.kept();
+            self.ranges.push(remaining_range);
             break;
         }
         if self.ranges.is_empty() {
             self.log_width = 0;
         }
-        let before = |point: &Point| point.step < step;
-        self.start = self.start().filter(before);
+        let is_before = |point: &Point| point.step < step;
+        self.start = self.start().filter(is_before);
         self.end = self.ranges.last().and_then(|range| range.points().last()).or(self.start);
-        self.first = self.first.filter(before).or(self.start);
-        self.last = self.last.filter(before).or(self.end);
+        self.first = self.first.filter(is_before).or(self.start);
+        self.last = self.last.filter(is_before).or(self.end);
         (self.broken, self.since) = (false, None);
     }
 
@@ -257,8 +257,8 @@ impl Points {
         if self.broken && !how.ignores_divergence() {
             return None;
         }
-        let extreme = |of: fn(&Range) -> Point, better: fn(f64, f64) -> bool| {
-            let points = self.ranges.iter().map(of);
+        let extreme = |select: fn(&Range) -> Point, better: fn(f64, f64) -> bool| {
+            let points = self.ranges.iter().map(select);
             points.reduce(|best, point| if better(point.value, best.value) { point } else { best })
         };
         match how {
