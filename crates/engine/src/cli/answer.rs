@@ -85,9 +85,9 @@ struct Answer<'a, T> {
     next: Vec<String>,
 }
 
-/// Prints the JSON output of a command: the fields of `own`, which is an object, and `next`.
-pub(super) fn answer(own: &impl Serialize, next: Vec<String>) -> Result<(), Error> {
-    let text = serde_json::to_string_pretty(&Answer { own, next });
+/// Prints the JSON output of a command: `fields`, which are an object, and `next`.
+pub(super) fn answer(fields: &impl Serialize, next: Vec<String>) -> Result<(), Error> {
+    let text = serde_json::to_string_pretty(&Answer { own: fields, next });
     print(&(text.map_err(|error| Error::io("cannot write the answer")(error.into()))? + "\n"))
 }
 
@@ -147,8 +147,9 @@ pub(super) fn usage(error: &clap::Error) -> Result<(), Error> {
     // The mistake, what is meant instead, and the usage.
     let mut parts = text.trim_start_matches("error: ").trim().split("\n\n");
     let message = parts.next().unwrap_or_default().to_owned();
-    let rest: Vec<&str> = parts.map(str::trim).filter(|part| !part.starts_with("For more information")).collect();
-    let help = (!rest.is_empty()).then(|| rest.join("\n"));
+    let remaining_parts: Vec<&str> =
+        parts.map(str::trim).filter(|part| !part.starts_with("For more information")).collect();
+    let help = (!remaining_parts.is_empty()).then(|| remaining_parts.join("\n"));
     let exit_code = u8::try_from(error.exit_code()).unwrap_or(u8::MAX);
     let error = FailedWith { message, help: help.as_deref(), exit_code };
     answer(&Failed { error, mistakes: Vec::new() }, Vec::new())
@@ -168,26 +169,27 @@ pub(super) fn is_wanted() -> bool {
 
 /// The command line of this program again: with these flags and without those, and for people.
 pub(super) fn again(with: &[&str], without: &[&str]) -> String {
-    let mut own: Vec<String> = words().collect();
-    let rest = own.iter().position(|word| word == "--").map(|place| own.split_off(place)).unwrap_or_default();
-    let mut kept = vec!["sweep".to_owned()];
-    let mut left = own.into_iter();
-    while let Some(word) = left.next() {
+    let mut own_words: Vec<String> = words().collect();
+    let tail_words =
+        own_words.iter().position(|word| word == "--").map(|place| own_words.split_off(place)).unwrap_or_default();
+    let mut kept_words = vec!["sweep".to_owned()];
+    let mut remaining_words = own_words.into_iter();
+    while let Some(word) = remaining_words.next() {
         if word == FLAG {
-            left.next();
+            remaining_words.next();
         } else if !word.starts_with(&format!("{FLAG}=")) && word != SHORT && !without.contains(&word.as_str()) {
-            kept.push(word);
+            kept_words.push(word);
         }
     }
-    kept.extend(with.iter().map(|flag| (*flag).to_owned()));
-    kept.iter().chain(&rest).map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
+    kept_words.extend(with.iter().map(|flag| (*flag).to_owned()));
+    kept_words.iter().chain(&tail_words).map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
 }
 
 /// A command line of this program, for a shell. The command line has `--results` if the default folder differs.
 pub(super) fn line<W: AsRef<str>>(results: &Path, words: impl IntoIterator<Item = W>) -> String {
-    let usual = std::env::var_os(super::RESULTS_VARIABLE).unwrap_or_else(|| super::RESULTS.into());
+    let default_results = std::env::var_os(super::RESULTS_VARIABLE).unwrap_or_else(|| super::RESULTS.into());
     let mut line = vec!["sweep".to_owned()];
-    if results.as_os_str() != usual {
+    if results.as_os_str() != default_results {
         line.extend(["--results".to_owned(), quoted(&results.display().to_string())]);
     }
     line.extend(words.into_iter().map(|word| quoted(word.as_ref())));

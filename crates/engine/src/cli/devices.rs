@@ -50,11 +50,11 @@ pub(super) fn devices(args: &DevicesArgs) -> Result<Exit, Error> {
 }
 
 fn found(probe: &Probe) -> Vec<FoundDevice<'_>> {
-    let chosen = probe.choose(BackendChoice::Auto).ok();
-    let is_chosen = |found: &Device| {
-        chosen.as_ref().is_some_and(|chosen| (chosen.backend, chosen.index) == (found.backend, found.index))
+    let choice = probe.choose(BackendChoice::Auto).ok();
+    let is_chosen = |device: &Device| {
+        choice.as_ref().is_some_and(|choice| (choice.backend, choice.index) == (device.backend, device.index))
     };
-    let is_backend = |backend| chosen.as_ref().is_some_and(|chosen| chosen.backend == backend);
+    let is_backend = |backend| choice.as_ref().is_some_and(|choice| choice.backend == backend);
     let describe = |device: &Device| {
         if is_chosen(device) {
             "taken by `--backend auto`".to_owned()

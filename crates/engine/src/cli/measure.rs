@@ -27,13 +27,13 @@ pub(super) fn measure(results: &Path, mut args: RunArgs) -> Result<Exit, Error> 
     let store = Store::new(results);
     if args.command.is_empty() {
         args.measures = true;
-        let selected = plan.selection()?;
-        let runs = ready(&plan, &store, &selected);
-        let waiting = selected.iter().filter(|id| !store.contains(plan.job(**id).key)).count() - runs.len();
+        let selected_jobs = plan.selection()?;
+        let runs = ready(&plan, &store, &selected_jobs);
+        let waiting_count = selected_jobs.iter().filter(|id| !store.contains(plan.job(**id).key)).count() - runs.len();
         say(format_args!(
             "{} that need no other result; {} without a result are left",
             count(runs.len(), "job"),
-            count(waiting, "job")
+            count(waiting_count, "job")
         ));
         let ended = run::run(results, &args)?;
         return ended.exit_after_answer(results, &args);
@@ -75,22 +75,23 @@ fn of_command(plan: &Plan, store: &Store, recipe: &Path, argv: Vec<String>) -> R
     }
     let names: Vec<&str> = steps.iter().map(|(step, ..)| step.name.value.as_str()).collect();
     let names = names.join(", ");
-    let Ok([(step, all, points, files)]) = <[(&Step, usize, Vec<_>, BTreeSet<String>); 1]>::try_from(steps) else {
+    let Ok([(step, job_count, points, files)]) = <[(&Step, usize, Vec<_>, BTreeSet<String>); 1]>::try_from(steps)
+    else {
         return Err(Error::NoFiles(names));
     };
     say(format_args!(
         "measures {} of {} of `{}`; nothing is trained",
         points.len(),
-        count(all, "job"),
+        count(job_count, "job"),
         step.name.value
     ));
     let axes: BTreeSet<String> = points.iter().flatten().map(|(axis, _): &(String, String)| axis.clone()).collect();
-    let of = &study.recipe;
+    let study_recipe = &study.recipe;
     let names = |names: &mut dyn Iterator<Item = &String>| names.cloned().collect::<Vec<_>>();
     let results = BTreeMap::from([
-        ("tables", names(&mut of.tables.iter().map(|table| &table.name.value))),
-        ("figures", names(&mut of.figures.iter().map(|figure| &figure.name.value))),
-        ("claims", names(&mut of.claims.iter().map(|claim| &claim.name.value))),
+        ("tables", names(&mut study_recipe.tables.iter().map(|table| &table.name.value))),
+        ("figures", names(&mut study_recipe.figures.iter().map(|figure| &figure.name.value))),
+        ("claims", names(&mut study_recipe.claims.iter().map(|claim| &claim.name.value))),
     ]);
     Ok(Measurement {
         recipe: std::path::absolute(recipe).map_err(Error::io("cannot find the recipe"))?,

@@ -52,9 +52,9 @@ struct Made {
 impl Made {
     /// Makes the reports of a plan, and writes their pages.
     fn new(results: &Path, plan: &Plan, store: &Store, format: TableFormat) -> Result<Self, Error> {
-        let done = Results::read(plan, store)?;
+        let job_results = Results::read(plan, store)?;
         let mut made = Self::default();
-        let report = |study| Report::new(plan, study, &done, store);
+        let report = |study| Report::new(plan, study, &job_results, store);
         let reports: Vec<Report<'_>> = plan.studies.iter().map(report).collect();
         for report in &reports {
             let folder = report.write(results, Page::IfStale);
@@ -62,8 +62,8 @@ impl Made {
                 // Finished jobs can be read in a read-only folder.
                 say(format_args!("warning: the report is not written: {error}"));
             }
-            if let Some(why) = report.why_apart() {
-                say(format_args!("note: {why}"));
+            if let Some(reason) = report.why_apart() {
+                say(format_args!("note: {reason}"));
             }
             made.refuted |= report.verdicts.iter().any(|verdict| verdict.state == State::Refuted);
             match format.of_tables() {

@@ -38,13 +38,13 @@ pub struct Cursor {
 impl Page {
     /// Reads the cursor.
     pub fn cursor(&self) -> Result<Cursor, Fault> {
-        let from = match &self.cursor {
+        let start = match &self.cursor {
             None => Some(0),
             Some(text) => text.strip_prefix(MARK).and_then(|number| number.parse().ok()),
         };
-        let wrong = || Fault::new(FaultKind::Arguments, "the cursor is not one of this tool");
-        let from = from.ok_or_else(|| wrong().help("give the `next` of an earlier answer, or none"))?;
-        Ok(Cursor { from, limit: self.limit.unwrap_or(USUAL).clamp(1, MAX_ITEMS) })
+        let cursor_fault = || Fault::new(FaultKind::Arguments, "the cursor is not one of this tool");
+        let start = start.ok_or_else(|| cursor_fault().help("give the `next` of an earlier answer, or none"))?;
+        Ok(Cursor { from: start, limit: self.limit.unwrap_or(USUAL).clamp(1, MAX_ITEMS) })
     }
 }
 

@@ -56,8 +56,8 @@ impl Effect {
     pub fn new(seeds: Vec<i64>, baseline: Vec<f64>, candidate: Vec<f64>, sign: f64) -> Option<Self> {
         let sample = Sample::new(&differences(&baseline, &candidate, sign))?;
         let estimate = sample.estimate();
-        let ends = sample.sd.is_some_and(|sd| sd > 0.0);
-        let [low, high] = [estimate.low, estimate.high].map(|end| end.filter(|_| ends));
+        let has_spread = sample.sd.is_some_and(|sd| sd > 0.0);
+        let [low, high] = [estimate.low, estimate.high].map(|end| end.filter(|_| has_spread));
         Some(Self { seeds, baseline, candidate, mean: sample.mean, low, high })
     }
 

@@ -42,8 +42,8 @@ pub fn search(effect: &Effect, of: usize, sealed: &[f64], sign: f64, least: f64,
     if effect.mean.abs() <= ROUNDING * sd {
         return Next::Dropped;
     }
-    let bar = if effect.seeds.len() < of { least / 2.0 } else { least };
-    if improvement(effect, sealed, sign) >= bar { Next::GoesOn } else { Next::Dropped }
+    let threshold = if effect.seeds.len() < of { least / 2.0 } else { least };
+    if improvement(effect, sealed, sign) >= threshold { Next::GoesOn } else { Next::Dropped }
 }
 
 /// The improvement that a search finds: the mean of that over the baseline with the same seeds and of that over the
@@ -70,8 +70,8 @@ impl Stages {
     /// The stages of a confirmation with at most this number of pairs, at a level.
     pub fn new(most: usize, level: f64) -> Self {
         let mut sizes = vec![1];
-        while let Some(last) = sizes.last().copied().filter(|last| *last < most) {
-            sizes.push(if last < DENSE { last + 1 } else { last + last / 4 }.min(most));
+        while let Some(last_size) = sizes.last().copied().filter(|last_size| *last_size < most) {
+            sizes.push(if last_size < DENSE { last_size + 1 } else { last_size + last_size / 4 }.min(most));
         }
         Self::of(sizes, level)
     }
@@ -84,8 +84,8 @@ impl Stages {
             count if level < EXACT => level / count as f64,
             // Both sides have the level, of which only one accepts.
             _ => {
-                let below = ((level.log2() * STEPS).floor() / STEPS).exp2();
-                (1.0 - extension_level(&[], &looks, 2.0 * below)) / 2.0
+                let level_below = ((level.log2() * STEPS).floor() / STEPS).exp2();
+                (1.0 - extension_level(&[], &looks, 2.0 * level_below)) / 2.0
             }
         };
         Self { sizes, level, bound: bound.min(level) }
@@ -110,7 +110,7 @@ impl Stages {
     /// True if a confirmation with this effect ends: it is accepted, complete, or unlikely to reach the least effect.
     pub fn is_end(&self, effect: &Effect, sign: f64, least: f64, sd: f64) -> bool {
         let pairs = effect.seeds.len();
-        let is_complete = self.sizes.last().is_none_or(|last| pairs >= *last);
+        let is_complete = self.sizes.last().is_none_or(|last_size| pairs >= *last_size);
         let error = sd * (2.0 / pairs.max(1) as f64).sqrt();
         let is_futile = effect.mean < least - FUTILE * error;
         is_complete || is_futile || effect.judge(sign, least, self).0 == Verdict::Accepted

@@ -110,9 +110,9 @@ pub(super) fn mcp(results: &Path, args: &McpArgs) -> Result<Exit, Error> {
     // Paths of recipes and results start from it, also those of the processes that run jobs.
     std::env::set_current_dir(project.root()).map_err(Error::io("cannot open the project's folder"))?;
     Store::open(results)?;
-    let allowed = args.allow_run.iter().map(|path| project.inside(path));
+    let allowed_paths = args.allow_run.iter().map(|path| project.inside(path));
     let runs =
-        allowed.collect::<Result<_, Fault>>().map_err(|fault| Error::Unknown(format!("--allow-run: {fault}")))?;
+        allowed_paths.collect::<Result<_, Fault>>().map_err(|fault| Error::Unknown(format!("--allow-run: {fault}")))?;
     let permissions =
         Permissions { runs, programs: args.allow_programs, executors: args.allow_executors, one_bit: args.one_bit };
     let bounds = Bounds { jobs: args.max_jobs, seconds: args.max_time, gpu_hours: args.max_gpu_hours };
@@ -136,9 +136,9 @@ pub(super) fn mcp(results: &Path, args: &McpArgs) -> Result<Exit, Error> {
 }
 
 /// The token, and the file that it is in: a given one, or a new one that only the user can read.
-fn token(given: Option<&Path>, folder: &Path) -> Result<(PathBuf, String), Error> {
+fn token(token_file: Option<&Path>, folder: &Path) -> Result<(PathBuf, String), Error> {
     const MIN_TOKEN_LENGTH: usize = 16;
-    if let Some(path) = given {
+    if let Some(path) = token_file {
         let text = fs_err::read_to_string(path).map_err(Error::io("cannot read the token"))?;
         let token = text.trim();
         if token.len() < MIN_TOKEN_LENGTH || !token.bytes().all(|byte| byte.is_ascii_graphic()) {

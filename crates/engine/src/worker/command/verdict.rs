@@ -24,15 +24,15 @@ pub(super) struct Facts {
 
 /// The failure of a program that has ended early although it may say that all is well.
 pub(super) fn stopped(facts: &Facts) -> Option<Failure> {
-    let at = match (facts.step, facts.total) {
+    let position = match (facts.step, facts.total) {
         (Some(step), Some(total)) => format!(" at step {step} of {total}"),
         (Some(step), None) => format!(" at step {step}"),
         (None, _) => String::new(),
     };
-    let stopped = |message: String| Some(Failure { kind: FailureKind::Stopped, message });
+    let stop_failure = |message: String| Some(Failure { kind: FailureKind::Stopped, message });
     if facts.says_stopped {
-        let unasked = if facts.is_asked { "" } else { ", and was not asked to" };
-        return stopped(format!("the program stopped{at}{unasked}"));
+        let remark = if facts.is_asked { "" } else { ", and was not asked to" };
+        return stop_failure(format!("the program stopped{position}{remark}"));
     }
     if !facts.is_success || !(facts.is_asked || facts.is_terminated) {
         return None;
@@ -41,9 +41,9 @@ pub(super) fn stopped(facts: &Facts) -> Option<Failure> {
         // Steps count from 0 or from 1.
         return match (facts.step, facts.total) {
             (Some(step), Some(total)) if step.saturating_add(1) >= total => None,
-            (_, Some(_)) => stopped(format!("the program ended{at} after it was asked to stop")),
-            (_, None) => stopped(format!(
-                "the program ended{at} after it was asked to stop; without `total` in its reports it is not known whether it has finished"
+            (_, Some(_)) => stop_failure(format!("the program ended{position} after it was asked to stop")),
+            (_, None) => stop_failure(format!(
+                "the program ended{position} after it was asked to stop; without `total` in its reports it is not known whether it has finished"
             )),
         };
     }

@@ -30,11 +30,11 @@ pub(super) fn plain(line: &[u8]) -> Cow<'_, [u8]> {
     if !line.contains(&ESCAPE) {
         return Cow::Borrowed(line);
     }
-    let mut out = Vec::with_capacity(line.len());
+    let mut result = Vec::with_capacity(line.len());
     let mut bytes = line.iter().copied();
     while let Some(byte) = bytes.next() {
         if byte != ESCAPE {
-            out.push(byte);
+            result.push(byte);
             continue;
         }
         match bytes.next() {
@@ -57,7 +57,7 @@ pub(super) fn plain(line: &[u8]) -> Cow<'_, [u8]> {
             _ => {}
         }
     }
-    Cow::Owned(out)
+    Cow::Owned(result)
 }
 
 /// Meaning of a line of standard output; mostly none.
@@ -93,10 +93,10 @@ fn is_metric(name: &str) -> bool {
 /// a line. Dates, times of day, names and sizes of pictures do not look like numbers.
 pub(super) fn looks_like_number(text: &str) -> bool {
     let is_written_otherwise = |char: char| char.is_ascii_digit() || ".,'’_ \u{a0}\u{202f}%".contains(char);
-    let unsigned = text.trim_start_matches(['+', '-', '\u{2212}']);
-    let first = text.split([' ', ',', ';', '\t']).next().unwrap_or_default();
-    unsigned.chars().all(is_written_otherwise)
-        || (first.len() < text.len() && leading_number(first).is_some_and(|(_, rest)| rest.is_empty()))
+    let digits = text.trim_start_matches(['+', '-', '\u{2212}']);
+    let first_word = text.split([' ', ',', ';', '\t']).next().unwrap_or_default();
+    digits.chars().all(is_written_otherwise)
+        || (first_word.len() < text.len() && leading_number(first_word).is_some_and(|(_, rest)| rest.is_empty()))
 }
 
 /// The numbers in a JSON file, and the values that could have been meant as numbers.
@@ -141,8 +141,8 @@ fn gather(prefix: &str, entries: &Map<String, Value>, numbers: &mut Numbers) {
         let name = format!("{prefix}{name}");
         if let Some((value, symbol)) = with_unit(value) {
             let unit = Unit::written(symbol).unwrap_or_else(|| {
-                let known = Unit::known();
-                numbers.others.push((name.clone(), format!("in the unknown unit `{symbol}`; known are {known}")));
+                let known_units = Unit::known();
+                numbers.others.push((name.clone(), format!("in the unknown unit `{symbol}`; known are {known_units}")));
                 Unit::One
             });
             numbers.found.insert(name, Metric { value, unit });
