@@ -409,7 +409,7 @@ impl<'a> View<'a> {
             lines.push(format!("  j{} [shape=box, style={style}, label={label}];", id.index()));
         }
         let (point_count, edges) = self.edges();
-        lines.extend((0..between).map(|list| format!("  n{list} [shape=point];")));
+        lines.extend((0..point_count).map(|list| format!("  n{list} [shape=point];")));
         lines.extend(edges.into_iter().map(|(source, target)| format!("  {source} -> {target};")));
         lines.push("}".to_owned());
         lines.join("\n") + "\n"
@@ -424,7 +424,7 @@ impl<'a> View<'a> {
             lines.push(format!("  j{}[\"{label}\"]{class}", id.index()));
         }
         let (point_count, edges) = self.edges();
-        lines.extend((0..between).map(|list| format!("  n{list}(( ))")));
+        lines.extend((0..point_count).map(|list| format!("  n{list}(( ))")));
         lines.extend(edges.into_iter().map(|(source, target)| format!("  {source} --> {target}")));
         lines.join("\n") + "\n"
     }

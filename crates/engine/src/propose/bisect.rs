@@ -161,7 +161,7 @@ pub fn bisect(asked: &Bisection, store: &Store) -> Result<Found, ProposeError> {
 fn revisions(bisection: &Bisection) -> Result<Vec<Revision>, ProposeError> {
     let recipe = normal(&bisection.recipe);
     let folder = recipe.parent().unwrap_or(Path::new("."));
-    let list = |range: &str, most: &[&str]| -> Option<Vec<Revision>> {
+    let list = |range: &str, options: &[&str]| -> Option<Vec<Revision>> {
         let mut git = host::git(folder);
         git.args(["log", "--first-parent", "--reverse", "--format=%H%x09%s"]).args(options);
         let answer = host::ask(git.args(["--end-of-options", range]), MAX_LIST, Instant::now() + GIT_TIMEOUT)?;

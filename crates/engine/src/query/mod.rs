@@ -144,7 +144,7 @@ impl Records {
         }
         let mut rows = Vec::new();
         match plan {
-            None => rows.extend((0..joined.len()).map(|entry| Row {
+            None => rows.extend((0..joined_entries.len()).map(|entry| Row {
                 entry,
                 recipe: String::new(),
                 step: String::new(),

@@ -86,7 +86,7 @@ impl Places {
     pub(super) fn new(root: &Path, needed: &AllNeeded, results: &Path) -> Self {
         let above = needed.iter().map(|needed| ups(&needed.place)).max().unwrap_or(0);
         let mut hidden: BTreeMap<String, String> = BTreeMap::new();
-        let mut hide = |path: &Path, by: String| {
+        let mut hide = |path: &Path, replacement: String| {
             // The root of the file system reveals nothing private.
             if let Some(text) = path.to_str().filter(|_| path.components().count() > 1) {
                 hidden.entry(text.to_owned()).or_insert(replacement);

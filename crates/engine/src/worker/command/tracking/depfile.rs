@@ -39,7 +39,7 @@ fn parse(text: &[u8]) -> Result<Vec<PathBuf>, String> {
     let (mut is_after_colon, mut rules) = (false, 0);
     let mut targets = 0;
     let mut index = 0;
-    let mut finish = |word: &mut Vec<u8>, after_colon: bool, targets: &mut usize| {
+    let mut finish = |word: &mut Vec<u8>, is_after_colon: bool, targets: &mut usize| {
         if word.is_empty() {
             return;
         }
