@@ -282,18 +282,18 @@ struct Adoption<'a> {
 
 /// Gives the jobs of a plan without a record, and whose computation has one, records of their own.
 pub(super) fn bring(plan: &Plan, store: &Store) -> Result<Measured, StoreError> {
-    let mut measured = Measured::default();
+    let mut measurements = Measured::default();
     if !plan.jobs().any(|(_, job)| job.task.name == Command::NAME) {
-        return Ok(measured);
+        return Ok(measurements);
     }
     let recorded_keys: HashSet<Key> = store.keys()?.into_iter().collect();
     if recorded_keys.is_empty() {
-        return Ok(measured);
+        return Ok(measurements);
     }
     let is_open = |job: &Job| !recorded_keys.contains(&job.key);
     let mut open_jobs: Vec<JobId> = plan.jobs().filter(|(_, job)| is_open(job)).map(|(id, _)| id).collect();
     if !open_jobs.iter().any(|id| plan.job(*id).task.name == Command::NAME) {
-        return Ok(measured);
+        return Ok(measurements);
     }
     let tasks = open_jobs.iter().map(|id| plan.job(*id).task.name).collect();
     let mut recall = Recall::new(store, &tasks)?;
@@ -307,7 +307,7 @@ pub(super) fn bring(plan: &Plan, store: &Store) -> Result<Measured, StoreError> 
             adoptions.extend(recall.find(plan.job(*id))?.map(|adoption| (*id, adoption)));
         }
         if adoptions.is_empty() {
-            return Ok(measured);
+            return Ok(measurements);
         }
         for ((id, adoption), result) in adoptions.iter().zip(adopt(store, &adoptions)) {
             let label = adoption.job.label.to_string();
@@ -315,10 +315,10 @@ pub(super) fn bring(plan: &Plan, store: &Store) -> Result<Measured, StoreError> 
                 Ok(Some(notes)) => {
                     missing_jobs.remove(id);
                     recall.is_made(adoption);
-                    measured.jobs.push((label, notes));
+                    measurements.jobs.push((label, notes));
                 }
                 Ok(None) => {}
-                Err(error) => measured.failed.push((label, error.to_string())),
+                Err(error) => measurements.failed.push((label, error.to_string())),
             }
         }
     }

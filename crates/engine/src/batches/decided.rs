@@ -258,8 +258,8 @@ impl Rule<'_> {
         rule
     }
 
-    /// The configurations, and whether they are newly decided; `None` if they cannot be decided yet. `whole` is true if all
-    /// earlier jobs have ended.
+    /// The configurations, and whether they are newly decided; `None` if they cannot be decided yet. `is_complete` is true if
+    /// all earlier jobs have ended.
     fn answer(
         &self,
         question: &Question<'_>,

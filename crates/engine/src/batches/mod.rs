@@ -122,8 +122,8 @@ impl Batches {
 
     /// Gives jobs whose computations have records by now their own.
     pub fn measure(&mut self, plan: &Plan, store: &Store) -> Result<(), SearchError> {
-        if let Some(measured) = &mut self.measured {
-            measured.add(again::bring(plan, store)?);
+        if let Some(measurements) = &mut self.measured {
+            measurements.add(again::bring(plan, store)?);
         }
         Ok(())
     }
@@ -214,9 +214,9 @@ impl Batches {
 pub fn lost(plan: &Plan, store: &Store, ran: impl Fn(JobId) -> bool, earlier: &Lost) -> Result<Lost, SearchError> {
     let mut lost = earlier.clone();
     for (id, job) in plan.jobs() {
-        let needs = |list: &ListId| plan.list(*list).iter().any(|need| lost.contains(&plan.job(*need).key));
+        let needs_lost = |list: &ListId| plan.list(*list).iter().any(|need| lost.contains(&plan.job(*need).key));
         // The disk is read last, and not at all for a run without work.
-        if (ran(id) || plan.lists_of(id).iter().any(needs)) && !store.contains(job.key) {
+        if (ran(id) || plan.lists_of(id).iter().any(needs_lost)) && !store.contains(job.key) {
             lost.insert(job.key);
         }
     }
@@ -224,8 +224,10 @@ pub fn lost(plan: &Plan, store: &Store, ran: impl Fn(JobId) -> bool, earlier: &L
     loop {
         let count_before = lost.len();
         for (index, study) in plan.studies.iter().enumerate() {
-            for (step, declared) in study.recipe.steps.iter().enumerate().filter(|(step, _)| plan.wants(index, *step)) {
-                let Some(metric) = declared.search.as_ref().and_then(Search::staged_by) else { continue };
+            for (step, recipe_step) in
+                study.recipe.steps.iter().enumerate().filter(|(step, _)| plan.wants(index, *step))
+            {
+                let Some(metric) = recipe_step.search.as_ref().and_then(Search::staged_by) else { continue };
                 let jobs = study.steps[step].iter().map(|(_, id)| *id);
                 let results = Ended::read(plan, store, jobs, metric, Mode::Decide(&lost))?;
                 let required_jobs = results.required(plan, study, step, false)?;

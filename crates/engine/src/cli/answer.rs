@@ -168,7 +168,7 @@ pub(super) fn is_wanted() -> bool {
 }
 
 /// The command line of this program again: with these flags and without those, and for people.
-pub(super) fn again(with: &[&str], without: &[&str]) -> String {
+pub(super) fn again(added_flags: &[&str], removed_flags: &[&str]) -> String {
     let mut own_words: Vec<String> = words().collect();
     let tail_words =
         own_words.iter().position(|word| word == "--").map(|place| own_words.split_off(place)).unwrap_or_default();
@@ -177,11 +177,11 @@ pub(super) fn again(with: &[&str], without: &[&str]) -> String {
     while let Some(word) = remaining_words.next() {
         if word == FLAG {
             remaining_words.next();
-        } else if !word.starts_with(&format!("{FLAG}=")) && word != SHORT && !without.contains(&word.as_str()) {
+        } else if !word.starts_with(&format!("{FLAG}=")) && word != SHORT && !removed_flags.contains(&word.as_str()) {
             kept_words.push(word);
         }
     }
-    kept_words.extend(with.iter().map(|flag| (*flag).to_owned()));
+    kept_words.extend(added_flags.iter().map(|flag| (*flag).to_owned()));
     kept_words.iter().chain(&tail_words).map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
 }
 
@@ -197,8 +197,8 @@ pub(super) fn line<W: AsRef<str>>(results: &Path, words: impl IntoIterator<Item 
 }
 
 /// The same for a command with further arguments.
-pub(super) fn with_words(results: &Path, verb: &str, typed: &[String], more: &[String]) -> String {
-    line(results, std::iter::once(verb).chain(typed.iter().chain(more).map(String::as_str)))
+pub(super) fn with_words(results: &Path, verb: &str, arguments: &[String], extra_arguments: &[String]) -> String {
+    line(results, std::iter::once(verb).chain(arguments.iter().chain(extra_arguments).map(String::as_str)))
 }
 
 /// The command that prints the output of a job of a run, if there is any.
@@ -208,8 +208,8 @@ pub(super) fn log(results: &Path, folder: &RunFolder, job: &ManifestJob) -> Opti
 
 /// The command that runs a job of a run again, unless an early version has started the run.
 pub(super) fn rerun(results: &Path, snapshot: &Snapshot, job: &ManifestJob) -> Option<String> {
-    let typed = &snapshot.manifest.typed;
-    (!typed.is_empty()).then(|| with_words(results, "run", typed, &["--only".to_owned(), job.label.clone()]))
+    let arguments = &snapshot.manifest.typed;
+    (!arguments.is_empty()).then(|| with_words(results, "run", arguments, &["--only".to_owned(), job.label.clone()]))
 }
 
 /// The jobs of a run that failed, each with its failure; true for those that the recipe allows.
@@ -232,16 +232,16 @@ pub(super) fn of_failures(results: &Path, folder: &RunFolder, snapshot: &Snapsho
 /// The commands after a run: those that show its failed jobs, then the one that continues it or prints its tables.
 pub(super) fn after_run(results: &Path, folder: &RunFolder, snapshot: &Snapshot) -> Vec<String> {
     let mut next = of_failures(results, folder, snapshot);
-    let typed = &snapshot.manifest.typed;
+    let arguments = &snapshot.manifest.typed;
     let is_whole = snapshot.summary.as_ref().is_some_and(|summary| {
         summary.interrupted.is_none() && !summary.detached && summary.failed + summary.skipped + summary.stopped == 0
     });
     next.push(match (snapshot.live, is_whole) {
         (true, _) => line(results, ["status"]),
         // The arguments of a run by an early version are unknown.
-        _ if typed.is_empty() => return next,
-        (false, true) => with_words(results, "report", typed, &[]),
-        (false, false) => with_words(results, "run", typed, &[]),
+        _ if arguments.is_empty() => return next,
+        (false, true) => with_words(results, "report", arguments, &[]),
+        (false, false) => with_words(results, "run", arguments, &[]),
     });
     next
 }

@@ -94,10 +94,9 @@ fn axes(step: &Step) -> Vec<String> {
 
 /// The step to rank, as indices of its study and in it.
 fn step(plan: &Plan, name: Option<&str>) -> Result<(usize, usize), Error> {
-    let candidates =
-        plan.studies.iter().enumerate().flat_map(|(study, of)| {
-            of.recipe.steps.iter().enumerate().map(move |(index, step)| ((study, index), step))
-        });
+    let candidates = plan.studies.iter().enumerate().flat_map(|(study, planned_study)| {
+        planned_study.recipe.steps.iter().enumerate().map(move |(index, step)| ((study, index), step))
+    });
     let candidates: Vec<((usize, usize), &Step)> = candidates.filter(|(_, step)| !axes(step).is_empty()).collect();
     let names = || candidates.iter().map(|(_, step)| step.name.value.as_str());
     let fitting_steps: Vec<&((usize, usize), &Step)> = match name {
@@ -151,19 +150,25 @@ fn contest(study: &Study, index: usize, args: &BestArgs) -> Result<Contest, Erro
             ))
         })?,
     };
-    let only = search.and_then(|search| search.rungs.as_ref()).map_or_else(Selection::default, Rungs::reported);
+    let selection = search.and_then(|search| search.rungs.as_ref()).map_or_else(Selection::default, Rungs::reported);
     // The step that measures the winners of a search on other seeds.
-    let confirmed = recipe.steps.iter().position(|step| step.confirms == Some(index));
-    let confirmed = confirmed.map(|step| OfStep { step, only: Selection::default() });
-    Ok(Contest { of: OfStep { step: index, only }, confirmed, axes: axes(step), metric, better })
+    let confirmation = recipe.steps.iter().position(|step| step.confirms == Some(index));
+    let confirmation = confirmation.map(|step| OfStep { step, only: Selection::default() });
+    Ok(Contest {
+        of: OfStep { step: index, only: selection },
+        confirmed: confirmation,
+        axes: axes(step),
+        metric,
+        better,
+    })
 }
 
 /// The only metric with a better direction that the report shows of a step.
 fn default_metric(recipe: &Recipe, index: usize) -> Result<String, Error> {
     let step = &recipe.steps[index];
-    let shown = recipe.shown().filter(|shown| shown.steps.contains(&index));
-    let metrics: BTreeSet<String> = shown
-        .flat_map(|shown| shown.metrics.into_iter().map(str::to_owned).collect::<Vec<_>>())
+    let outputs = recipe.shown().filter(|output| output.steps.contains(&index));
+    let metrics: BTreeSet<String> = outputs
+        .flat_map(|output| output.metrics.into_iter().map(str::to_owned).collect::<Vec<_>>())
         .filter(|metric| step.axes().iter().all(|axis| axis != metric))
         .filter(|metric| recipe.traits(step, metric).better.is_some())
         .collect();

@@ -67,8 +67,8 @@ pub(super) fn run(results: &Path, args: &BisectArgs) -> Result<Exit, Error> {
     Ok(if result.first.len() == 1 { Exit::Done } else { Exit::Refuted })
 }
 
-fn text(found: &Found, metric: &str) -> String {
-    let Found { whole, first, effect: change, looks, revisions } = found;
+fn text(result: &Found, metric: &str) -> String {
+    let Found { whole, first, effect: change, looks, revisions } = result;
     let mut lines = Vec::new();
     match first.as_slice() {
         [revision] => lines.push(format!("{} changed {metric}: {}", revision.commit, revision.subject)),

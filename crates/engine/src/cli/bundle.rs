@@ -140,11 +140,11 @@ fn create(results: &Path, args: &CreateArgs) -> Result<Exit, Error> {
 }
 
 /// Names the files that are not in a bundle.
-fn say_left_out(left_out: &BTreeMap<PathBuf, u64>, limit: u64) {
-    if left_out.is_empty() {
+fn say_left_out(omissions: &BTreeMap<PathBuf, u64>, limit: u64) {
+    if omissions.is_empty() {
         return;
     }
-    let names = left_out.iter().take(MAX_NAMED);
+    let names = omissions.iter().take(MAX_NAMED);
     let names = names.map(|(path, bytes)| {
         let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
         // The size is unknown of what cannot be archived: it has an empty folder, or a folder that two links lead to.
@@ -152,7 +152,7 @@ fn say_left_out(left_out: &BTreeMap<PathBuf, u64>, limit: u64) {
         format!("{} ({size})", clean(&path.display().to_string()))
     });
     let remainder =
-        if left_out.len() > MAX_NAMED { format!(" and {} more", left_out.len() - MAX_NAMED) } else { String::new() };
+        if omissions.len() > MAX_NAMED { format!(" and {} more", omissions.len() - MAX_NAMED) } else { String::new() };
     say(format_args!(
         "note: not in the bundle, which has at most {limit} MiB of inputs: {}{remainder}; `--input-limit` changes that, and `verify \
          --rerun` takes them from `--inputs DIR`",
@@ -163,15 +163,15 @@ fn say_left_out(left_out: &BTreeMap<PathBuf, u64>, limit: u64) {
 pub(super) fn verify(args: &VerifyArgs) -> Result<Exit, Error> {
     let archive = fs_err::File::open(&args.bundle).map_err(Error::io("cannot read the bundle"))?;
     let folder = tempfile::tempdir().map_err(Error::io("cannot make a folder to unpack to"))?;
-    let opened = bundle::unpack(BufReader::new(archive), folder.path())?;
-    let contents = &opened.contents;
+    let bundle = bundle::unpack(BufReader::new(archive), folder.path())?;
+    let contents = &bundle.contents;
     let name = args.bundle.display().to_string();
-    let draft = opened.draft().map_err(Error::recipe(name.clone()))?;
-    let plan = opened.plan(draft).map_err(Error::search(name))?;
-    let verified = opened.verify(&plan)?;
+    let draft = bundle.draft().map_err(Error::recipe(name.clone()))?;
+    let plan = bundle.plan(draft).map_err(Error::search(name))?;
+    let verification = bundle.verify(&plan)?;
     let is_json = args.format.is_json();
     if !is_json {
-        print(&text(&opened, &verified, args.rerun > 0))?;
+        print(&text(&bundle, &verification, args.rerun > 0))?;
     }
     if contents.sweep != env!("CARGO_PKG_VERSION") {
         let (bundle_version, own_version) = (clean(&contents.sweep), env!("CARGO_PKG_VERSION"));
@@ -179,9 +179,9 @@ pub(super) fn verify(args: &VerifyArgs) -> Result<Exit, Error> {
             "note: it was made by sweep {bundle_version}, this is {own_version}; keys and tables may differ for that"
         ));
     }
-    let is_good = verified.defects.is_empty();
+    let is_good = verification.defects.is_empty();
     let runs_again = is_good && args.rerun > 0;
-    let reruns = runs_again.then(|| rerun(&opened, &plan, args, folder.path())).transpose()?;
+    let reruns = runs_again.then(|| rerun(&bundle, &plan, args, folder.path())).transpose()?;
     let exit = match &reruns {
         _ if !is_good => Exit::Failure,
         None => Exit::Done,
@@ -189,8 +189,9 @@ pub(super) fn verify(args: &VerifyArgs) -> Result<Exit, Error> {
     };
     if is_json {
         let (recipes, environment, sweep) = (&contents.recipes, &contents.environment, &contents.sweep);
-        let verified = VerifiedBundle { recipes, sweep, environment, good: exit == Exit::Done, verified, reruns };
-        answer(&verified, Vec::new())?;
+        let verification =
+            VerifiedBundle { recipes, sweep, environment, good: exit == Exit::Done, verified: verification, reruns };
+        answer(&verification, Vec::new())?;
     } else if let Some(reruns) = &reruns {
         print(&reruns.text())?;
     }
@@ -213,14 +214,14 @@ struct VerifiedBundle<'a> {
 }
 
 /// The result of a verification. If jobs will run again, their results decide.
-fn text(opened: &Opened, verified: &Verified, reruns: bool) -> String {
-    let contents = &opened.contents;
+fn text(bundle: &Opened, verification: &Verified, reruns: bool) -> String {
+    let contents = &bundle.contents;
     let mut lines = vec![clean(&contents.recipes.join(", ")).into_owned()];
     for (name, values) in &contents.environment {
         let values: Vec<&str> = values.iter().map(String::as_str).collect();
         lines.push(format!("  {name}: {}", clean(&values.join(", "))));
     }
-    let Verified { jobs, records, tables, figures, verdicts, defects } = verified;
+    let Verified { jobs, records, tables, figures, verdicts, defects } = verification;
     lines.push(format!(
         "{} by the recipe, {} by what they are made of",
         count(*jobs, "key"),
@@ -238,19 +239,19 @@ fn text(opened: &Opened, verified: &Verified, reruns: bool) -> String {
 }
 
 /// Runs a sample of the jobs again, in a folder of its own.
-fn rerun(opened: &Opened, plan: &Plan, args: &VerifyArgs, folder: &Path) -> Result<Reruns, Error> {
+fn rerun(bundle: &Opened, plan: &Plan, args: &VerifyArgs, folder: &Path) -> Result<Reruns, Error> {
     let seed = args.seed.unwrap_or_else(any_seed);
     if let Some(input_folder) = &args.inputs {
-        opened.supply(input_folder).map_err(Error::io("cannot take input files from the folder"))?;
+        bundle.supply(input_folder).map_err(Error::io("cannot take input files from the folder"))?;
     }
-    let bundled = opened.store();
+    let bundled = bundle.store();
     let wanted_jobs = bundle::sample(plan, &bundled, args.rerun, seed);
-    let Rerun { plan, sample, left: failures } = Rerun::new(opened, plan, &wanted_jobs);
+    let Rerun { plan, sample, left: failures } = Rerun::new(bundle, plan, &wanted_jobs);
     let mut reruns = Reruns::new(seed, failures);
     if sample.is_empty() {
         return Ok(reruns);
     }
-    let code = opened.without_code();
+    let code = bundle.without_code();
     if !code.is_empty() {
         let names = code.iter().take(MAX_NAMED).map(|path| clean(path)).collect::<Vec<_>>().join(", ");
         let remainder = code.len().saturating_sub(MAX_NAMED);
@@ -262,7 +263,7 @@ fn rerun(opened: &Opened, plan: &Plan, args: &VerifyArgs, folder: &Path) -> Resu
     }
     confirm(&plan, args.yes)?;
     let stores = Stores { then: &bundled, again: &folder.join("again") };
-    reruns.run(&plan, &sample, stores, opened.contents.backend, args.tolerance)?;
+    reruns.run(&plan, &sample, stores, bundle.contents.backend, args.tolerance)?;
     Ok(reruns)
 }
 

@@ -113,7 +113,7 @@ fn verdicts(plan: &Plan, side: &Side) -> Vec<Verdict> {
     plan.studies.iter().flat_map(|study| judge(study, &records)).collect()
 }
 
-fn text(difference: &Difference, all: bool) -> String {
+fn text(difference: &Difference, shows_all: bool) -> String {
     let Difference { sides, shared, same, only, params, metrics, claims, environment } = difference;
     let mut lines = vec![format!("A  {}", clean(&sides[0])), format!("B  {}", clean(&sides[1]))];
     lines.push(format!("jobs: {shared} in both, of which {same} the same"));
@@ -131,7 +131,7 @@ fn text(difference: &Difference, all: bool) -> String {
             format!("{}: {before} → {after} in {}", change.what, list(&change.jobs))
         }),
     );
-    let is_shown = |change: &&MetricChange| all || change.headline || change.significant == Some(true);
+    let is_shown = |change: &&MetricChange| shows_all || change.headline || change.significant == Some(true);
     section(&mut lines, "metrics, B − A", metrics.iter().filter(is_shown).map(metric));
     let hidden_count = metrics.iter().filter(|change| !is_shown(change)).count();
     if hidden_count > 0 {
@@ -151,10 +151,10 @@ fn text(difference: &Difference, all: bool) -> String {
         "environment",
         environment
             .iter()
-            .take(if all { usize::MAX } else { MAX_PARTS })
+            .take(if shows_all { usize::MAX } else { MAX_PARTS })
             .map(|(name, [before, after])| format!("{name}: {} → {}", before.join(", "), after.join(", "))),
     );
-    if !all && environment.len() > MAX_PARTS {
+    if !shows_all && environment.len() > MAX_PARTS {
         lines.push(format!("  {} more; --all shows them", count(environment.len() - MAX_PARTS, "difference")));
     }
     lines.join("\n") + "\n"

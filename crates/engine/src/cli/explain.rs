@@ -99,18 +99,18 @@ impl Difference {
 pub(super) fn explain_job(results: &Path, args: &ExplainArgs) -> Result<Exit, Error> {
     let Prepared { plan, .. } = args.changes.prepare(results, std::slice::from_ref(&args.recipe), &[], false)?;
     let store = Store::open(results)?;
-    let explained = explained(&plan, &store, &args.job)?;
+    let output = explained(&plan, &store, &args.job)?;
     if args.format.is_json() {
-        let next = match explained.state {
-            "cached" => answer::line(results, ["show", &explained.key.short()]),
+        let next = match output.state {
+            "cached" => answer::line(results, ["show", &output.key.short()]),
             "stopped" => answer::with_words(results, "report", &plan.typed(), &[]),
-            _ => answer::with_words(results, "run", &plan.typed(), &["--only".to_owned(), explained.job.clone()]),
+            _ => answer::with_words(results, "run", &plan.typed(), &["--only".to_owned(), output.job.clone()]),
         };
-        answer(&explained, vec![next])?;
+        answer(&output, vec![next])?;
     } else {
-        let environment_lines = explained.environment.iter().filter(|_| args.environment).flat_map(Environment::lines);
+        let environment_lines = output.environment.iter().filter(|_| args.environment).flat_map(Environment::lines);
         let lines: Vec<String> =
-            explained.lines.into_iter().chain(environment_lines.map(|line| format!("    {line}"))).collect();
+            output.lines.into_iter().chain(environment_lines.map(|line| format!("    {line}"))).collect();
         print(&(lines.join("\n") + "\n"))?;
     }
     Ok(Exit::Done)
@@ -121,7 +121,7 @@ pub(super) fn explained(plan: &Plan, store: &Store, name: &str) -> Result<Explai
     let id = find(plan, name)?;
     let job = plan.job(id);
     let decided_jobs = DecidedJobs::read(plan, store).map_err(Error::io("cannot read the store"))?;
-    let mut explained = Explained {
+    let mut output = Explained {
         job: job.label.to_string(),
         key: job.key,
         state: "to run",
@@ -133,30 +133,30 @@ pub(super) fn explained(plan: &Plan, store: &Store, name: &str) -> Result<Explai
     };
     let choice = chosen(plan, id).map(|choice| format!("  {choice}"));
     if let Some(record) = store.get(job.key)? {
-        explained.state = "cached";
-        explained.lines = of_record(&record, &explained.job, decided_jobs.of(id).map(|(_, because)| because), choice);
-        explained.environment = environment(store, &record);
-        explained.lines.extend(explained.environment.as_ref().map(|environment| {
+        output.state = "cached";
+        output.lines = of_record(&record, &output.job, decided_jobs.of(id).map(|(_, reason)| reason), choice);
+        output.environment = environment(store, &record);
+        output.lines.extend(output.environment.as_ref().map(|environment| {
             let short_text = environment.short();
             format!("  its environment: {short_text}; `--environment` lists all of it")
         }));
         let Record { key, label, provenance, .. } = record;
-        explained.record = Some(Compared { key, job: label, started: provenance.started });
-    } else if let Some((DecidedState::Stopped, because)) = decided_jobs.of(id) {
-        explained.state = "stopped";
-        let label = clean(&explained.job).into_owned();
-        explained.lines = [format!("{label} does not run: it {}", clean(because))].into_iter().chain(choice).collect();
-        return Ok(explained);
+        output.record = Some(Compared { key, job: label, started: provenance.started });
+    } else if let Some((DecidedState::Stopped, reason)) = decided_jobs.of(id) {
+        output.state = "stopped";
+        let label = clean(&output.job).into_owned();
+        output.lines = [format!("{label} does not run: it {}", clean(reason))].into_iter().chain(choice).collect();
+        return Ok(output);
     } else {
-        let release_reason = decided_jobs.of(id).map(|(_, because)| because);
+        let release_reason = decided_jobs.of(id).map(|(_, reason)| reason);
         if release_reason.is_none() && plan.is_reserve(id) {
-            explained.state = "in reserve";
+            output.state = "in reserve";
         }
-        without_record(plan, store, id, release_reason, &mut explained)?;
-        explained.lines.extend(choice);
+        without_record(plan, store, id, release_reason, &mut output)?;
+        output.lines.extend(choice);
     }
-    explained.lines.extend(arguments(&job.values).map(|arguments| format!("  it runs {}", clean(&arguments))));
-    Ok(explained)
+    output.lines.extend(arguments(&job.values).map(|arguments| format!("  it runs {}", clean(&arguments))));
+    Ok(output)
 }
 
 /// Returns the environment in which a record was made, if it is known.
@@ -174,7 +174,7 @@ fn of_record(record: &Record, label: &str, decision_reason: Option<&str>, choice
     let measured = provenance.measured.iter().flat_map(|measured| measured.sentences());
     lines.extend(measured.map(|sentence| format!("  {}", clean(&sentence))));
     lines.extend(choice);
-    lines.extend(decision_reason.map(|because| format!("  {}", clean(because))));
+    lines.extend(decision_reason.map(|reason| format!("  {}", clean(reason))));
     let gpu = provenance.conditions.as_ref().and_then(|conditions| conditions.gpu.as_ref());
     lines.extend(gpu.map(|gpu| format!("  it had {}", gpu.describe())));
     lines
@@ -186,32 +186,31 @@ fn without_record(
     store: &Store,
     id: JobId,
     release_reason: Option<&str>,
-    explained: &mut Explained,
+    output: &mut Explained,
 ) -> Result<(), Error> {
     let job = plan.job(id);
     let entries = store.index().map_err(Error::io("cannot read the store"))?;
     let explanation = Explainer::new(plan, &entries).with_manifests(store.manifests()).explain(id);
-    let verb_phrase = match (release_reason, explained.state) {
-        (Some(because), _) => format!("will run, because {}", clean(because)),
+    let verb_phrase = match (release_reason, output.state) {
+        (Some(reason), _) => format!("will run, because {}", clean(reason)),
         (None, "in reserve") => "is in reserve: it runs if results decide so".to_owned(),
         (None, _) => "will run".to_owned(),
     };
-    let label = clean(&explained.job).into_owned();
-    let lines = &mut explained.lines;
+    let label = clean(&output.job).into_owned();
+    let lines = &mut output.lines;
     lines.push(format!("{label} {verb_phrase}: no record has its key {}", job.key.short()));
     describe(plan, &explanation, lines);
     if job.shares_gpu() {
         let history = History::read(store, plan).map_err(Error::io("cannot read the store"))?;
         lines.extend(describe_gpu(job, &history.gpus).map(|part| format!("  it shares a GPU: {part}")));
     }
-    explained.then = downstream(plan, id, store);
-    if !explained.then.is_empty() {
-        lines.push(format!("  then also: {}", explained.then.join(", ")));
+    output.then = downstream(plan, id, store);
+    if !output.then.is_empty() {
+        lines.push(format!("  then also: {}", output.then.join(", ")));
     }
     let nearest = explanation.nearest;
-    explained.record =
-        nearest.map(|entry| Compared { key: entry.key, job: entry.label.clone(), started: entry.started });
-    explained.causes = Difference::all(plan, &explanation.causes);
+    output.record = nearest.map(|entry| Compared { key: entry.key, job: entry.label.clone(), started: entry.started });
+    output.causes = Difference::all(plan, &explanation.causes);
     Ok(())
 }
 
@@ -311,8 +310,8 @@ fn downstream(plan: &Plan, id: JobId, store: &Store) -> Vec<String> {
                 names.push(format!("{} of {}", count(number, "job"), step.name.value));
             }
         }
-        let shown = recipe.shown().filter(|shown| shown.steps.iter().any(|step| numbers[*step] > 0));
-        names.extend(shown.map(|shown| format!("{} {}", shown.kind, shown.name)));
+        let outputs = recipe.shown().filter(|output| output.steps.iter().any(|step| numbers[*step] > 0));
+        names.extend(outputs.map(|output| format!("{} {}", output.kind, output.name)));
     }
     names
 }

@@ -202,12 +202,12 @@ fn clean_up(results: &Path, args: &CleanArgs, format: FormatArgs) -> Result<Exit
     if !args.options.is_empty() {
         host.options.clone_from(&args.options);
     }
-    let cleaned = clean_host(results, &host).map_err(Error::io("nothing was removed"))?;
-    let Cleaned { programs, files, records, bytes } = cleaned;
+    let totals = clean_host(results, &host).map_err(Error::io("nothing was removed"))?;
+    let Cleaned { programs, files, records, bytes } = totals;
     let parts = [count(programs, "program"), count(files, "file"), count(records, "record")];
     say(format_args!("{}: {} removed, {}", clean(&host.host), parts.join(", "), quantity(bytes as f64, Unit::Bytes)));
     if format.is_json() {
-        answer(&cleaned, Vec::new())?;
+        answer(&totals, Vec::new())?;
     }
     Ok(Exit::Done)
 }

@@ -152,16 +152,18 @@ fn json(store: &Store, ledger: &Ledger, accepted: bool) -> Result<serde_json::Va
 }
 
 fn verify(store: &Store, ledger: &Ledger, args: &VerifyArgs, format: FormatArgs) -> Result<Exit, Error> {
-    let mut checked = propose::verify(store)?;
+    let mut verification = propose::verify(store)?;
     if let Some(head) = &args.head {
         let is_known = *head == ledger.head || ledger.entries.iter().any(|entry| entry.before == *head);
         if !is_known || head.is_empty() {
-            checked.defects.push(format!("no entry has the digest {}: the ledger was cut or replaced", clean(head)));
+            verification
+                .defects
+                .push(format!("no entry has the digest {}: the ledger was cut or replaced", clean(head)));
         }
     }
-    let Checked { entries, verdicts, head, defects } = &checked;
+    let Checked { entries, verdicts, head, defects } = &verification;
     if format.is_json() {
-        answer(&checked, Vec::new())?;
+        answer(&verification, Vec::new())?;
     } else {
         let mut lines = vec![format!(
             "entries that follow from each other: {entries}; {} recomputed from the records",

@@ -35,8 +35,8 @@ pub(super) fn measure(results: &Path, mut args: RunArgs) -> Result<Exit, Error> 
             count(runs.len(), "job"),
             count(waiting_count, "job")
         ));
-        let ended = run::run(results, &args)?;
-        return ended.exit_after_answer(results, &args);
+        let outcome = run::run(results, &args)?;
+        return outcome.exit_after_answer(results, &args);
     }
     let measurement = of_command(&plan, &store, &recipe, std::mem::take(&mut args.command))?;
     let program = recipes::name(Path::new(script::subject_of(&measurement.argv)))?;
@@ -47,21 +47,21 @@ pub(super) fn measure(results: &Path, mut args: RunArgs) -> Result<Exit, Error> 
 }
 
 /// The selected jobs without a result that need others, all of which have one.
-pub(super) fn ready(plan: &Plan, store: &Store, selected: &HashSet<JobId>) -> HashSet<JobId> {
+pub(super) fn ready(plan: &Plan, store: &Store, selected_jobs: &HashSet<JobId>) -> HashSet<JobId> {
     let is_done = |id: &JobId| store.contains(plan.job(*id).key);
     let is_ready = |id: &JobId| {
         let lists = plan.lists_of(*id);
         !lists.is_empty() && lists.iter().all(|list| plan.list(*list).iter().all(is_done)) && !is_done(id)
     };
-    selected.iter().copied().filter(is_ready).collect()
+    selected_jobs.iter().copied().filter(is_ready).collect()
 }
 
 /// The measurement of the finished jobs of a step by a command line.
 fn of_command(plan: &Plan, store: &Store, recipe: &Path, argv: Vec<String>) -> Result<Measurement, Error> {
-    let (selected, study) = (plan.selection()?, plan.studies.first().ok_or(Error::OneRecipe)?);
+    let (selected_jobs, study) = (plan.selection()?, plan.studies.first().ok_or(Error::OneRecipe)?);
     let mut steps = Vec::new();
     for (index, (step, jobs)) in study.recipe.steps.iter().zip(&study.steps).enumerate() {
-        let jobs = jobs.iter().filter(|(_, id)| plan.wants(0, index) && selected.contains(id));
+        let jobs = jobs.iter().filter(|(_, id)| plan.wants(0, index) && selected_jobs.contains(id));
         let jobs: Vec<&(Point, JobId)> = jobs.collect();
         let (mut points, mut files) = (Vec::new(), BTreeSet::new());
         for (point, id) in &jobs {

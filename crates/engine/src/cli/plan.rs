@@ -117,9 +117,9 @@ pub(super) fn plan(results: &Path, args: &PlanArgs) -> Result<Exit, Error> {
 
 /// Returns the next command after a plan: it runs the jobs, or prints the tables if no job has to run.
 fn next(results: &Path, args: &PlanArgs, view: &View<'_>) -> String {
-    let typed = view.plan.typed();
+    let arguments = view.plan.typed();
     if !view.jobs().any(|(id, _)| view.state(id) == "to run") && view.plan.left() == 0 {
-        return answer::with_words(results, "report", &typed, &[]);
+        return answer::with_words(results, "report", &arguments, &[]);
     }
     let flags = |flag: &str, values: &[String]| -> Vec<String> {
         values.iter().flat_map(|value| [flag.to_owned(), value.clone()]).collect()
@@ -128,7 +128,7 @@ fn next(results: &Path, args: &PlanArgs, view: &View<'_>) -> String {
     let executor: Vec<String> = changes.executor.iter().cloned().collect();
     let hosts = if changes.hosts.is_empty() { Vec::new() } else { vec![changes.hosts.join(",")] };
     let flags = [flags("--only", &args.only.only), flags("--executor", &executor), flags("--hosts", &hosts)].concat();
-    answer::with_words(results, "run", &typed, &flags)
+    answer::with_words(results, "run", &arguments, &flags)
 }
 
 /// Compares a plan with the store, and shows it.
@@ -139,20 +139,20 @@ pub(super) fn viewed<T>(
     show: impl FnOnce(View<'_>, Option<Design>) -> T,
 ) -> Result<T, Error> {
     let store = Store::open(results)?;
-    let mut selected = plan.selection()?;
-    let standing = Standing::of(plan, &store, &selected)?;
+    let mut selected_jobs = plan.selection()?;
+    let standing = Standing::of(plan, &store, &selected_jobs)?;
     warn_of_damage(&standing);
     let table = args.format == PlanFormat::Table;
-    let unmeasured = if table { unmeasured::unmeasured(plan, &store, &standing, &selected)? } else { Vec::new() };
+    let unmeasured = if table { unmeasured::unmeasured(plan, &store, &standing, &selected_jobs)? } else { Vec::new() };
     let cached = standing.cached;
-    share(plan, &store, &mut selected, &cached);
+    share(plan, &store, &mut selected_jobs, &cached);
     if !table && args.format != PlanFormat::Json && args.design.is_wanted() {
         return Err(DesignError::Format.into());
     }
     // Only what will run has to be compared with what there is, and only a table shows that.
-    let shares = selected.iter().any(|id| plan.is_shared(*id));
+    let shares = selected_jobs.iter().any(|id| plan.is_shared(*id));
     let reads = table || (shares && args.format == PlanFormat::Json);
-    let entries = if reads && selected.iter().any(|id| !cached[id.index()]) {
+    let entries = if reads && selected_jobs.iter().any(|id| !cached[id.index()]) {
         store.index().map_err(Error::io("cannot read the store"))?
     } else {
         Vec::new()
@@ -161,7 +161,7 @@ pub(super) fn viewed<T>(
     let open_jobs: Vec<JobId> = plan
         .jobs()
         .map(|(id, _)| id)
-        .filter(|id| selected.contains(id) && !cached[id.index()] && !plan.is_reserve(*id))
+        .filter(|id| selected_jobs.contains(id) && !cached[id.index()] && !plan.is_reserve(*id))
         .collect();
     let (limits, _) = run::allocation::share(None, args.jobs.map(usize::from));
     let savings = savings::savings(plan, &store, &entries, &open_jobs.iter().copied().collect())?;
@@ -183,7 +183,7 @@ pub(super) fn viewed<T>(
     };
     let view = View {
         plan,
-        selected,
+        selected: selected_jobs,
         cached,
         blocked,
         about,
@@ -449,10 +449,10 @@ impl<'a> View<'a> {
 }
 
 /// Selects the jobs for states that several of the selected jobs share, as a run would.
-fn share(plan: &Plan, store: &Store, selected: &mut HashSet<JobId>, cached: &[bool]) {
-    let open_jobs = selected.iter().copied().filter(|id| !cached[id.index()] && !plan.is_reserve(*id)).collect();
+fn share(plan: &Plan, store: &Store, selected_jobs: &mut HashSet<JobId>, cached: &[bool]) {
+    let open_jobs = selected_jobs.iter().copied().filter(|id| !cached[id.index()] && !plan.is_reserve(*id)).collect();
     let wanted_jobs = plan.worth_sharing(&open_jobs, |step, key| store.has_state(step, key));
-    selected.extend(wanted_jobs.into_iter().filter(|id| !cached[id.index()]));
+    selected_jobs.extend(wanted_jobs.into_iter().filter(|id| !cached[id.index()]));
 }
 
 /// For every job, true if another sweep is running it, or one that it needs.

@@ -113,10 +113,10 @@ impl SavedPlan {
         &self,
         path: &Path,
         plan: &Plan,
-        selected: &std::collections::HashSet<JobId>,
+        selected_jobs: &std::collections::HashSet<JobId>,
     ) -> Result<(), Error> {
         let old_keys: BTreeMap<&str, Key> = self.jobs.iter().map(|job| (job.label.as_str(), job.key)).collect();
-        let jobs = plan.jobs().filter(|(id, _)| selected.contains(id));
+        let jobs = plan.jobs().filter(|(id, _)| selected_jobs.contains(id));
         let new_keys: BTreeMap<String, Key> = jobs.map(|(_, job)| (job.label.to_string(), job.key)).collect();
         let grows = |job: &&Job| {
             let recipe_step = plan.steps().find(|(step, _)| step.name.value == job.label.step);

@@ -59,8 +59,8 @@ pub(super) fn run(results: &Path, mut args: RunArgs) -> Result<Exit, Error> {
         if args.seeds.is_some() || args.python.is_some() || !args.command.is_empty() {
             return Err(Error::ForScripts);
         }
-        let ended = run::run(results, &args)?;
-        return ended.exit_after_answer(results, &args);
+        let outcome = run::run(results, &args)?;
+        return outcome.exit_after_answer(results, &args);
     };
     args.changes.axes.clear();
     args.command.clear();
@@ -72,9 +72,9 @@ pub(super) fn run_study(results: &Path, mut args: RunArgs, mut study: Study) -> 
     args.paths = vec![study.file.clone()];
     study.write()?;
     let was_known = study.learn(results, &args.changes)?;
-    let mut ended = run::run(results, &args)?;
+    let mut outcome = run::run(results, &args)?;
     if !was_known && study.learn(results, &args.changes)? {
-        report::report_again(results, &args, &mut ended)?;
+        report::report_again(results, &args, &mut outcome)?;
         let page = results.join("reports").join(&study.name).join("index.html");
         say(format_args!("report: {}", clean(&page.display().to_string())));
     }
@@ -88,7 +88,7 @@ pub(super) fn run_study(results: &Path, mut args: RunArgs, mut study: Study) -> 
     } else {
         say(format_args!("the recipe of this study: {}", clean(&study.file.display().to_string())));
     }
-    ended.exit_after_answer(results, &args)
+    outcome.exit_after_answer(results, &args)
 }
 
 impl Study {

@@ -39,16 +39,16 @@ pub(super) fn show(results: &Path, args: &ShowArgs) -> Result<Exit, Error> {
     let result = runs::find_record(&store, &args.job);
     // A record with another key belongs to an earlier version of the job, and does not show the outcome of the present one.
     let is_key = result.is_ok() && runs::is_key_prefix(&args.job);
-    let unfinished = if is_key { None } else { runs::find_unfinished(results, &store, &args.job) };
-    let unfinished = unfinished.filter(|unfinished| {
-        result.as_ref().is_ok_and(|record| record.provenance.started < unfinished.snapshot.manifest.at)
+    let unfinished_job = if is_key { None } else { runs::find_unfinished(results, &store, &args.job) };
+    let unfinished_job = unfinished_job.filter(|unfinished_job| {
+        result.as_ref().is_ok_and(|record| record.provenance.started < unfinished_job.snapshot.manifest.at)
             || result.is_err()
     });
-    if let Some(unfinished) = unfinished {
+    if let Some(unfinished_job) = unfinished_job {
         if args.format.is_json() {
-            answer(&without_record_json(&unfinished), after_failure(results, &unfinished))?;
+            answer(&without_record_json(&unfinished_job), after_failure(results, &unfinished_job))?;
         } else {
-            print(&without_record(&unfinished))?;
+            print(&without_record(&unfinished_job))?;
         }
         return Ok(Exit::Done);
     }
@@ -69,17 +69,17 @@ pub(super) fn show(results: &Path, args: &ShowArgs) -> Result<Exit, Error> {
 }
 
 /// The commands that show the output of a job without a record, and that run it again.
-fn after_failure(results: &Path, unfinished: &Unfinished) -> Vec<String> {
-    let Unfinished { folder, snapshot, index } = unfinished;
+fn after_failure(results: &Path, unfinished_job: &Unfinished) -> Vec<String> {
+    let Unfinished { folder, snapshot, index } = unfinished_job;
     let job = &snapshot.manifest.jobs[*index];
     answer::log(results, folder, job).into_iter().chain(answer::rerun(results, snapshot, job)).collect()
 }
 
 /// The attempts at a job that failed, by their numbers.
-fn attempts(unfinished: &Unfinished) -> Vec<(u32, Failure)> {
-    let key = unfinished.snapshot.manifest.jobs[unfinished.index].key;
+fn attempts(unfinished_job: &Unfinished) -> Vec<(u32, Failure)> {
+    let key = unfinished_job.snapshot.manifest.jobs[unfinished_job.index].key;
     let (mut attempt, mut failures) = (0, Vec::new());
-    for line in unfinished.folder.events().unwrap_or_default().into_iter().filter(|line| line.key == Some(key)) {
+    for line in unfinished_job.folder.events().unwrap_or_default().into_iter().filter(|line| line.key == Some(key)) {
         match line.event {
             RunEvent::Started { attempt: number, .. } => attempt = number,
             RunEvent::Retrying { attempt, failure, .. } => failures.push((attempt, failure)),
@@ -90,8 +90,8 @@ fn attempts(unfinished: &Unfinished) -> Vec<(u32, Failure)> {
     failures
 }
 
-fn without_record(unfinished: &Unfinished) -> String {
-    let Unfinished { folder, snapshot, index } = unfinished;
+fn without_record(unfinished_job: &Unfinished) -> String {
+    let Unfinished { folder, snapshot, index } = unfinished_job;
     let (job, now) = (&snapshot.manifest.jobs[*index], host::clock::now());
     let (word, description) = describe(snapshot, &snapshot.jobs[*index], now);
     let mut lines = vec![
@@ -99,7 +99,7 @@ fn without_record(unfinished: &Unfinished) -> String {
         format!("  {word} {description}").trim_end().to_owned(),
         format!("  in run {}, which began {} ago", folder.name(), span(now, snapshot.manifest.at)),
     ];
-    let failures = attempts(unfinished);
+    let failures = attempts(unfinished_job);
     section(&mut lines, "attempts", failures.iter().map(|(attempt, failure)| format!("{attempt}: {failure}")));
     if !snapshot.manifest.typed.is_empty() {
         let command = command(&snapshot.manifest.typed, &job.label);
@@ -117,12 +117,13 @@ fn without_record(unfinished: &Unfinished) -> String {
     text
 }
 
-fn without_record_json(unfinished: &Unfinished) -> serde_json::Value {
-    let Unfinished { folder, snapshot, index } = unfinished;
+fn without_record_json(unfinished_job: &Unfinished) -> serde_json::Value {
+    let Unfinished { folder, snapshot, index } = unfinished_job;
     let job = &snapshot.manifest.jobs[*index];
     let (word, description) = describe(snapshot, &snapshot.jobs[*index], host::clock::now());
-    let attempts =
-        attempts(unfinished).into_iter().map(|(attempt, failure)| json!({ "attempt": attempt, "failure": failure }));
+    let attempts = attempts(unfinished_job)
+        .into_iter()
+        .map(|(attempt, failure)| json!({ "attempt": attempt, "failure": failure }));
     let log = folder.log(job.key);
     json!({
         "job": job.label,

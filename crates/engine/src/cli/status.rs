@@ -47,7 +47,7 @@ pub(super) fn status(results: &Path, args: &StatusArgs) -> Result<Exit, Error> {
     Ok(Exit::Done)
 }
 
-fn text(name: &str, snapshot: &Snapshot, all: bool) -> String {
+fn text(name: &str, snapshot: &Snapshot, shows_all: bool) -> String {
     let now = host::clock::now();
     let age = span(now, snapshot.manifest.at);
     let state_text = match (&snapshot.summary, snapshot.live) {
@@ -75,7 +75,7 @@ fn text(name: &str, snapshot: &Snapshot, all: bool) -> String {
     for (job, state) in snapshot.manifest.jobs.iter().zip(&snapshot.jobs) {
         let is_quiet = !state.is_selected() || matches!(state, State::Cached | State::Done { .. });
         waiting_count += usize::from(is_idle(state));
-        if !all && (is_quiet || (waiting_count > SHOWN && is_idle(state))) {
+        if !shows_all && (is_quiet || (waiting_count > SHOWN && is_idle(state))) {
             hidden_count += usize::from(!is_quiet);
             continue;
         }

@@ -80,9 +80,9 @@ fn gpus() -> Vec<Finding> {
             Ok(probe) => {
                 let names: Vec<&str> = probe.devices.iter().map(|device| device.name.as_str()).collect();
                 findings.push(Finding::good("devices", names.join(", ")));
-                for rejected in &probe.rejected {
-                    let message = format!("{}: {}", rejected.backend.name(), rejected.reason);
-                    findings.push(Finding::doubtful("devices", message, &rejected.advice));
+                for rejection in &probe.rejected {
+                    let message = format!("{}: {}", rejection.backend.name(), rejection.reason);
+                    findings.push(Finding::doubtful("devices", message, &rejection.advice));
                 }
             }
             Err(error) => {

@@ -55,7 +55,11 @@ pub fn export(records: &[Record], folder: &Path) -> io::Result<Exported> {
     if shortened_count > 0 {
         sentences.push(format!(
             "{} longer than {MAX_VALUE_LENGTH} characters, which MLflow does not take; `whole.json` among the artifacts of the run has all of it",
-            if shortened_count == 1 { "1 value is".to_owned() } else { format!("{} are", count(shortened_count, "value")) }
+            if shortened_count == 1 {
+                "1 value is".to_owned()
+            } else {
+                format!("{} are", count(shortened_count, "value"))
+            }
         ));
     }
     Ok(Exported { jobs: records.len(), notices: sentences })

@@ -55,22 +55,22 @@ pub(super) fn clean(workdir: &Path, in_use: &InUse) -> Result<Cleaned, Fault> {
                 }
             }
         }
-        let mut cleaned = Cleaned::default();
+        let mut totals = Cleaned::default();
         let own_program = fs::read_link("/proc/self/exe").unwrap_or_default();
         for program in entries(&workdir.join("bin"))? {
             if !own_program.starts_with(&program) {
-                cleaned.bytes += remove(&program)?;
-                cleaned.programs += 1;
+                totals.bytes += remove(&program)?;
+                totals.programs += 1;
             }
         }
         for folder in ["blobs", "trees"] {
             for path in entries(&workdir.join(folder))? {
-                cleaned.bytes += remove(&path)?;
-                cleaned.files += 1;
+                totals.bytes += remove(&path)?;
+                totals.files += 1;
             }
         }
         for path in entries(&workdir.join(LISTS))? {
-            cleaned.bytes += remove(&path)?;
+            totals.bytes += remove(&path)?;
         }
         for results in &stores {
             let store = Store::new(results);
@@ -82,11 +82,11 @@ pub(super) fn clean(workdir: &Path, in_use: &InUse) -> Result<Cleaned, Fault> {
             let mut reached_keys = names(results.join("runs"))?;
             reached_keys.extend(names(results.join("store/partial"))?.into_iter().filter(|key| !store.contains(*key)));
             let garbage = store.garbage(&reached_keys)?;
-            cleaned.records += garbage.records.len();
-            cleaned.bytes += garbage.bytes();
+            totals.records += garbage.records.len();
+            totals.bytes += garbage.bytes();
             store.remove(&garbage).map_err(|error| Fault::new(FaultKind::InUse, error.to_string()))?;
         }
-        Ok(cleaned)
+        Ok(totals)
     })
 }
 

@@ -292,10 +292,10 @@ fn take(path: &Path) -> io::Result<Option<std::fs::File>> {
         let file = fs::OpenOptions::new().create(true).truncate(false).read(true).write(true).open(path)?.into_file();
         match file.try_lock() {
             Ok(()) => {
-                let is_it = fs::metadata(path).is_ok_and(|path_metadata| {
+                let is_same_file = fs::metadata(path).is_ok_and(|path_metadata| {
                     file.metadata().is_ok_and(|file_metadata| file_metadata.ino() == path_metadata.ino())
                 });
-                if is_it {
+                if is_same_file {
                     return Ok(Some(file));
                 }
             }

@@ -315,9 +315,9 @@ impl Server {
             Ask::Record { key } => self.take_record(key, upload).map(no_body),
             Ask::Tree { digest } => self.depot.build(&parsed(&upload.bytes()?)?, &digest).map(no_body),
             Ask::Start => {
-                let (key, started, child) = self.jobs.start(parsed(&upload.bytes()?)?)?;
+                let (key, answer, child) = self.jobs.start(parsed(&upload.bytes()?)?)?;
                 self.follow(key, 0, child)?;
-                json(&started)
+                json(&answer)
             }
             Ask::Follow { key, from } => self.follow(key, from, None).map(no_body),
             Ask::Jobs => json(&self.jobs.list()?),
@@ -346,11 +346,11 @@ impl Server {
         let archive = upload.file()?;
         let other_fault = |error: &dyn std::fmt::Display| Fault::new(FaultKind::Other, error.to_string());
         let origin = Origin::new("the submitting machine");
-        let imported = self.jobs.store().import_only(archive, key, &origin).map_err(|error| match error {
+        let import = self.jobs.store().import_only(archive, key, &origin).map_err(|error| match error {
             crate::store::TransferError::Io(error) => Fault::from(error),
             error => other_fault(&error),
         })?;
-        match imported.refused.first() {
+        match import.refused.first() {
             Some((_, reason)) => Err(other_fault(&reason)),
             None => Ok(()),
         }

@@ -148,26 +148,26 @@ impl Connection {
         trees.retain(|tree| !known_digests.contains(tree.digest));
         let mut records = shipment.records.clone();
         records.retain(|key| !known_digests.contains(&key.to_string()));
-        let mut shipped = Shipped::default();
+        let mut totals = Shipped::default();
         if trees.is_empty() && records.is_empty() {
-            return Ok(shipped);
+            return Ok(totals);
         }
         let digests = trees.iter().map(|tree| tree.digest.to_owned()).collect();
         let missing_stock = self.missing(&Stock { trees: digests, records: records.clone(), ..Stock::default() })?;
         for tree in &trees {
             if missing_stock.trees.iter().any(|digest| digest == tree.digest) {
-                self.send_tree(tree, &mut shipped)?;
+                self.send_tree(tree, &mut totals)?;
             }
             lock(&self.shared.known).insert(tree.digest.to_owned());
         }
         for key in &records {
             if missing_stock.records.contains(key) {
                 self.send_record(*key, shipment)?;
-                shipped.records += 1;
+                totals.records += 1;
             }
             lock(&self.shared.known).insert(key.to_string());
         }
-        Ok(shipped)
+        Ok(totals)
     }
 
     /// Starts a job with whose [`Shipment`] the host was prepared, and follows it. The same start twice is one.
@@ -175,7 +175,7 @@ impl Connection {
         let text = serde_json::to_vec(job).map_err(|error| HostError::Here(error.to_string()))?;
         // Followed from the beginning, before it can say anything.
         lock(&self.shared.follows).insert(job.key, 0);
-        let response = self.request(&Ask::Start, text.as_slice()).and_then(|waiting| waiting.value());
+        let response = self.request(&Ask::Start, text.as_slice()).and_then(|response| response.value());
         if let Err(error) = &response {
             if matches!(error, HostError::Missing { .. }) {
                 lock(&self.shared.known).clear();
@@ -286,7 +286,7 @@ impl Connection {
         self.request(&Ask::Have, text.as_slice())?.value()
     }
 
-    fn send_tree(&self, sources: &Sources<'_>, shipped: &mut Shipped) -> Result<(), HostError> {
+    fn send_tree(&self, sources: &Sources<'_>, totals: &mut Shipped) -> Result<(), HostError> {
         let Sources { digest, tree, files: sources } = *sources;
         let mut blobs: Vec<String> = tree.blobs().map(str::to_owned).collect();
         blobs.sort_unstable();
@@ -296,10 +296,10 @@ impl Connection {
         for blob in missing_stock.blobs {
             let path =
                 sources.get(&blob).ok_or_else(|| HostError::Project(format!("no file has the digest {blob}")))?;
-            let unreadable =
+            let read_error =
                 |error: io::Error| HostError::Project(format!("{} cannot be sent: {error}", path.display()));
-            let file = fs::File::open(path).map_err(unreadable)?;
-            let bytes = file.metadata().map_err(unreadable)?.len();
+            let file = fs::File::open(path).map_err(read_error)?;
+            let bytes = file.metadata().map_err(read_error)?.len();
             files.push((blob, file, bytes));
         }
         let bytes: u64 = files.iter().map(|(.., bytes)| bytes).sum();
@@ -312,8 +312,8 @@ impl Connection {
         for (blob, file, bytes) in files {
             let path = file.path().to_owned();
             uploads.push((path, self.request(&Ask::Put { digest: blob }, file)?));
-            shipped.files += 1;
-            shipped.bytes += bytes;
+            totals.files += 1;
+            totals.bytes += bytes;
         }
         for (path, response) in uploads {
             response.whole().map_err(|error| match error {

@@ -120,8 +120,8 @@ impl Link {
     pub(super) fn answer(&self, id: u64, answer: Answer) {
         let is_last = !matches!(answer, Answer::Part(_));
         let sender = {
-            let mut pending = lock(&self.pending);
-            if is_last { pending.remove(&id) } else { pending.get(&id).cloned() }
+            let mut callers = lock(&self.pending);
+            if is_last { callers.remove(&id) } else { callers.get(&id).cloned() }
         };
         if let Some(sender) = sender {
             // A send error means that no caller waits for the answer any more.

@@ -65,24 +65,24 @@ impl Project {
     /// # Errors
     /// A file is too large or cannot be read, there are too many, or Git does not answer about its repository.
     pub fn collect(folder: &Path, results: &Path, sync: &[String]) -> Result<Self, HostError> {
-        let unreadable =
+        let read_error =
             |error: &dyn std::fmt::Display| HostError::Project(format!("the project {}: {error}", folder.display()));
-        let folder = fs::canonicalize(folder).map_err(|error| unreadable(&error))?;
-        let results = std::path::absolute(results).map_err(|error| unreadable(&error))?;
+        let folder = fs::canonicalize(folder).map_err(|error| read_error(&error))?;
+        let results = std::path::absolute(results).map_err(|error| read_error(&error))?;
         let results = fs::canonicalize(&results).unwrap_or(results);
         let listing = listed(&folder, &["--cached", "--others", "--exclude-standard"], &[]);
-        let mut paths = match listing.map_err(|error| unreadable(&error))? {
+        let mut paths = match listing.map_err(|error| read_error(&error))? {
             Some(paths) => paths,
             None => {
                 let mut paths = Vec::new();
-                walk(&folder, Path::new(""), &results, &mut paths).map_err(|error| unreadable(&error))?;
+                walk(&folder, Path::new(""), &results, &mut paths).map_err(|error| read_error(&error))?;
                 paths
             }
         };
         if !sync.is_empty() {
             let patterns: Vec<String> = sync.iter().map(|pattern| format!(":(glob){pattern}")).collect();
             let ignored_paths = listed(&folder, &["--others", "--ignored", "--exclude-standard"], &patterns);
-            paths.extend(ignored_paths.map_err(|error| unreadable(&error))?.unwrap_or_default());
+            paths.extend(ignored_paths.map_err(|error| read_error(&error))?.unwrap_or_default());
         }
         paths.sort_unstable();
         paths.dedup();
@@ -97,7 +97,7 @@ impl Project {
                     "it has more than {limit} or {MAX_FILES} files; keep the recipe in a folder of its own, or let Git \
                      ignore large files"
                 );
-                return Err(unreadable(&reason));
+                return Err(read_error(&reason));
             }
             if let Content::File { blob, .. } = &content {
                 sources.entry(blob.clone()).or_insert_with(|| folder.join(&path));
@@ -176,15 +176,15 @@ impl Project {
 /// Returns the content of a file or link with its length; `None` for entries that are not sent.
 fn content(folder: &Path, path: &Path) -> Result<Option<(Content, u64)>, HostError> {
     let full_path = folder.join(path);
-    let unreadable = |error: io::Error| HostError::Project(format!("the project cannot be read: {error}"));
+    let read_error = |error: io::Error| HostError::Project(format!("the project cannot be read: {error}"));
     let metadata = match fs::symlink_metadata(&full_path) {
         Ok(metadata) => metadata,
         // Git still knows a file that was removed.
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(unreadable(error)),
+        Err(error) => return Err(read_error(error)),
     };
     if metadata.is_symlink() {
-        let target = fs::read_link(&full_path).map_err(unreadable)?;
+        let target = fs::read_link(&full_path).map_err(read_error)?;
         let inner = target.to_str().filter(|_| stays(path, &target));
         if let Some(target) = inner {
             return Ok(Some((Content::Link(target.to_owned()), 0)));
@@ -195,12 +195,12 @@ fn content(folder: &Path, path: &Path) -> Result<Option<(Content, u64)>, HostErr
         }
     } else if metadata.is_dir() {
         // Git lists no folders but those of other repositories.
-        let is_empty = fs::read_dir(&full_path).map_err(unreadable)?.next().is_none();
+        let is_empty = fs::read_dir(&full_path).map_err(read_error)?.next().is_none();
         return Ok(is_empty.then_some((Content::Folder, 0)));
     } else if !metadata.is_file() {
         return Ok(None);
     }
-    let metadata = fs::metadata(&full_path).map_err(unreadable)?;
+    let metadata = fs::metadata(&full_path).map_err(read_error)?;
     if metadata.len() > MAX_OF_FILE {
         let (limit, size) = (quantity(MAX_OF_FILE as f64, Unit::Bytes), quantity(metadata.len() as f64, Unit::Bytes));
         return Err(HostError::Project(format!(
@@ -209,7 +209,7 @@ fn content(folder: &Path, path: &Path) -> Result<Option<(Content, u64)>, HostErr
             full_path.display()
         )));
     }
-    let blob = digest(&full_path).map_err(unreadable)?;
+    let blob = digest(&full_path).map_err(read_error)?;
     let executable = metadata.permissions().mode() & 0o100 != 0;
     Ok(Some((Content::File { blob, executable }, metadata.len())))
 }

@@ -216,8 +216,8 @@ impl Shared {
                 Say::Line { key, next } => {
                     // Each line once, also if a connection was lost in between.
                     let is_new = match lock(&self.follows).get_mut(&key) {
-                        Some(from) if *from < next => {
-                            *from = next;
+                        Some(offset) if *offset < next => {
+                            *offset = next;
                             true
                         }
                         _ => false,

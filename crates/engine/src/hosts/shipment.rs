@@ -160,14 +160,14 @@ pub fn hosted(mut spec: SerializedJob, project: &Project, store: &Store, folder:
         spec.project = Some(PathBuf::from("."));
     }
     each_folder(&mut spec, |folder| {
-        let outside = || {
+        let outside_error = || {
             let root = project.folder().display();
             HostError::Project(format!(
                 "the folder `{folder}`, in which the program runs, is not in the project {root}"
             ))
         };
         let inner = Path::new(&*folder).strip_prefix(project.folder()).ok().and_then(|inner| inner.to_str());
-        *folder = match inner.ok_or_else(outside)? {
+        *folder = match inner.ok_or_else(outside_error)? {
             "" => ".".to_owned(),
             inner => inner.to_owned(),
         };
@@ -218,7 +218,7 @@ fn moved(
     rules: &Rules<'_>,
     inputs: &mut Vec<InputTree>,
 ) -> Result<String, HostError> {
-    let unreadable = |error: io::Error| HostError::Project(format!("the input `{path}` cannot be sent: {error}"));
+    let read_error = |error: io::Error| HostError::Project(format!("the input `{path}` cannot be sent: {error}"));
     let full_path = folder.join(path);
     let place = full_path.parent().zip(full_path.file_name()).and_then(|(parent, name)| {
         // The last part may be a link, and has its own name.
@@ -227,7 +227,7 @@ fn moved(
     if let Some(place) = place.and_then(|place| place.to_str().map(str::to_owned)) {
         return Ok(place);
     }
-    let tree = InputTree::of(&full_path, rules).map_err(unreadable)?;
+    let tree = InputTree::of(&full_path, rules).map_err(read_error)?;
     let name = full_path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let place = format!("../{}/{name}", tree.digest);
     if inputs.iter().all(|input| input.digest != tree.digest) {

@@ -137,7 +137,7 @@ impl Watch {
     pub(super) fn start(child: &Arc<Mutex<Child>>, counts: &Arc<Counts>, sent: bool, limit: Duration) -> Self {
         const POLL_INTERVAL: Duration = Duration::from_millis(250);
         let watch = Self { over: Arc::default(), silent: Arc::default() };
-        let (over, silent) = (Arc::clone(&watch.over), Arc::clone(&watch.silent));
+        let (is_over, is_silent) = (Arc::clone(&watch.over), Arc::clone(&watch.silent));
         let (child, counts) = (Arc::clone(child), Arc::clone(counts));
         let count = move || {
             let sent = if sent { counts.sent.load(Ordering::Relaxed) } else { 0 };
@@ -145,12 +145,12 @@ impl Watch {
         };
         let work = move || {
             let (mut last_count, mut last_change) = (count(), Instant::now());
-            while !over.load(Ordering::SeqCst) {
+            while !is_over.load(Ordering::SeqCst) {
                 let new_count = count();
                 if new_count != last_count {
                     (last_count, last_change) = (new_count, Instant::now());
                 } else if last_change.elapsed() > limit {
-                    silent.store(true, Ordering::SeqCst);
+                    is_silent.store(true, Ordering::SeqCst);
                     let _ = child.lock().unwrap_or_else(PoisonError::into_inner).kill();
                     return;
                 }

@@ -280,15 +280,15 @@ pub fn name(script: &Path) -> Result<String, InitError> {
 
 /// The kind of a script; an error for a file that is neither a script of a known kind nor a program.
 pub fn language(script: &Path) -> Result<Language, InitError> {
-    let unreadable = |source: io::Error| match source.kind() {
+    let read_error = |source: io::Error| match source.kind() {
         io::ErrorKind::NotFound => {
             InitError::NoScript { path: script.to_owned(), help: near_file(Path::new(""), &script.to_string_lossy()) }
         }
         _ => InitError::Read { path: script.to_owned(), source },
     };
-    let metadata = fs_err::metadata(script).map_err(unreadable)?;
+    let metadata = fs_err::metadata(script).map_err(read_error)?;
     if !metadata.is_file() {
-        return Err(unreadable(io::Error::other("it is not a file")));
+        return Err(read_error(io::Error::other("it is not a file")));
     }
     match script.extension().and_then(|extension| extension.to_str()) {
         Some("py") => return Ok(Language::Python),
@@ -298,8 +298,8 @@ pub fn language(script: &Path) -> Result<Language, InitError> {
         _ => {}
     }
     let mut first_line = Vec::new();
-    let file = fs_err::File::open(script).map_err(unreadable)?;
-    io::Read::read_to_end(&mut io::Read::take(file, 200), &mut first_line).map_err(unreadable)?;
+    let file = fs_err::File::open(script).map_err(read_error)?;
+    io::Read::read_to_end(&mut io::Read::take(file, 200), &mut first_line).map_err(read_error)?;
     let first_line = first_line.split(|byte| *byte == b'\n').next().unwrap_or_default();
     let first_line = String::from_utf8_lossy(first_line);
     let program = first_line.strip_prefix("#!").unwrap_or_default();
@@ -319,8 +319,8 @@ pub fn language(script: &Path) -> Result<Language, InitError> {
 
 /// The parameters that the text of a script in another language than Python shows.
 pub fn shown(language: Language, script: &Path) -> Result<Found, InitError> {
-    let unreadable = |source| InitError::Read { path: script.to_owned(), source };
-    let text = || Ok(String::from_utf8_lossy(&fs_err::read(script).map_err(unreadable)?).into_owned());
+    let read_error = |source| InitError::Read { path: script.to_owned(), source };
+    let text = || Ok(String::from_utf8_lossy(&fs_err::read(script).map_err(read_error)?).into_owned());
     Ok(match language {
         Language::R => languages::of_r(&text()?),
         Language::Julia => languages::of_julia(&text()?),

@@ -105,9 +105,11 @@ pub fn by_settings(script: &Script, found: &Found, wish: &Wish) -> Option<Vec<St
 
 /// The object in a file of YAML, JSON or TOML; `true` for TOML.
 fn read(path: &Path) -> Option<(Json, bool)> {
-    let ends = |ends: &[&str]| path.extension().is_some_and(|end| ends.iter().any(|one| end == *one));
-    let is_toml = ends(&["toml"]);
-    let is_settings = is_toml || ends(&["yaml", "yml", "json"]);
+    let has_extension = |extensions: &[&str]| {
+        path.extension().is_some_and(|extension| extensions.iter().any(|candidate| extension == *candidate))
+    };
+    let is_toml = has_extension(&["toml"]);
+    let is_settings = is_toml || has_extension(&["yaml", "yml", "json"]);
     let is_small = is_settings && fs_err::metadata(path).is_ok_and(|file| file.is_file() && file.len() <= MAX_SIZE);
     let text = if is_small { fs_err::read_to_string(path).ok()? } else { return None };
     let values = if is_toml {

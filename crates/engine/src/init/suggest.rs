@@ -223,7 +223,8 @@ fn within(values: Vec<String>, parameter: &Parameter) -> Option<Vec<String>> {
     let is_in = |value: &String| {
         let number = value.parse::<f64>().ok();
         number.is_none_or(|number| {
-            parameter.least.is_none_or(|least| number >= least) && parameter.most.is_none_or(|most| number <= most)
+            parameter.least.is_none_or(|minimum| number >= minimum)
+                && parameter.most.is_none_or(|maximum| number <= maximum)
         })
     };
     let allowed_values: Vec<String> = values.into_iter().filter(is_in).collect();

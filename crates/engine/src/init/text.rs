@@ -60,7 +60,7 @@ pub fn text(
         return Err(InitError::NoAxis { script: script.path.clone(), name: axis.parameter.clone() });
     }
     if let Some(parameter) =
-        varied_parameters.iter().find(|one| !forms::has_types(found.source) && !suits(one, booleans))
+        varied_parameters.iter().find(|candidate| !forms::has_types(found.source) && !suits(candidate, booleans))
     {
         return Err(InitError::NoAxis { script: script.path.clone(), name: parameter.name.clone() });
     }
@@ -87,8 +87,8 @@ fn wished(script: &Script, found: &Found, wish: &Wish) -> Result<Vec<Axis>, Init
     let normal_form = |name: &str| name.replace(['-', '.'], "_").to_ascii_lowercase();
     let axis = |(name, values): &(String, String)| {
         let exact_match = found.parameters.iter().find(|parameter| parameter.name == *name);
-        let parameter =
-            exact_match.or_else(|| found.parameters.iter().find(|one| normal_form(&one.name) == normal_form(name)));
+        let parameter = exact_match
+            .or_else(|| found.parameters.iter().find(|candidate| normal_form(&candidate.name) == normal_form(name)));
         let names = || found.parameters.iter().map(|parameter| parameter.name.as_str());
         let unknown_parameter = || InitError::NoParameter {
             script: script.path.clone(),
@@ -179,14 +179,14 @@ fn step(out: &mut String, axes: &[Axis], seeds: Option<u32>) {
 }
 
 /// The values of an axis, as they are typed, as YAML.
-pub(super) fn values(typed: &str) -> String {
+pub(super) fn values(text: &str) -> String {
     let is_plain = |char: char| char.is_ascii_alphanumeric() || "_-+./, ".contains(char);
-    if typed.starts_with(['[', '{']) {
-        typed.to_owned()
-    } else if typed.chars().all(is_plain) {
-        format!("[{}]", typed.split(',').map(str::trim).collect::<Vec<_>>().join(", "))
+    if text.starts_with(['[', '{']) {
+        text.to_owned()
+    } else if text.chars().all(is_plain) {
+        format!("[{}]", text.split(',').map(str::trim).collect::<Vec<_>>().join(", "))
     } else {
-        format!("[{typed}]")
+        format!("[{text}]")
     }
 }
 
@@ -217,8 +217,9 @@ fn argv(out: &mut String, script: &Script, found: &Found, used: &Used<'_>) -> Ve
     let mut missing_names = Vec::new();
     // Arguments that the user has given may be these already.
     let is_given = !script.arguments.is_empty();
-    let positions: Vec<&Parameter> = found.parameters.iter().filter(|one| one.style == Style::Position).collect();
-    let last_varied = positions.iter().rposition(|one| used.varied(&one.name).is_some());
+    let positions: Vec<&Parameter> =
+        found.parameters.iter().filter(|candidate| candidate.style == Style::Position).collect();
+    let last_varied = positions.iter().rposition(|candidate| used.varied(&candidate.name).is_some());
     // In languages where all arguments are positions, those that the user has given are the first ones.
     let given_count = if found.source == Source::Places { script.arguments.len() } else { 0 };
     for (place, position) in positions.into_iter().enumerate().skip(given_count) {

@@ -265,7 +265,7 @@ impl Session {
     /// The number of the run that has this folder.
     pub fn number_of(&self, run: &str) -> Option<usize> {
         let mut runs = self.runs();
-        let place = runs.iter_mut().position(|started| started.account().runs.iter().any(|name| name == run));
+        let place = runs.iter_mut().position(|candidate| candidate.account().runs.iter().any(|name| name == run));
         place.map(|place| place + 1)
     }
 

@@ -202,13 +202,13 @@ fn check(schema: &Map<String, Value>, arguments: &Value) -> Result<(), Fault> {
             let fault = Fault::new(FaultKind::Arguments, format!("there is no argument `{excerpt}`"));
             return Err(fault.help(help.unwrap_or_else(|| "the tool has no arguments".to_owned())));
         };
-        if let Err(expected) = fits(property, value) {
-            return argument_fault(format!("`{name}` must be {expected}"));
+        if let Err(requirement) = fits(property, value) {
+            return argument_fault(format!("`{name}` must be {requirement}"));
         }
     }
-    let required = schema.get("required").and_then(Value::as_array);
+    let required_names = schema.get("required").and_then(Value::as_array);
     let missing_name =
-        required.into_iter().flatten().filter_map(Value::as_str).find(|name| !arguments.contains_key(*name));
+        required_names.into_iter().flatten().filter_map(Value::as_str).find(|name| !arguments.contains_key(*name));
     missing_name.map_or(Ok(()), |name| argument_fault(format!("the argument `{name}` is missing")))
 }
 
@@ -254,7 +254,7 @@ fn fits(schema: &Value, value: &Value) -> Result<(), String> {
             ));
         }
         for item in items {
-            fits(&schema["items"], item).map_err(|expected| format!("a list of items {expected}"))?;
+            fits(&schema["items"], item).map_err(|requirement| format!("a list of items {requirement}"))?;
         }
     }
     Ok(())

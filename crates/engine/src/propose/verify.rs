@@ -47,7 +47,7 @@ pub struct Checked {
 /// The chain is broken, or a file cannot be read. A damaged bundle is a defect in the result, not an error.
 pub fn verify(store: &Store) -> Result<Checked, ProposeError> {
     let ledger = Ledger::read(store)?;
-    let mut checked = Checked { entries: ledger.entries.len(), head: ledger.head.clone(), ..Checked::default() };
+    let mut verification = Checked { entries: ledger.entries.len(), head: ledger.head.clone(), ..Checked::default() };
     for (_, conclusion) in ledger.conclusions() {
         let number = conclusion.asked;
         let defect = match (ledger.question(number), &conclusion.bundle) {
@@ -55,14 +55,14 @@ pub fn verify(store: &Store) -> Result<Checked, ProposeError> {
             _ => Ok(Some("it has a verdict without a bundle".to_owned())),
         };
         match defect {
-            Ok(None) => checked.verdicts += 1,
-            Ok(Some(defect)) => checked.defects.push(format!("question {number}: {defect}")),
-            Err(error) => checked.defects.push(format!("question {number}: {error}")),
+            Ok(None) => verification.verdicts += 1,
+            Ok(Some(defect)) => verification.defects.push(format!("question {number}: {defect}")),
+            Err(error) => verification.defects.push(format!("question {number}: {error}")),
         }
     }
-    checked.defects.extend(ungranted(store, &ledger)?);
-    checked.defects.extend(strays(store, &ledger)?);
-    Ok(checked)
+    verification.defects.extend(ungranted(store, &ledger)?);
+    verification.defects.extend(strays(store, &ledger)?);
+    Ok(verification)
 }
 
 /// The bundles of verdicts that the ledger does not have.
@@ -160,14 +160,14 @@ fn verdict(
         _ => return defect("it has a level or a confirmation without the other"),
     };
     let folder = tempfile::tempdir()?;
-    let opened = bundle::unpack(BufReader::new(text.as_slice()), folder.path())?;
-    let plan = opened.plan(opened.draft()?)?;
-    let verified = opened.verify(&plan)?;
-    if let Some(first_defect) = verified.defects.first() {
+    let unpacked_bundle = bundle::unpack(BufReader::new(text.as_slice()), folder.path())?;
+    let plan = unpacked_bundle.plan(unpacked_bundle.draft()?)?;
+    let verification = unpacked_bundle.verify(&plan)?;
+    if let Some(first_defect) = verification.defects.first() {
         return Ok(Some(format!("its bundle: {first_defect}")));
     }
     let Question { step, at, metric, better, .. } = question;
-    let values = values(&plan, &opened.store(), step, at, metric)?;
+    let values = values(&plan, &unpacked_bundle.store(), step, at, metric)?;
     if paired(&values, &conclusion.search.seeds, better.sign()).as_ref() != Some(&conclusion.search) {
         return defect("its records give another search");
     }
@@ -178,8 +178,8 @@ fn verdict(
             (!is_dropped && !is_leaked(conclusion)).then(|| "it has a verdict without a confirmation".to_owned())
         );
     };
-    let bundled = records(&opened.store(), &plan, plan.jobs().map(|(id, _)| id))?;
-    let measuring = records(&opened.store(), &plan, measuring(&plan, &sealed_seeds, step, at))?;
+    let bundled = records(&unpacked_bundle.store(), &plan, plan.jobs().map(|(id, _)| id))?;
+    let measuring = records(&unpacked_bundle.store(), &plan, measuring(&plan, &sealed_seeds, step, at))?;
     if let Some(defect) = attempted(store, conclusion, &bundled, &measuring)? {
         return Ok(Some(defect));
     }

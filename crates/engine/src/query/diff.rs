@@ -127,8 +127,8 @@ impl MetricChange {
     /// Returns the numbers, rounded to the second digit of the uncertainty, or else of the difference.
     pub fn shown(&self) -> Shown {
         let Self { metric, unit, means, difference, interval, p, n, .. } = self;
-        let largest = means.iter().fold(0.0_f64, |largest, mean| largest.max(mean.abs()));
-        let scale = Scale::of_metric(metric, largest, *unit);
+        let maximum = means.iter().fold(0.0_f64, |maximum, mean| maximum.max(mean.abs()));
+        let scale = Scale::of_metric(metric, maximum, *unit);
         let half = interval.map(|[low, high]| (high - low) / 2.0 / scale.factor).filter(|half| *half > 0.0);
         let digits = digits_of(half.unwrap_or(*difference / scale.factor).abs());
         let text_of = |value: f64| number(value / scale.factor, digits);

@@ -138,9 +138,9 @@ impl Records {
         let mut by_key = HashMap::new();
         let mut joined_entries = Vec::with_capacity(entries.len());
         for entry in entries {
-            let Some(measured) = measurements.remove(&entry.key) else { continue };
+            let Some(measurement) = measurements.remove(&entry.key) else { continue };
             by_key.insert(entry.key, joined_entries.len());
-            joined_entries.push((entry, measured));
+            joined_entries.push((entry, measurement));
         }
         let mut rows = Vec::new();
         match plan {
@@ -162,7 +162,7 @@ impl Records {
                 }
             }
         }
-        let units = units(joined_entries.iter().map(|(_, measured)| measured), plan);
+        let units = units(joined_entries.iter().map(|(_, measurement)| measurement), plan);
         let mut records = Self { entries: joined_entries, rows, named: plan.is_some(), columns: Vec::new(), units };
         records.columns = records.known();
         Ok(records)
@@ -181,10 +181,10 @@ impl Records {
                     axes.push(axis);
                 }
             }
-            let (entry, measured) = &self.entries[row.entry];
+            let (entry, measurement) = &self.entries[row.entry];
             tasks.insert(entry.identity.task.as_str());
             params.extend(entry.identity.params.keys().map(Name::as_str));
-            metrics.extend(measured.metrics.keys().map(String::as_str));
+            metrics.extend(measurement.metrics.keys().map(String::as_str));
         }
         let declared_params = tasks.iter().filter_map(|task| Task::info(task)).flat_map(TaskInfo::params);
         params.extend(declared_params.map(|param| param.name));
@@ -219,7 +219,7 @@ impl Records {
     }
 
     fn value(&self, row: &Row, column: &Column) -> Value {
-        let (entry, measured) = &self.entries[row.entry];
+        let (entry, measurement) = &self.entries[row.entry];
         let text = |text: &str| Value::Text(text.to_owned());
         match column {
             Column::Recipe => text(&row.recipe),
@@ -228,16 +228,16 @@ impl Records {
             Column::Axis(name) => row.point.get(name).cloned().unwrap_or(Value::Null),
             Column::Param(name) => param(entry, name),
             Column::Metric(name) => {
-                measured.metrics.get(name).map_or(Value::Null, |metric| Value::Float(self.in_unit(name, *metric)))
+                measurement.metrics.get(name).map_or(Value::Null, |metric| Value::Float(self.in_unit(name, *metric)))
             }
             Column::Task => text(&entry.identity.task),
             Column::Key => Value::Text(entry.key.to_string()),
             Column::Started => Value::Text(entry.started.to_string()),
             Column::Seconds => Value::Float(entry.seconds),
             Column::Backend => entry.identity.backend.map_or(Value::Null, |backend| text(backend.name())),
-            Column::Device => measured.device.as_deref().map_or(Value::Null, text),
-            Column::Host => text(&measured.host),
-            Column::Version => text(&measured.sweep),
+            Column::Device => measurement.device.as_deref().map_or(Value::Null, text),
+            Column::Host => text(&measurement.host),
+            Column::Version => text(&measurement.sweep),
         }
     }
 
@@ -364,9 +364,9 @@ impl Records {
 
 /// The units of metrics: those that recipes declare, or else those of the first record that has a multiple of a base unit, or
 /// of the first record.
-fn units<'m>(measured: impl Iterator<Item = &'m Measured>, plan: Option<&Plan>) -> HashMap<String, (Unit, bool)> {
+fn units<'m>(measurements: impl Iterator<Item = &'m Measured>, plan: Option<&Plan>) -> HashMap<String, (Unit, bool)> {
     let mut units: HashMap<String, (Unit, bool)> = HashMap::new();
-    for (name, metric) in measured.flat_map(|measured| &measured.metrics) {
+    for (name, metric) in measurements.flat_map(|measurement| &measurement.metrics) {
         match units.get_mut(name) {
             Some((unit, _)) if *unit == unit.base() && metric.unit != metric.unit.base() => *unit = metric.unit,
             Some(_) => {}

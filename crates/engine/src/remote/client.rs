@@ -177,14 +177,14 @@ impl Remote {
     /// Ends early if the caller no longer waits.
     pub fn pull(&self, store: &Store, keys: &[Key], arriving: &Arriving) -> Result<Pulled, RemoteError> {
         let _pulling = info_span!(target: log::REMOTE, "pull", remote = self.name, records = keys.len()).entered();
-        let mut pulled = Pulled::default();
+        let mut summary = Pulled::default();
         let mut wanted_keys = keys.to_vec();
         if wanted_keys.len() > MAX_SINGLE_REQUESTS {
             match self.keys() {
                 Ok(remote_keys) => {
                     let remote_keys: HashSet<Key> = remote_keys.into_iter().collect();
                     let (known_keys, missing_keys) = wanted_keys.into_iter().partition(|key| remote_keys.contains(key));
-                    pulled.missing = Vec::len(&missing_keys);
+                    summary.missing = Vec::len(&missing_keys);
                     for key in missing_keys {
                         arriving.decided(key);
                     }
@@ -192,7 +192,7 @@ impl Remote {
                 }
                 Err(error) => {
                     self.given_up.store(true, Ordering::Relaxed);
-                    return Ok(Pulled { broken: Some(error.to_string()), ..pulled });
+                    return Ok(Pulled { broken: Some(error.to_string()), ..summary });
                 }
             }
         }
@@ -202,13 +202,13 @@ impl Remote {
             async move { (key, self.bring(store, key, folder).await) }
         });
         let fetches = fetches.buffer_unordered(AT_ONCE);
-        self.runtime.block_on(self.receive(Box::pin(fetches), arriving, &mut pulled))?;
-        if pulled.broken.is_some() {
+        self.runtime.block_on(self.receive(Box::pin(fetches), arriving, &mut summary))?;
+        if summary.broken.is_some() {
             self.given_up.store(true, Ordering::Relaxed);
         }
-        let Pulled { added, missing, refused, broken } = &pulled;
+        let Pulled { added, missing, refused, broken } = &summary;
         info!(target: log::REMOTE, added, missing, refused = refused.len(), broken, "pulled");
-        Ok(pulled)
+        Ok(summary)
     }
 
     /// Takes what comes, until nothing does.
@@ -216,7 +216,7 @@ impl Remote {
         &self,
         mut fetches: impl Stream<Item = (Key, Result<Taken, RemoteError>)> + Unpin,
         arriving: &Arriving,
-        pulled: &mut Pulled,
+        summary: &mut Pulled,
     ) -> Result<(), RemoteError> {
         let mut slow_count = 0;
         while !arriving.is_stopped() {
@@ -224,21 +224,21 @@ impl Remote {
             let Some((key, fetched)) = fetched else { return Ok(()) };
             debug!(target: log::REMOTE, key = key.short(), ?fetched, "answered");
             match fetched {
-                Ok(Taken::Added) => pulled.added += 1,
-                Ok(Taken::Missing) => pulled.missing += 1,
-                Ok(Taken::Refused(reason)) => pulled.refused.push((key, reason)),
+                Ok(Taken::Added) => summary.added += 1,
+                Ok(Taken::Missing) => summary.missing += 1,
+                Ok(Taken::Refused(reason)) => summary.refused.push((key, reason)),
                 Ok(Taken::Slow(reason)) => {
-                    pulled.refused.push((key, reason));
+                    summary.refused.push((key, reason));
                     slow_count += 1;
                     if slow_count == MAX_SLOW {
                         let reason = format!("{slow_count} records came too slowly");
-                        pulled.broken = Some(RemoteError::Broken(self.name.clone(), reason).to_string());
+                        summary.broken = Some(RemoteError::Broken(self.name.clone(), reason).to_string());
                         return Ok(());
                     }
                 }
                 Err(error @ RemoteError::Local(_)) => return Err(error),
                 Err(error) => {
-                    pulled.broken = Some(error.to_string());
+                    summary.broken = Some(error.to_string());
                     return Ok(());
                 }
             }
@@ -324,26 +324,26 @@ impl Remote {
 
     async fn put(&self, place: Path, mut file: File) -> Result<(), RemoteError> {
         let local_error = |error: std::io::Error| RemoteError::Local(TransferError::Io(error));
-        let broken = |error: object_store::Error| self.broken(&error);
+        let remote_error = |error: object_store::Error| self.broken(&error);
         let mut part = Vec::new();
         (&mut file).take(PART as u64).read_to_end(&mut part).map_err(local_error)?;
         if part.len() < PART {
-            self.objects.put(&place, PutPayload::from(part)).await.map_err(broken)?;
+            self.objects.put(&place, PutPayload::from(part)).await.map_err(remote_error)?;
             return Ok(());
         }
-        let upload = self.objects.put_multipart(&place).await.map_err(broken)?;
+        let upload = self.objects.put_multipart(&place).await.map_err(remote_error)?;
         let mut upload = WriteMultipart::new_with_chunk_size(upload, PART);
         while !part.is_empty() {
             if let Err(error) = upload.wait_for_capacity(PARTS).await {
                 // The uploaded parts are no object yet; if the abort fails as well, the remote's own rules remove them.
                 let _ = upload.abort().await;
-                return Err(broken(error));
+                return Err(remote_error(error));
             }
             upload.write(&part);
             part.clear();
             (&mut file).take(PART as u64).read_to_end(&mut part).map_err(local_error)?;
         }
-        upload.finish().await.map(|_| ()).map_err(broken)
+        upload.finish().await.map(|_| ()).map_err(remote_error)
     }
 
     /// The keys of all records that it has.
@@ -380,7 +380,7 @@ fn take(
     }
     let origin = Origin { signed: signed.map(|key| key.to_string()), ..Origin::new(remote_name) };
     match store.import_only(std::io::BufReader::new(file), key, &origin) {
-        Ok(imported) => Ok(imported.refused.into_iter().next().map_or(Ok(()), |(_, reason)| Err(reason))),
+        Ok(import) => Ok(import.refused.into_iter().next().map_or(Ok(()), |(_, reason)| Err(reason))),
         Err(TransferError::Foreign(reason)) => Ok(Err(reason)),
         Err(error) => Err(error.into()),
     }

@@ -77,23 +77,23 @@ impl Puller {
 }
 
 /// Messages about a pull in parallel to a run.
-fn notices(remote: &Remote, pulled: &Pulled) -> Vec<Notice> {
-    let mut notices = refused(pulled);
-    if let Some(reason) = &pulled.broken {
+fn notices(remote: &Remote, summary: &Pulled) -> Vec<Notice> {
+    let mut notices = refused(summary);
+    if let Some(reason) = &summary.broken {
         let hint = "continuing without it; `sweep cache push` uploads the results later";
         notices.push(Notice { warning: true, text: format!("{}; {hint}", clean(reason)) });
     }
-    if pulled.added > 0 {
-        let text = format!("{} from {}", count(pulled.added, "record"), clean(remote.name()));
+    if summary.added > 0 {
+        let text = format!("{} from {}", count(summary.added, "record"), clean(remote.name()));
         notices.push(Notice { warning: false, text });
     }
     notices
 }
 
 /// A line for each reason for which records are not used.
-pub fn refused(pulled: &Pulled) -> Vec<Notice> {
+pub fn refused(summary: &Pulled) -> Vec<Notice> {
     let mut reasons: BTreeMap<&str, Vec<&Key>> = BTreeMap::new();
-    for (key, reason) in &pulled.refused {
+    for (key, reason) in &summary.refused {
         reasons.entry(reason).or_default().push(key);
     }
     let line = |(reason, keys): (&str, Vec<&Key>)| {

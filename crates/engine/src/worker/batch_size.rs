@@ -186,10 +186,10 @@ fn silent(status: ExitStatus, words: &str, out_of_memory: Option<bool>) -> Failu
     }
     let crash = |line: &str| Failure { kind: FailureKind::Crash, message: line.to_owned() }.recognized();
     // A backtrace may follow the reason; it is indented except for its title and its last line.
-    let telling = |line: &&str| !line.is_empty() && !line.starts_with([' ', '\t']) && !line.starts_with("note: ");
-    let telling = || words.lines().filter(telling).filter(|line| !line.starts_with("stack backtrace"));
-    let memory = telling().rev().map(crash).find(|failure| failure.kind == FailureKind::Memory);
-    let failure = memory.unwrap_or_else(|| crash(telling().next_back().unwrap_or_default()));
+    let is_telling = |line: &&str| !line.is_empty() && !line.starts_with([' ', '\t']) && !line.starts_with("note: ");
+    let telling_lines = || words.lines().filter(is_telling).filter(|line| !line.starts_with("stack backtrace"));
+    let memory = telling_lines().rev().map(crash).find(|failure| failure.kind == FailureKind::Memory);
+    let failure = memory.unwrap_or_else(|| crash(telling_lines().next_back().unwrap_or_default()));
     Failure { message: format!("{status}: {}", failure.message), ..failure }
 }
 

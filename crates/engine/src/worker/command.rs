@@ -84,10 +84,10 @@ fn link_inputs(command: &Command, job: &Job, folder: &Folder) -> Result<(), Fail
     let ignore = Ignore::new(&command.ignore).map_err(input_failure)?;
     for input in &command.inputs {
         let name = input_name(&input.0).unwrap_or_default();
-        let unreadable = |error: io::Error| {
+        let read_error = |error: io::Error| {
             input_failure(format!("the input `{}` cannot be read any more: {error}", input.0.display()))
         };
-        let metadata = input.0.metadata().map_err(unreadable)?;
+        let metadata = input.0.metadata().map_err(read_error)?;
         if command.copy && metadata.is_dir() {
             folder.copy(&input.0, name, &ignore, results_of(job)).map_err(|error| {
                 input_failure(format!(
@@ -123,9 +123,9 @@ fn attempt(
     let (sources, patterns, keeper) = contract.sources(command, job, place.written());
     let launcher = Launcher::of(command, job)?;
     let mut programs = prepare(command, job, place, (&contract, &keeper), launcher.as_ref())?;
-    let following = Following::start(sources, contract.state(), command.until, keeper, channel.clone())
+    let follower = Following::start(sources, contract.state(), command.until, keeper, channel.clone())
         .map_err(disk("the reports cannot be followed"))?;
-    let spoke = following.spoke();
+    let report_flag = follower.spoke();
     let mut on_word = |word| match word {
         Some(Word::Metric(name, value, unit)) => values.number(name, value, unit),
         Some(Word::NoNumber(name, text)) => values.other(name, &text),
@@ -149,14 +149,14 @@ fn attempt(
     if let Some(launcher) = launcher.as_ref().filter(|_| !exit.status.success()) {
         launcher.clear();
     }
-    let (gathered, mut keeper) = following.finish().map_err(disk("the reports cannot be read"))?;
-    let (step, total) = gathered.progress();
+    let (reports, mut keeper) = follower.finish().map_err(disk("the reports cannot be read"))?;
+    let (step, total) = reports.progress();
     let facts = Facts {
         is_success: exit.status.success(),
-        has_reported: spoke.load(Ordering::SeqCst),
+        has_reported: report_flag.load(Ordering::SeqCst),
         is_asked: keeper.is_asked(),
         is_terminated: stop.load(Ordering::SeqCst),
-        says_stopped: gathered.is_stopped(),
+        says_stopped: reports.is_stopped(),
         step,
         total: [total, command.until].into_iter().flatten().min(),
     };
@@ -175,7 +175,7 @@ fn attempt(
         tracking.end(place.written(), channel)?;
     }
     // Evaluated before the files of the sources are removed.
-    let silence = gathered.silence();
+    let silence = reports.silence();
     let outputs = clean_up(command, place, folder)?;
 
     let mut outcome = Outcome::default();
@@ -189,8 +189,8 @@ fn attempt(
     for text in silence {
         channel.note(&text);
     }
-    reported(command, &gathered, &mut outcome, channel);
-    let reported = Reported { sources: gathered.reported(), lines, params_unread };
+    reported(command, &reports, &mut outcome, channel);
+    let reported = Reported { sources: reports.reported(), lines, params_unread };
     outcome.reported = (reported != Reported::default()).then(|| Box::new(reported));
     outcome.artifacts = outputs.into_iter().map(|output| (output.clone(), output)).collect();
     Ok(outcome)
@@ -219,10 +219,10 @@ fn clean_up(command: &Command, place: &Place, folder: &Folder) -> Result<Vec<Str
 }
 
 /// Adds the reports of the program, which take precedence over its lines and its file.
-fn reported(command: &Command, gathered: &Gathered, outcome: &mut Outcome, channel: &mut Channel) {
+fn reported(command: &Command, reports: &Gathered, outcome: &mut Outcome, channel: &mut Channel) {
     let empty = BTreeMap::new();
     let collect = command.metrics.as_ref().and_then(MetricsFrom::series).unwrap_or(&empty);
-    let (metrics, missing_names) = gathered.metrics(collect);
+    let (metrics, missing_names) = reports.metrics(collect);
     for name in missing_names.iter().filter(|name| !outcome.metrics.contains_key(name.as_str())) {
         channel.note(&format!("`metrics` names `{name}`, but the program has not reported it"));
     }
@@ -230,11 +230,11 @@ fn reported(command: &Command, gathered: &Gathered, outcome: &mut Outcome, chann
         outcome.facts.remove(&Outcome::absent(&name));
         outcome.set_open(&name, value, unit);
     }
-    for (name, since) in gathered.diverged(collect) {
+    for (name, since) in reports.diverged(collect) {
         outcome.metrics.remove(&name);
         outcome.set_diverged(&name, since);
     }
-    outcome.curves = gathered.curves().into_iter().map(|(name, curve)| (name.clone(), curve.named(&name))).collect();
+    outcome.curves = reports.curves().into_iter().map(|(name, curve)| (name.clone(), curve.named(&name))).collect();
 }
 
 /// The processes of the program, each with its arguments and its environment.

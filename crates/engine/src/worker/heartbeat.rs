@@ -21,12 +21,12 @@ pub(super) fn start(job: &Job, channel: &Channel) {
     let channel = channel.clone();
     // A worker samples the resources of its program; this sampling is not work of the program.
     let is_program = job.task == <Command as TaskSpec>::NAME;
-    let used = move || if is_program { children_cpu_seconds(std::process::id()) } else { used() };
+    let cpu_seconds = move || if is_program { children_cpu_seconds(std::process::id()) } else { used() };
     let _ = thread::Builder::new().name("heartbeat".into()).spawn(move || {
-        let mut last_seconds = used();
+        let mut last_seconds = cpu_seconds();
         loop {
             thread::sleep(interval);
-            let new_seconds = used();
+            let new_seconds = cpu_seconds();
             let is_at_work = new_seconds - last_seconds > AT_WORK;
             last_seconds = new_seconds;
             if is_at_work && channel.said() + interval <= Instant::now() {

@@ -126,11 +126,11 @@ pub(super) fn mcp(results: &Path, args: &McpArgs) -> Result<Exit, Error> {
         return Ok(Exit::Done);
     };
     let token = token(args.token_file.as_deref(), session.folder())?;
-    let ready = |address: SocketAddr| {
+    let announce = |address: SocketAddr| {
         let _ = print(&format!("http://{address}/mcp\n"));
         say(format_args!("the token that requests must have is in `{}`; Ctrl-C ends the server", token.0.display()));
     };
-    let signal = mcp::serve_http(session, tools_of(args.one_bit), port, &token.1, ready)
+    let signal = mcp::serve_http(session, tools_of(args.one_bit), port, &token.1, announce)
         .map_err(Error::io("cannot serve (another port may be free; `--http 0` takes one that is)"))?;
     Ok(if signal == signal_hook::consts::SIGINT { Exit::Done } else { Exit::Interrupted(signal) })
 }

@@ -194,17 +194,17 @@ fn verdict(output: &str) -> Option<Value> {
 fn vetted(session: &Session, path: &str, input: &Input) -> Result<PathBuf, Fault> {
     let recipes = vec![path.to_owned()];
     let (scale, set, axes, only) = (None, Vec::new(), Vec::new(), Vec::new());
-    let vetted = StudyInput { recipes, scale, set, axes, only, backend: input.backend.clone() }.vet(session)?;
-    let place = vetted.paths[0].clone();
+    let study = StudyInput { recipes, scale, set, axes, only, backend: input.backend.clone() }.vet(session)?;
+    let place = study.paths[0].clone();
     if !input.estimate {
         if !session.may_run(&place) {
             return Err(not_allowed(&format!("`{}` would be run", place.display()), "--allow-run PATH"));
         }
-        if let Some(step) = vetted.program.as_ref().filter(|_| !session.permissions.programs) {
+        if let Some(step) = study.program.as_ref().filter(|_| !session.permissions.programs) {
             return Err(not_allowed(&format!("step `{step}` runs a program"), "--allow-programs"));
         }
     }
-    vetted.with_plan(session, |_| Ok(()))?;
+    study.with_plan(session, |_| Ok(()))?;
     Ok(place)
 }
 

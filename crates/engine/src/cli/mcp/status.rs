@@ -154,12 +154,12 @@ fn status(session: &Session, input: Input) -> Result<Output, Fault> {
         (None, Some(number)) => Target::Number(number),
         (run, _) => Target::Named(run),
     };
-    let look = || state(session, &target, input.all, cursor);
-    let final_output = || match look() {
+    let read_state = || state(session, &target, input.all, cursor);
+    let final_output = || match read_state() {
         Ok(output) if !output.state.is_over() => None,
         result => Some(result),
     };
-    session.wait(input.wait_seconds.unwrap_or(0.0), final_output).unwrap_or_else(look)
+    session.wait(input.wait_seconds.unwrap_or(0.0), final_output).unwrap_or_else(read_state)
 }
 
 /// The state of a run.

@@ -21,12 +21,12 @@ pub(super) fn unmeasured(
     plan: &Plan,
     store: &Store,
     standing: &Standing,
-    selected: &HashSet<JobId>,
+    selected_jobs: &HashSet<JobId>,
 ) -> Result<Vec<String>, Error> {
     let mut lines = Vec::new();
     for study in &plan.studies {
         for step in 0..study.steps.len() {
-            lines.extend(of_step(plan, store, standing, selected, (study, step))?);
+            lines.extend(of_step(plan, store, standing, selected_jobs, (study, step))?);
         }
     }
     Ok(lines)
@@ -36,15 +36,15 @@ fn of_step(
     plan: &Plan,
     store: &Store,
     standing: &Standing,
-    selected: &HashSet<JobId>,
+    selected_jobs: &HashSet<JobId>,
     (study, index): (&Study, usize),
 ) -> Result<Vec<String>, Error> {
     let step = &study.recipe.steps[index];
-    let shown = study.recipe.shown().filter(|shown| shown.kind != "figure" && shown.steps.contains(&index));
+    let outputs = study.recipe.shown().filter(|output| output.kind != "figure" && output.steps.contains(&index));
     let wanted_metrics =
-        shown.flat_map(|shown| shown.metrics.into_iter().map(move |metric| (shown.kind, shown.name, metric)));
+        outputs.flat_map(|output| output.metrics.into_iter().map(move |metric| (output.kind, output.name, metric)));
     let wanted_metrics: Vec<_> = wanted_metrics.filter(|(_, _, metric)| step.task.metric(metric).is_none()).collect();
-    let done_jobs = study.steps[index].iter().map(|(_, id)| *id).filter(|id| selected.contains(id));
+    let done_jobs = study.steps[index].iter().map(|(_, id)| *id).filter(|id| selected_jobs.contains(id));
     let done_jobs = done_jobs.filter(|id| standing.cached[id.index()]).take(LOOKED_AT);
     let stamps: Vec<(Key, Stamp)> =
         done_jobs.filter_map(|id| Some((plan.job(id).key, standing.stamps[id.index()]?))).collect();

@@ -52,7 +52,7 @@ pub(super) struct AllNeeded {
 
 impl AllNeeded {
     pub(super) fn of(plan: &Plan, root: &Path) -> Self {
-        let needed = |(path, (digest, ignored)): (PathBuf, (String, Vec<String>))| Needed {
+        let needed_file = |(path, (digest, ignored)): (PathBuf, (String, Vec<String>))| Needed {
             place: relative(&path, root),
             path,
             digest,
@@ -72,7 +72,10 @@ impl AllNeeded {
             files.extend(own_files.map(|file| (normal(&code.path(&file.path)), (file.digest.clone(), Vec::new()))));
         }
         files.retain(|path, _| !inputs.contains_key(path));
-        Self { inputs: inputs.into_iter().map(needed).collect(), code: files.into_iter().map(needed).collect() }
+        Self {
+            inputs: inputs.into_iter().map(needed_file).collect(),
+            code: files.into_iter().map(needed_file).collect(),
+        }
     }
 
     /// All of it.
@@ -227,7 +230,7 @@ impl Needed {
 /// Links the files that a bundle does not have to those of a folder that have the right content.
 pub(super) fn supply<'n>(
     missing_files: impl Iterator<Item = (&'n PathBuf, &'n String)>,
-    to: impl Fn(&Path) -> PathBuf,
+    target_of: impl Fn(&Path) -> PathBuf,
     folder: &Path,
 ) -> io::Result<()> {
     let folder = std::path::absolute(folder)?;
@@ -238,12 +241,12 @@ pub(super) fn supply<'n>(
         let candidates = [inner, name].into_iter().map(|name| folder.join(name));
         let candidate =
             candidates.into_iter().find(|path| digests.of(path).is_ok_and(|actual_digest| actual_digest == *digest));
-        let to = to(place);
-        if let Some(candidate) = candidate.filter(|_| !to.exists()) {
-            if let Some(parent) = to.parent() {
+        let target = target_of(place);
+        if let Some(candidate) = candidate.filter(|_| !target.exists()) {
+            if let Some(parent) = target.parent() {
                 fs::create_dir_all(parent)?;
             }
-            fs::os::unix::fs::symlink(candidate, to)?;
+            fs::os::unix::fs::symlink(candidate, target)?;
         }
     }
     Ok(())

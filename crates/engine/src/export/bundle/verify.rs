@@ -174,56 +174,56 @@ impl Opened {
 
     /// Recomputes everything, and compares.
     pub fn verify(&self, plan: &Plan) -> Result<Verified, BundleError> {
-        let mut verified = Verified::default();
-        self.files(&mut verified)?;
-        self.jobs(plan, &mut verified);
-        self.records(&mut verified)?;
-        self.reports(plan, &mut verified)?;
-        Ok(verified)
+        let mut verification = Verified::default();
+        self.files(&mut verification)?;
+        self.jobs(plan, &mut verification);
+        self.records(&mut verification)?;
+        self.reports(plan, &mut verification)?;
+        Ok(verification)
     }
 
     /// Checks that every file is unchanged, and that there is no other.
-    fn files(&self, verified: &mut Verified) -> io::Result<()> {
+    fn files(&self, verification: &mut Verified) -> io::Result<()> {
         let mut file_names = BTreeSet::new();
         names(&self.folder, Path::new(""), &mut file_names)?;
         file_names.remove(super::CONTENTS);
         for (name, sum) in &self.contents.files {
             if !file_names.remove(name) {
-                verified.defects.push(format!("{name} is missing"));
+                verification.defects.push(format!("{name} is missing"));
             } else if Sum::of(&fs::read(self.folder.join(name))?) != *sum {
-                verified.defects.push(format!("{name} has changed since it was bundled: its digest differs"));
+                verification.defects.push(format!("{name} has changed since it was bundled: its digest differs"));
             }
         }
-        verified.defects.extend(file_names.iter().map(|name| format!("{name} does not belong to the bundle")));
+        verification.defects.extend(file_names.iter().map(|name| format!("{name} does not belong to the bundle")));
         Ok(())
     }
 
     /// Checks that the recipe results in the jobs of the bundle.
-    fn jobs(&self, plan: &Plan, verified: &mut Verified) {
+    fn jobs(&self, plan: &Plan, verification: &mut Verified) {
         let mut listed_keys: BTreeMap<&str, _> =
             self.contents.jobs.iter().map(|job| (job.label.as_str(), job.key)).collect();
         for (_, job) in plan.jobs() {
             let label = job.label.to_string();
             match listed_keys.remove(label.as_str()) {
-                Some(key) if key == job.key => verified.jobs += 1,
-                Some(key) => verified.defects.push(format!(
+                Some(key) if key == job.key => verification.jobs += 1,
+                Some(key) => verification.defects.push(format!(
                     "{label} has the key {} by its recipe, and {} in the bundle",
                     job.key.short(),
                     key.short()
                 )),
-                None => verified.defects.push(format!("{label} is not in the bundle's list of jobs")),
+                None => verification.defects.push(format!("{label} is not in the bundle's list of jobs")),
             }
         }
-        verified.defects.extend(listed_keys.keys().map(|label| format!("{label} is not a job of the recipe")));
+        verification.defects.extend(listed_keys.keys().map(|label| format!("{label} is not a job of the recipe")));
     }
 
     /// Checks that the records are those of the jobs; lays them out as a store has them.
-    fn records(&self, verified: &mut Verified) -> io::Result<()> {
+    fn records(&self, verification: &mut Verified) -> io::Result<()> {
         let store = self.store();
         for job in self.contents.jobs.iter().filter(|job| job.done) {
             let path = self.folder.join("records").join(format!("{}.json", job.key));
             let Ok(text) = fs::read(&path) else {
-                verified.defects.push(format!("{} has no record", job.label));
+                verification.defects.push(format!("{} has no record", job.label));
                 continue;
             };
             let defect = match Record::parse(&text, &path, job.key) {
@@ -231,7 +231,7 @@ impl Opened {
                 Err(error) => Some(error.to_string()),
             };
             if let Some(reason) = defect {
-                verified.defects.push(format!("the record of {} is invalid: {reason}", job.label));
+                verification.defects.push(format!("the record of {} is invalid: {reason}", job.label));
                 continue;
             }
             let folder = store.folder(job.key);
@@ -241,13 +241,13 @@ impl Opened {
                 origin.write(&folder)?;
             }
             copy_files(&self.folder.join(ITEMS).join(job.key.to_string()), &store.files(job.key))?;
-            verified.records += 1;
+            verification.records += 1;
         }
         Ok(())
     }
 
     /// Checks that tables, figures and verdicts follow from the records.
-    fn reports(&self, plan: &Plan, verified: &mut Verified) -> Result<(), BundleError> {
+    fn reports(&self, plan: &Plan, verification: &mut Verified) -> Result<(), BundleError> {
         let (results, runs) = (self.results(), self.folder.join("runs"));
         if runs.is_dir() {
             fs::create_dir_all(&results)?;
@@ -275,10 +275,10 @@ impl Opened {
                 names.iter().filter(|name| !agree(&new_folder.join(name), &bundled_folder.join(name))).collect();
             for name in differing_names.iter().take(MAX_DIFFERING_FILES) {
                 let name = study.recipe.report.join(name);
-                verified.defects.push(format!("{} does not follow from the records", name.display()));
+                verification.defects.push(format!("{} does not follow from the records", name.display()));
             }
             if differing_names.len() > MAX_DIFFERING_FILES {
-                verified.defects.push(format!("and {} more files", differing_names.len() - MAX_DIFFERING_FILES));
+                verification.defects.push(format!("and {} more files", differing_names.len() - MAX_DIFFERING_FILES));
             }
             let count_agreeing = |part: &str, end: &str| {
                 let names_of_part = names.iter().filter(|name| {
@@ -286,10 +286,10 @@ impl Opened {
                 });
                 names_of_part.filter(|name| !differing_names.contains(name)).count()
             };
-            verified.tables += count_agreeing("tables", "csv");
-            verified.figures += count_agreeing("figures", "svg");
+            verification.tables += count_agreeing("tables", "csv");
+            verification.figures += count_agreeing("figures", "svg");
             if !differing_names.iter().any(|name| name.as_path() == Path::new("claims.json")) {
-                verified.verdicts += report.verdicts.len();
+                verification.verdicts += report.verdicts.len();
             }
         }
         Ok(())
@@ -311,12 +311,12 @@ fn names(folder: &Path, inner: &Path, file_names: &mut BTreeSet<String>) -> io::
 }
 
 /// True if two files have the same results.
-fn agree(computed: &Path, bundled: &Path) -> bool {
-    match (fs::read_to_string(computed), fs::read_to_string(bundled)) {
+fn agree(new_file: &Path, bundled_file: &Path) -> bool {
+    match (fs::read_to_string(new_file), fs::read_to_string(bundled_file)) {
         (Ok(first), Ok(second)) => {
-            let is_rounded = computed.extension().is_some_and(|end| end == "md" || end == "tex");
+            let is_rounded = new_file.extension().is_some_and(|end| end == "md" || end == "tex");
             let agree = if is_rounded { is_rounding } else { is_close };
-            same(&results_in(computed, first), &results_in(bundled, second), agree)
+            same(&results_in(new_file, first), &results_in(bundled_file, second), agree)
         }
         _ => false,
     }

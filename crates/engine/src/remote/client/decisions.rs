@@ -64,7 +64,7 @@ impl Remote {
     fn create(&self, place: &Path, mut file: File) -> Result<bool, RemoteError> {
         let mut text = Vec::new();
         file.read_to_end(&mut text).map_err(here)?;
-        let put = async {
+        let upload = async {
             let result = self.objects.put_opts(place, PutPayload::from(text.clone()), PutMode::Create.into()).await;
             match result {
                 Ok(_) => Ok(true),
@@ -77,8 +77,9 @@ impl Remote {
             }
         };
         let timeout_error = || RemoteError::Broken(self.name.clone(), "an upload took too long".to_owned());
-        let put = self.runtime.block_on(async { timeout(self.timeout, put).await }).map_err(|_| timeout_error())?;
-        put.map_err(|error| self.broken(&error))
+        let upload =
+            self.runtime.block_on(async { timeout(self.timeout, upload).await }).map_err(|_| timeout_error())?;
+        upload.map_err(|error| self.broken(&error))
     }
 
     fn refused(&self, key: Key, reason: &str) -> RemoteError {

@@ -63,7 +63,7 @@ impl Remote {
         let mut file = tempfile::tempfile().map_err(here)?;
         envelope::seal(&mut file, self.key.as_ref(), |writer| writer.write_all(text)).map_err(here)?;
         let timeout_error = |_| RemoteError::Broken(self.name.clone(), "an upload took too long".to_owned());
-        let put = async { timeout(self.timeout, self.put(self.text_place(name), file)).await };
-        self.runtime.block_on(put).map_err(timeout_error)?
+        let upload = async { timeout(self.timeout, self.put(self.text_place(name), file)).await };
+        self.runtime.block_on(upload).map_err(timeout_error)?
     }
 }

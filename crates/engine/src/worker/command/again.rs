@@ -54,11 +54,11 @@ pub(crate) fn measure_again(record: &Record, values: &Values, files: &Path, log:
     if (&old_command.reads, &old_command.metrics) == (&new_command.reads, &new_command.metrics) {
         return Some(Again { outcome: record.outcome.clone(), notes: Vec::new() });
     }
-    let mut stored = Stored { record, files, log: Log::of(record, log) };
+    let mut stored_job = Stored { record, files, log: Log::of(record, log) };
     if record.provenance.log.is_none() {
-        stored.check_log(&old_command);
+        stored_job.check_log(&old_command);
     }
-    Some(stored.measure(&old_command, &new_command))
+    Some(stored_job.measure(&old_command, &new_command))
 }
 
 impl Stored<'_> {
@@ -153,7 +153,7 @@ impl Stored<'_> {
             let source = sources.into_iter().find(|source| source.name == name);
             source.map(|source| (source, patterns)).ok_or_else(|| format!("`{place}` cannot be read"))
         };
-        let unreadable = |error: std::io::Error| format!("`{place}` cannot be read: {error}");
+        let read_error = |error: std::io::Error| format!("`{place}` cannot be read: {error}");
         let mut series = Series::default();
         if is_output {
             let log = self.log.as_ref().map_err(|reason| format!("the pattern `{place}` finds nothing: {reason}"))?;
@@ -170,13 +170,13 @@ impl Stored<'_> {
                         let _ = source.follower.poll(&mut source.series);
                     }
                 })
-                .map_err(unreadable)?;
-                source.follower.finish(&mut source.series).map_err(unreadable)?;
+                .map_err(read_error)?;
+                source.follower.finish(&mut source.series).map_err(read_error)?;
                 series = source.series;
             }
         } else {
             let (mut source, _) = open_source()?;
-            source.follower.finish(&mut source.series).map_err(unreadable)?;
+            source.follower.finish(&mut source.series).map_err(read_error)?;
             series = source.series;
         }
         let mut notes = series.notes();

@@ -192,7 +192,7 @@ impl<'a> Tracking<'a> {
         if let Some(hint) = unprivileged(&observation) {
             report.note(&hint);
         }
-        let reasons: Vec<&str> = observation.blind.iter().map(|blind| blind.reason()).collect();
+        let reasons: Vec<&str> = observation.blind.iter().map(|gap| gap.reason()).collect();
         if !reasons.is_empty() {
             let reasons = reasons.join(", and ");
             if self.is_strict() {
@@ -243,11 +243,11 @@ impl<'a> Tracking<'a> {
             return Ok(None);
         }
         // Files that were opened for writing, too, and have their content still, as `np.memmap` does by default.
-        observation.written.retain(|path| !observation.read.get(path).is_some_and(|noted| noted.is_unchanged(path)));
+        observation.written.retain(|path| !observation.read.get(path).is_some_and(|file| file.is_unchanged(path)));
         let mut rewritten = BTreeSet::new();
         for path in &observation.written {
-            let Some(read) = observation.read.remove(path) else { continue };
-            if read.was_written_first {
+            let Some(entry) = observation.read.remove(path) else { continue };
+            if entry.was_written_first {
                 rewritten.insert(path.clone());
             } else {
                 let place = path_text(self.place(path));
@@ -260,9 +260,9 @@ impl<'a> Tracking<'a> {
     }
 
     /// The report on what was found.
-    fn observed(&self, found: Found, report: &mut dyn Report) -> Result<Observed, Failure> {
+    fn observed(&self, reads: Found, report: &mut dyn Report) -> Result<Observed, Failure> {
         let texts = |paths: BTreeSet<PathBuf>| paths.iter().map(|path| path_text(path)).collect();
-        let Found { tool, files, facts, listed, modules, written, made, rewritten, outside } = found;
+        let Found { tool, files, facts, listed, modules, written, made, rewritten, outside } = reads;
         // Invalid patterns are mistakes of the recipe, and have been reported.
         let ignore = Ignore::only(&self.command.ignore).unwrap_or_default();
         let counts = |path: &Path| !ignore.covers(&self.project, path);
@@ -339,14 +339,14 @@ impl<'a> Tracking<'a> {
     /// The files that are not declared inputs, by their paths from the project's folder.
     fn files(
         &self,
-        read: BTreeMap<PathBuf, Noted>,
+        noted_files: BTreeMap<PathBuf, Noted>,
         written: &BTreeSet<PathBuf>,
         report: &mut dyn Report,
     ) -> BTreeMap<String, ObservedFile> {
-        let has_too_many = read.len() > MAX_FILES;
+        let has_too_many = noted_files.len() > MAX_FILES;
         let mut missing_paths = Vec::new();
         let mut files = BTreeMap::new();
-        for (path, Noted { read, .. }) in read {
+        for (path, Noted { read, .. }) in noted_files {
             if self.is_input(&path) {
                 continue;
             }

@@ -111,16 +111,16 @@ pub(super) struct Numbers {
 
 /// The numbers in a JSON file. Everything else in it is not for us. The error is a phrase about the file.
 pub(super) fn read_json(path: &Path) -> Result<Numbers, String> {
-    let unreadable = |error: std::io::Error| match error.kind() {
+    let read_error = |error: std::io::Error| match error.kind() {
         std::io::ErrorKind::NotFound => "was not written".to_owned(),
         _ => format!("cannot be read: {error}"),
     };
     // Checked first, because opening a pipe would wait for its writer.
-    if !std::fs::metadata(path).map_err(unreadable)?.is_file() {
+    if !std::fs::metadata(path).map_err(read_error)?.is_file() {
         return Err("is not a file".into());
     }
     let mut text = Vec::new();
-    File::open(path).and_then(|file| file.take(MAX_FILE + 1).read_to_end(&mut text)).map_err(unreadable)?;
+    File::open(path).and_then(|file| file.take(MAX_FILE + 1).read_to_end(&mut text)).map_err(read_error)?;
     if text.len() as u64 > MAX_FILE {
         return Err(format!("is larger than {} MiB", MAX_FILE >> 20));
     }

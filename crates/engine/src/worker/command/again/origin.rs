@@ -15,14 +15,14 @@ const SURELY_WHOLE: usize = 1000;
 /// Attributes the series of a record to the sources that its job read. A source that can be read again is not among
 /// them: it is read. The series of a pattern are those of its groups. Any other series is that of a file that was not
 /// kept, if there is one, because it may be; else that of the program's reports.
-pub(super) fn attributed(stored: &Stored<'_>, old_command: &Command) -> Reported {
-    let outcome = &stored.record.outcome;
+pub(super) fn attributed(stored_job: &Stored<'_>, old_command: &Command) -> Reported {
+    let outcome = &stored_job.record.outcome;
     let mut open_names: BTreeSet<&String> = outcome.curves.keys().collect();
     let mut sources = Vec::new();
     let mut unread_name: Option<String> = None;
     for (kind, place) in old_command.sources() {
         let name = source_name(kind, place);
-        let replayed_source = stored.replay(old_command, kind, place).ok().map(|(source, _)| source.reported);
+        let replayed_source = stored_job.replay(old_command, kind, place).ok().map(|(source, _)| source.reported);
         let own_names: Vec<String> = match (&replayed_source, kind) {
             (Some(source), _) => source.series.keys().cloned().collect(),
             (None, STDOUT) => groups(place),
@@ -34,23 +34,23 @@ pub(super) fn attributed(stored: &Stored<'_>, old_command: &Command) -> Reported
         let own_names: Vec<&String> = own_names.iter().filter_map(|name| open_names.get(name).copied()).collect();
         open_names.retain(|name| !own_names.contains(name));
         if replayed_source.is_none() {
-            sources.push(source(stored, old_command, &name, own_names.into_iter()));
+            sources.push(source(stored_job, old_command, &name, own_names.into_iter()));
         }
     }
     // A report takes precedence over the other sources.
     let (name, place) = unread_name.map_or((REPORT.to_owned(), 0), |name| (name, sources.len()));
-    sources.insert(place, source(stored, old_command, &name, open_names.into_iter()));
+    sources.insert(place, source(stored_job, old_command, &name, open_names.into_iter()));
     Reported { sources, ..Reported::default() }
 }
 
 /// These series of a record as those of a source.
 fn source<'s>(
-    stored: &Stored<'_>,
+    stored_job: &Stored<'_>,
     old_command: &Command,
     name: &str,
     series: impl Iterator<Item = &'s String>,
 ) -> ReportedSource {
-    let outcome = &stored.record.outcome;
+    let outcome = &stored_job.record.outcome;
     let modes = collect(old_command);
     let mut source = ReportedSource::of(name);
     for name in series {

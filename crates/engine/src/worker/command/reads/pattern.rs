@@ -71,15 +71,15 @@ impl Patterns {
             return;
         }
         let line = String::from_utf8_lossy(line);
-        for heard in &self.0 {
+        for entry in &self.0 {
             if is_cut {
-                heard.is_cut.store(true, Ordering::Relaxed);
+                entry.is_cut.store(true, Ordering::Relaxed);
             }
-            match heard.pattern.find(&line) {
-                Some(found) => heard.add(output, found),
+            match entry.pattern.find(&line) {
+                Some(values) => entry.add(output, values),
                 None if line.trim().is_empty() => {}
                 None => {
-                    heard.others.fetch_add(1, Ordering::Relaxed);
+                    entry.others.fetch_add(1, Ordering::Relaxed);
                 }
             }
         }
@@ -88,12 +88,12 @@ impl Patterns {
 
 impl Heard {
     /// Adds a match, once there is room.
-    fn add(&self, output: Output, found: Found) {
+    fn add(&self, output: Output, values: Found) {
         let start = Instant::now();
         loop {
             let mut queue = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
             if queue.len() < MAX_WAITING {
-                return queue.push((output, found));
+                return queue.push((output, values));
             }
             drop(queue);
             if start.elapsed() > TIMEOUT {

@@ -70,18 +70,18 @@ impl Range {
     }
 
     /// Adds points that were reported after these.
-    fn add(&mut self, newer: &Self) {
-        if newer.low.value < self.low.value {
-            self.low = newer.low;
+    fn add(&mut self, other: &Self) {
+        if other.low.value < self.low.value {
+            self.low = other.low;
         }
-        if newer.high.value > self.high.value {
-            self.high = newer.high;
+        if other.high.value > self.high.value {
+            self.high = other.high;
         }
-        if self.newest().step <= newer.newest().step {
-            self.newest = newer.newest;
+        if self.newest().step <= other.newest().step {
+            self.newest = other.newest;
         }
-        self.sum += newer.sum;
-        self.count += newer.count;
+        self.sum += other.sum;
+        self.count += other.count;
     }
 
     fn newest(&self) -> Point {

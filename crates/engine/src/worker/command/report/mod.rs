@@ -193,11 +193,12 @@ impl<R: Report> Thread<R> {
     }
 
     fn progress(&self) -> Progress {
-        let known = self.sources.iter().map(|source| source.series.progress());
-        let (step, total) = known.fold((None, None), |(step, total), known| (step.max(known.0), total.or(known.1)));
+        let progresses = self.sources.iter().map(|source| source.series.progress());
+        let (step, total) =
+            progresses.fold((None, None), |(step, total), progress| (step.max(progress.0), total.or(progress.1)));
         let mut series: Vec<Live> = Vec::new();
         for (name, Point { step, value }, unit) in self.sources.iter().flat_map(|source| source.series.newest()) {
-            if series.len() < LIVE_SERIES && series.iter().all(|known| known.name != name) {
+            if series.len() < LIVE_SERIES && series.iter().all(|live| live.name != name) {
                 series.push(Live { name: name.to_owned(), step, value, unit });
             }
         }
@@ -243,9 +244,9 @@ impl Gathered {
     pub(super) fn diverged(&self, collect: &BTreeMap<String, Collect>) -> BTreeMap<String, Option<u64>> {
         let mut diverged = BTreeMap::new();
         for source in self.0.iter().rev() {
-            let reported = source.series.reported(&source.name);
-            diverged.retain(|name: &String, _| !reported.has(name));
-            diverged.extend(reported.diverged(collect).map(|(name, since)| (name.clone(), since)));
+            let reported_source = source.series.reported(&source.name);
+            diverged.retain(|name: &String, _| !reported_source.has(name));
+            diverged.extend(reported_source.diverged(collect).map(|(name, since)| (name.clone(), since)));
         }
         diverged
     }

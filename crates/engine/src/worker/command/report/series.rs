@@ -281,11 +281,12 @@ impl Series {
     }
 
     /// True if a series or a value with a new name can be added to the known ones.
-    fn has_room<'n>(&self, name: &str, known: impl Iterator<Item = &'n String>) -> bool
+    fn has_room<'n>(&self, name: &str, known_names: impl Iterator<Item = &'n String>) -> bool
     where
         Self: 'n,
     {
-        self.needed.contains(name) || known.filter(|known| !self.needed.contains(*known)).count() < MAX_NAMES
+        self.needed.contains(name)
+            || known_names.filter(|known_name| !self.needed.contains(*known_name)).count() < MAX_NAMES
     }
 
     fn leave_out(&mut self, name: &str) {
