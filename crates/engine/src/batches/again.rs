@@ -52,7 +52,7 @@ pub fn install_measurer(measurer: Measurer) {
 /// Jobs that got their records from those of the same computations.
 #[derive(Debug, Default)]
 pub struct Measured {
-    /// The jobs, each with what could not be taken.
+    /// The jobs, each with notes about the values that could not be taken.
     jobs: Vec<(String, Vec<String>)>,
     /// The jobs that would have got one, each with the reason why not.
     failed: Vec<(String, String)>,
@@ -180,7 +180,7 @@ impl Needs for IgnoredNeeds {
     }
 }
 
-/// The records of a store by what their jobs computed.
+/// The records of a store by the computations of their jobs.
 struct Known<'s> {
     origins: Origins<'s>,
     ignored_needs: IgnoredNeeds,

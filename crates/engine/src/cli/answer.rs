@@ -144,7 +144,7 @@ pub(super) fn failure(error: &Error) -> Result<(), Error> {
 /// Prints a mistake in the command line, which the program could not read.
 pub(super) fn usage(error: &clap::Error) -> Result<(), Error> {
     let text = error.to_string();
-    // The mistake, what is meant instead, and the usage.
+    // The mistake, the remedy, and the usage.
     let mut parts = text.trim_start_matches("error: ").trim().split("\n\n");
     let message = parts.next().unwrap_or_default().to_owned();
     let remaining_parts: Vec<&str> =

@@ -147,7 +147,7 @@ fn say_left_out(omissions: &BTreeMap<PathBuf, u64>, limit: u64) {
     let names = omissions.iter().take(MAX_NAMED);
     let names = names.map(|(path, bytes)| {
         let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
-        // The size is unknown of what cannot be archived: it has an empty folder, or a folder that two links lead to.
+        // An input that cannot be archived has no known size: it has an empty folder, or a folder that two links lead to.
         let size = if *bytes > 0 { quantity(*bytes as f64, Unit::Bytes) } else { "not only files".to_owned() };
         format!("{} ({size})", clean(&path.display().to_string()))
     });

@@ -193,7 +193,7 @@ fn added(args: &AddArgs) -> Result<SshHost, Error> {
     })
 }
 
-/// Removes what no run needs from a host.
+/// Removes the files and records that no run needs from a host.
 fn clean_up(results: &Path, args: &CleanArgs, format: FormatArgs) -> Result<Exit, Error> {
     let members = Members::read(results).map_err(Error::io("the list of hosts cannot be read"))?;
     let member = members.added.into_iter().find(|member| member.host == args.host);

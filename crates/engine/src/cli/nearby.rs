@@ -76,7 +76,7 @@ pub(super) fn beginning(path: &Path) -> String {
     String::from_utf8_lossy(&text).into_owned()
 }
 
-/// The failure to read recipes; for a file that is not there, with what may have been meant.
+/// The failure to read recipes; for a missing file, with the recipe that may have been meant.
 pub(super) fn explained(error: RecipeError, name: String, changes: &ChangeArgs, results: &Path) -> Error {
     match error {
         RecipeError::Read { path, source } if source.kind() == std::io::ErrorKind::NotFound => {

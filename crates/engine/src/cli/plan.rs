@@ -149,7 +149,7 @@ pub(super) fn viewed<T>(
     if !table && args.format != PlanFormat::Json && args.design.is_wanted() {
         return Err(DesignError::Format.into());
     }
-    // Only what will run has to be compared with what there is, and only a table shows that.
+    // Only jobs that will run have to be compared with the records, and only a table shows that.
     let shares = selected_jobs.iter().any(|id| plan.is_shared(*id));
     let reads = table || (shares && args.format == PlanFormat::Json);
     let entries = if reads && selected_jobs.iter().any(|id| !cached[id.index()]) {
@@ -455,7 +455,7 @@ fn share(plan: &Plan, store: &Store, selected_jobs: &mut HashSet<JobId>, cached:
     selected_jobs.extend(wanted_jobs.into_iter().filter(|id| !cached[id.index()]));
 }
 
-/// For every job, true if another sweep is running it, or one that it needs.
+/// For every job, true if another sweep runs it, or a job that it needs.
 fn blocked(store: &Store, plan: &Plan, cached: &[bool]) -> Vec<bool> {
     let mut blocked = vec![false; plan.len()];
     let mut lists: HashMap<ListId, bool> = HashMap::new();

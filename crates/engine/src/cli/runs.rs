@@ -11,7 +11,7 @@ use crate::{
     store::{Store, StoreError},
 };
 
-/// The run of this name, or the latest: one that is live, if any, because the folders' names are only as good as the clock.
+/// The run of this name, or the latest one. A live run goes before others: the names of folders are only as good as the clock.
 pub(super) fn find(results: &Path, name: Option<&str>) -> Result<RunFolder, Error> {
     let mut folders = RunFolder::all(results);
     let Some(name) = name else {

@@ -1,4 +1,4 @@
-//! Command lines in the words of other tools, and what to write instead.
+//! Command lines in the words of other tools, with their replacements.
 
 use std::{ffi::OsString, path::Path};
 
@@ -10,7 +10,7 @@ use clap::{
 
 use super::Cli;
 
-/// Flags of other tools, and what to do instead. `RECIPE` stands for the recipe on the command line.
+/// Flags of other tools, with their replacements. `RECIPE` stands for the recipe on the command line.
 const FLAGS: &[(&[&str], &str)] = &[
     (&["--dry-run", "--dryrun", "--dry", "-n"], "`sweep plan RECIPE` shows what would run, without running it"),
     (
@@ -39,7 +39,7 @@ const FLAGS: &[(&[&str], &str)] = &[
     (&["--watch", "--follow"], "`sweep status` shows a run, and `sweep ui` follows it"),
 ];
 
-/// Commands of other tools, and what to do instead.
+/// Commands of other tools, with their replacements.
 const COMMANDS: &[(&[&str], &str)] = &[
     (
         &["validate", "check", "lint", "dry-run", "preview", "show-plan"],

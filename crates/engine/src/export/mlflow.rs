@@ -247,7 +247,7 @@ impl Texts<'_> {
         }
     }
 
-    /// Keeps what `MLflow` does not take as artifacts, and returns the number of shortened values.
+    /// Keeps the values that `MLflow` does not take as artifacts, and returns the number of shortened values.
     fn keep(self) -> io::Result<usize> {
         let artifacts = self.folder.join("artifacts");
         if !self.named.is_empty() {

@@ -49,7 +49,7 @@ impl Names {
         let mut taken_forms = BTreeSet::new();
         for (name, form) in forms {
             let mut form = shortened(name, form);
-            // Codes beside what looks like one.
+            // Another name looks like this form.
             if !taken_forms.insert(form.to_lowercase()) {
                 form = ended(name, &form);
                 taken_forms.insert(form.clone());

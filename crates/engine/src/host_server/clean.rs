@@ -1,4 +1,4 @@
-//! Removal of what nothing needs on a host.
+//! Removal of files and records that nothing needs on a host.
 
 use std::{
     collections::HashSet,

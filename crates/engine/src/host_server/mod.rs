@@ -249,7 +249,7 @@ impl Server {
         Ok(file.sync_all()?)
     }
 
-    /// Checks what only this machine can say.
+    /// Checks the properties that only this machine knows.
     fn examine(&self) -> Vec<Finding> {
         let mut findings = folder::examine(&Folder {
             path: self.jobs.store().results(),
@@ -273,7 +273,7 @@ impl Server {
         }
     }
 
-    /// Carries a request out: what takes long beside the others.
+    /// Carries a request out. Long requests run beside the others.
     fn execute(self: &Arc<Self>, id: u64, ask: Ask, upload: Upload) {
         let is_long = matches!(
             ask,

@@ -15,7 +15,7 @@ const MAX_BODY_BYTES: usize = 1 << 28;
 pub(super) enum Upload {
     /// In memory.
     Memory(Vec<u8>),
-    /// In a file without a name at its final place, with the digest of what has arrived.
+    /// In a file without a name at its final place, with the digest of the bytes that have arrived.
     File(tempfile::NamedTempFile, Box<blake3::Hasher>),
     /// The body cannot be kept; the rest is read and dropped, so that the connection stays usable.
     Broken(Fault),

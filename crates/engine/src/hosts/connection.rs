@@ -136,7 +136,7 @@ impl Connection {
         Traffic { sent: sent.load(Ordering::Relaxed), received: received.load(Ordering::Relaxed) }
     }
 
-    /// Sends what a job needs and the host does not have.
+    /// Sends the files and records that a job needs and the host does not have.
     pub fn prepare<'a>(&self, shipment: &'a Shipment) -> Result<Shipped, HostError> {
         let _alone = lock(&self.shared.preparing);
         let known_digests = lock(&self.shared.known).clone();

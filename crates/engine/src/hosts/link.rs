@@ -142,7 +142,7 @@ impl Link {
         let mut part = next_part(&mut body).map_err(local_error)?;
         let mut head = ask;
         loop {
-            // Between parts others may write.
+            // Others may write between two parts.
             let following_part =
                 if part.len() < PART { Vec::new() } else { next_part(&mut body).map_err(local_error)? };
             let has_more = !following_part.is_empty();

@@ -30,7 +30,7 @@ const MAX_OF_FILE: u64 = 64 << 20;
 /// Longest time for Git's list of files, and the most bytes of it.
 const TIMEOUT: Duration = Duration::from_mins(2);
 const MAX_LIST_LENGTH: usize = 256 << 20;
-/// Git's words about a folder without repository. About one whose repository is missing it has others.
+/// Git's words about a folder without repository. It has other words for a folder whose repository is missing.
 const NO_REPOSITORY: &str = "not a git repository (or any";
 /// The largest project, in bytes.
 const MAX_PROJECT_BYTES: u64 = 1 << 30;

@@ -155,7 +155,7 @@ pub fn hosted(mut spec: SerializedJob, project: &Project, store: &Store, folder:
     let mut records: BTreeSet<Key> = spec.identity.needs.iter().collect();
     records.extend(record::taken(&spec.values).into_iter().map(|(key, _)| key));
     let records = records.into_iter().filter(|key| store.contains(*key)).collect();
-    // Of the project's folder on the host, which is where the job starts.
+    // The project's folder on the host, in which the job starts.
     if spec.project.is_some() {
         spec.project = Some(PathBuf::from("."));
     }

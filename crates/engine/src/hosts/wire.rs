@@ -61,7 +61,7 @@ pub(crate) enum Ask {
     Ping,
     /// A further part of the body of the request with the same number.
     Part,
-    /// Of a [`Stock`] in the body, the answer is the [`Stock`] that is missing.
+    /// The body has a [`Stock`], and the answer the part of it that is missing.
     Have,
     /// A file by content, in the body.
     Put { digest: String },
@@ -85,7 +85,7 @@ pub(crate) enum Ask {
     Cancel { keys: Vec<Key>, how: Stop },
     /// Removes the remains of a job's run.
     Forget { key: Key },
-    /// Removes what nothing needs. The answer is [`super::Cleaned`].
+    /// Removes files and records that nothing needs. The answer is [`super::Cleaned`].
     Clean,
     /// True if results can be written.
     Writes,

@@ -10,7 +10,7 @@ use super::{Found, Parameter, Source, Style};
 /// Maximum number of parameters.
 const MAX_PARAMETERS: usize = 500;
 
-/// A value from the command line of R: its variable, its place, and what follows.
+/// A value from the command line of R: its variable, its place, and the text after it.
 static ARGUMENT: LazyLock<Regex> = LazyLock::new(|| {
     regex(r"(?m)^\s*([A-Za-z_.][A-Za-z0-9_.]*)\s*(?:<-|=)\s*([^\n]*?\bargs\[{1,2}(\d+)\]{1,2}\)?([^\n]*))$")
 });

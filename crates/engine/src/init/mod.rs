@@ -236,7 +236,7 @@ pub enum InitError {
         /// The places of the files that they keep.
         files: String,
     },
-    /// A file of settings has what a recipe cannot have.
+    /// A file of settings has values that a recipe cannot have.
     #[error(
         "the file of settings with `{name}` has a text with `${{{{`, which a recipe cannot hold; give the command a place for the value"
     )]

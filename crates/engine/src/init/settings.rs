@@ -127,7 +127,7 @@ fn of_toml(value: toml::Value) -> Json {
     match value {
         toml::Value::String(text) => Json::String(text),
         toml::Value::Integer(number) => Json::from(number),
-        // Of infinite numbers JSON has none: they are written as TOML has them.
+        // JSON has no infinite numbers: they are written as in TOML.
         toml::Value::Float(number) if !number.is_finite() => json!({ DATE: number.to_string().to_ascii_lowercase() }),
         toml::Value::Float(number) => Json::from(number),
         toml::Value::Boolean(value) => Json::Bool(value),

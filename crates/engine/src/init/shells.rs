@@ -16,7 +16,7 @@ static GETOPTS: LazyLock<Regex> = LazyLock::new(|| regex(r#"(?m)^[^#\n]*\bgetopt
 static BRANCH: LazyLock<Regex> = LazyLock::new(|| {
     regex(r#"(?m)^\s*(?:\()?["']?([A-Za-z0-9])["']?\s*\)\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)="?\$\{?OPTARG\}?"?"#)
 });
-/// A variable with its value, and one that gets a value if it has none: `: "${LR:=0.1}"`.
+/// A variable with its value, also a variable that gets a value if it has none: `: "${LR:=0.1}"`.
 static VARIABLE: LazyLock<Regex> = LazyLock::new(|| {
     regex(
         r#"(?m)(?:^|;)[ \t]*(?:(?:export|local|readonly|declare|typeset)\s+)?([A-Za-z_][A-Za-z0-9_]*)=(?:"([^"\n]*)"|'([^'\n]*)'|([^\s;#"']*))|^[ \t]*:[ \t]+"?(\$\{([A-Za-z_][A-Za-z0-9_]*):?=[^}$]*\})"?"#,

@@ -1,4 +1,4 @@
-//! Axes that a first recipe suggests: what a person would vary, with values that make sense.
+//! Axes that a first recipe suggests: parameters that a person would vary, with values that make sense.
 
 use serde_json::Value as Json;
 
@@ -269,7 +269,7 @@ fn numbers(value: f64, subject: Subject) -> Option<Vec<String>> {
     Some([rounded(lower, 10), value, rounded(upper, 10)].map(scalar::float_text).into())
 }
 
-/// Near 1, the distance from 1 is what counts: 0.9, 0.95, 0.975.
+/// Near 1, the distance from 1 counts: 0.9, 0.95, 0.975.
 fn fractions(value: f64) -> (f64, f64) {
     if value >= 0.75 {
         (2.0 * value - 1.0, f64::midpoint(1.0, value))

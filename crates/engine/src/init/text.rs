@@ -220,7 +220,7 @@ fn argv(out: &mut String, script: &Script, found: &Found, used: &Used<'_>) -> Ve
     let positions: Vec<&Parameter> =
         found.parameters.iter().filter(|candidate| candidate.style == Style::Position).collect();
     let last_varied = positions.iter().rposition(|candidate| used.varied(&candidate.name).is_some());
-    // In languages where all arguments are positions, those that the user has given are the first ones.
+    // Where all arguments are positions, the first ones are those that the user has given.
     let given_count = if found.source == Source::Places { script.arguments.len() } else { 0 };
     for (place, position) in positions.into_iter().enumerate().skip(given_count) {
         if let Some(value) = used.varied(&position.name) {
@@ -435,7 +435,7 @@ pub(super) fn results(out: &mut String, name: &str, axes: &[&str], wish: &Wish) 
     }
 }
 
-/// A text in one line, without what could end a comment or drive a terminal.
+/// A text in one line, without characters that could end a comment or drive a terminal.
 fn tidy(text: &str) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
     clean(&words.join(" ")).into_owned()

@@ -34,7 +34,7 @@ const SAID: usize = 4096;
 /// Exit code of a run that has stopped before its end.
 const ENDED: i32 = 128 + SIGTERM;
 
-/// The folders of a run, with what their journals say.
+/// The folders of a run, with the numbers from their journals.
 #[derive(Default)]
 struct Meter {
     /// The runs that were there before; one of them may be of an earlier process of the same number.

@@ -15,7 +15,7 @@ use super::{
     tool::{Fault, FaultKind, Tool},
 };
 
-/// Beginnings of addresses, and what follows.
+/// Beginnings of addresses. A path follows.
 const RECIPES: &str = "sweep://recipes/";
 const REPORTS: &str = "sweep://reports/";
 const ANSWERS: &str = "sweep://answers/";

@@ -175,7 +175,7 @@ impl Session {
         usage
     }
 
-    /// The bounds of what may still run.
+    /// The bounds of the jobs that may still run.
     pub fn left(&self) -> Bounds {
         self.bounds.without(self.usage())
     }

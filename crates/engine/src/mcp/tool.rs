@@ -173,7 +173,7 @@ fn object(schema: Schema) -> Map<String, Value> {
     schema
 }
 
-/// Removes what agents do not need: names of Rust's numbers, and defaults that are nothing. Properties with these names are objects.
+/// Removes parts that agents do not need: names of Rust's numbers, and empty defaults. Properties with these names are objects.
 fn shorten(schema: &mut Value) {
     if let Value::Object(entries) = schema {
         entries.retain(|key, value| match key.as_str() {

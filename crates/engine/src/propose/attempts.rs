@@ -31,7 +31,7 @@ use crate::{
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Line {
     at: Timestamp,
-    /// The job that it is about, whatever its code is.
+    /// The job that it is about, independent of its code.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     job: Option<Key>,
     event: Event,
@@ -82,7 +82,7 @@ impl Attempts {
         Ok(None)
     }
 
-    /// The first record of these jobs that no attempt has made: one that came from elsewhere, or was there before.
+    /// The first record of these jobs that no attempt has made: it came from elsewhere, or was there before.
     pub(super) fn foreign(
         &self,
         store: &Store,

@@ -30,7 +30,7 @@ const GIT_TIMEOUT: Duration = Duration::from_mins(1);
 /// Longest list of revisions, in bytes.
 const MAX_LIST: usize = 64 << 20;
 
-/// What is searched for.
+/// The subject of the search.
 #[derive(Debug, Clone)]
 pub struct Bisection {
     /// The recipe, whose program is run with each revision.
@@ -122,7 +122,7 @@ struct Search<'a> {
 /// Finds the revision that changed a metric.
 ///
 /// # Errors
-/// There are no such revisions, the good and the bad one do not differ beyond their noise, or jobs of one of them fail.
+/// There are no such revisions, the good one and the bad one do not differ beyond their noise, or jobs of one of them fail.
 pub fn bisect(asked: &Bisection, store: &Store) -> Result<Found, ProposeError> {
     let revisions = revisions(asked)?;
     let last_index = revisions.len() - 1;
@@ -145,7 +145,7 @@ pub fn bisect(asked: &Bisection, store: &Store) -> Result<Found, ProposeError> {
     };
     let subject = Subject::new(&proposal, store)?;
     let sizes: Vec<usize> = LOOKS.into_iter().filter(|size| *size <= asked.most.max(LOOKS[0])).collect();
-    // That of the ends, and one for each halving.
+    // One test of the ends, and one for each halving.
     let tests = 1 + last_index.next_power_of_two().ilog2().max(1);
     let level = extension_level(&[], &sizes, ERROR_RATE / f64::from(tests));
     let recipes = BTreeMap::from([(0, good_recipe), (last_index, bad_recipe)]);

@@ -82,7 +82,7 @@ impl Stages {
         let bound = match looks.len() {
             0 | 1 => level,
             count if level < EXACT => level / count as f64,
-            // Both sides have the level, of which only one accepts.
+            // Both sides have the level, and only one of them accepts.
             _ => {
                 let level_below = ((level.log2() * STEPS).floor() / STEPS).exp2();
                 (1.0 - extension_level(&[], &looks, 2.0 * level_below)) / 2.0

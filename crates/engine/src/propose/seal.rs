@@ -1,4 +1,4 @@
-//! Sealed seeds: drawn from a secret of the store and from what they are for, unknown before they are used.
+//! Sealed seeds: drawn from a secret of the store and from their purpose, unknown before they are used.
 
 use std::{
     collections::BTreeSet,

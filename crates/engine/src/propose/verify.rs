@@ -89,7 +89,7 @@ fn strays(store: &Store, ledger: &Ledger) -> io::Result<Vec<String>> {
     Ok(strays)
 }
 
-/// The jobs that have records, whatever their code is.
+/// The jobs that have records, independent of their code.
 fn records(store: &Store, plan: &Plan, jobs: impl IntoIterator<Item = JobId>) -> Result<BTreeSet<Key>, ProposeError> {
     let mut keys = BTreeSet::new();
     for id in jobs {

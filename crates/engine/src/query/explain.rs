@@ -84,7 +84,7 @@ pub enum Cause {
 
 /// A digest is shown after this word.
 const CONTENT: &str = "content ";
-/// With how many records a job is compared when many jobs are explained at once and none of them has its name.
+/// Number of records that a job is compared with, if many jobs are explained at once and no record has its name.
 const MAX_COMPARED: usize = 200;
 
 impl<'a> Explainer<'a> {

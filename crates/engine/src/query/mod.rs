@@ -100,7 +100,7 @@ pub enum QueryError {
         /// Available names.
         help: String,
     },
-    /// The condition compares what cannot be compared.
+    /// The condition compares values that cannot be compared.
     #[error("the condition cannot be evaluated: {0}; strings need quotes: `prune == 'bitter7'`")]
     Condition(String),
     /// A record cannot be read.
@@ -380,7 +380,7 @@ fn units<'m>(measurements: impl Iterator<Item = &'m Measured>, plan: Option<&Pla
     units
 }
 
-/// A parameter of a record; one that is not part of the key has its default.
+/// A parameter of a record. A parameter that is not part of the key has its default.
 fn param(entry: &Entry, name: &str) -> Value {
     if let Some(value) = entry.identity.params.get(name) {
         return value.clone();

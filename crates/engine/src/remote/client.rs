@@ -211,7 +211,7 @@ impl Remote {
         Ok(summary)
     }
 
-    /// Takes what comes, until nothing does.
+    /// Takes the records that arrive, until all have.
     async fn receive(
         &self,
         mut fetches: impl Stream<Item = (Key, Result<Taken, RemoteError>)> + Unpin,
@@ -255,7 +255,7 @@ impl Remote {
             Fetched::Slow(reason) => return Ok(Taken::Slow(reason)),
         };
         let (store, trust, remote_name) = (store.clone(), Arc::clone(&self.trust), self.name.clone());
-        // Beside the others, whose speed is measured meanwhile.
+        // On a thread beside the others, whose speed is measured meanwhile.
         let result = self.runtime.spawn_blocking(move || take(&store, key, &mut file, &trust, &remote_name)).await;
         let result = result.map_err(|error| RemoteError::Local(TransferError::Io(std::io::Error::other(error))))??;
         Ok(result.map_or_else(Taken::Refused, |()| Taken::Added))
@@ -279,7 +279,7 @@ impl Remote {
             Ok(Err(error)) => return Err(self.broken(&error)),
             Ok(Ok(object)) => object,
         };
-        // Without a name, so that nothing of it remains however this process ends.
+        // A file without a name: nothing of it remains, however this process ends.
         let mut file = tempfile::tempfile_in(folder).map_err(local_error)?;
         let mut parts = object.into_stream();
         let (mut window_start, mut bytes) = (Instant::now(), 0);
@@ -410,7 +410,7 @@ fn plain(error: &object_store::Error) -> String {
     format!("{prefix}{line}")
 }
 
-/// A text without what an address may carry behind `?`, and without the values of variables that sound secret.
+/// A text without the part of an address behind `?`, and without the values of variables that sound secret.
 fn redacted(text: &str) -> String {
     const WORDS: [&str; 6] = ["SECRET", "TOKEN", "KEY", "PASSWORD", "SAS", "CREDENTIAL"];
     let mut text = text.to_owned();

@@ -11,8 +11,8 @@ const WORD: &str = "sweep-record";
 /// No line is longer, in bytes.
 const MAX_LINE_BYTES: u64 = 400;
 
-/// Writes an archive behind its line, to an empty file; in the line is the digest of what `archive` writes, signed if there is
-/// a key.
+/// Writes an archive behind its line, to an empty file. The line has the digest of the bytes that `archive` writes, signed if
+/// there is a key.
 pub(super) fn seal<E: From<io::Error>>(
     file: &mut std::fs::File,
     key: Option<&SecretKey>,

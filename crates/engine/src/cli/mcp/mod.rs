@@ -135,7 +135,7 @@ pub(super) fn mcp(results: &Path, args: &McpArgs) -> Result<Exit, Error> {
     Ok(if signal == signal_hook::consts::SIGINT { Exit::Done } else { Exit::Interrupted(signal) })
 }
 
-/// The token, and the file that it is in: a given one, or a new one that only the user can read.
+/// The token and its file: a given file, or a new one that only the user can read.
 fn token(token_file: Option<&Path>, folder: &Path) -> Result<(PathBuf, String), Error> {
     const MIN_TOKEN_LENGTH: usize = 16;
     if let Some(path) = token_file {

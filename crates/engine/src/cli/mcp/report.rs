@@ -100,7 +100,7 @@ fn report(session: &Session, input: Input) -> Result<Output, Fault> {
         }
         let (mut tables, mut pages) = (Vec::new(), Vec::new());
         for report in &reports {
-            // In a folder that is read-only the answer is all there is.
+            // A read-only folder gets no page; the answer is complete without it.
             if let Ok(folder) = report.write(&session.results, render::Page::IfStale) {
                 pages.push(folder.display().to_string());
             }

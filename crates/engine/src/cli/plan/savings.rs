@@ -1,4 +1,4 @@
-//! Lines of `sweep plan` about what shared states save.
+//! Lines of `sweep plan` about the time that shared states save.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -80,7 +80,7 @@ pub(super) fn savings(
     Ok(savings)
 }
 
-/// The jobs that share something, and what: `13 variants × 5 seeds share 10 of 60 iterations`.
+/// The jobs that share states, and the shared steps: `13 variants × 5 seeds share 10 of 60 iterations`.
 fn who(plan: &Plan, saving: &Saving, word: &str) -> String {
     let jobs: Vec<&Stretch> = saving.jobs().collect();
     let Some((start, end)) = saving.uniform() else {

@@ -226,7 +226,7 @@ pub fn write(
     }
     for (job, items) in plan.studies.iter().flat_map(claimed) {
         let (key, file) = (plan.job(job).key, &items.file);
-        // Without its file, a claim is as undecided here as there.
+        // A claim without its file is as undecided in the bundle as in the store.
         if let Ok(content) = fs::read(store.files(key).join(file)) {
             bundle.add(&format!("{ITEMS}/{key}/{file}"), &content)?;
         }

@@ -85,7 +85,7 @@ impl AllNeeded {
 }
 
 impl Places {
-    /// The places for recipes in this folder, and for what jobs read.
+    /// The places for recipes in this folder, and for the files that jobs read.
     pub(super) fn new(root: &Path, needed: &AllNeeded, results: &Path) -> Self {
         let above = needed.iter().map(|needed| ups(&needed.place)).max().unwrap_or(0);
         let mut hidden: BTreeMap<String, String> = BTreeMap::new();

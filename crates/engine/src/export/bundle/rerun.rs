@@ -176,7 +176,7 @@ impl Compared {
         self.same == 0 && self.other.is_empty()
     }
 
-    /// Compares what a job has measured.
+    /// Compares the metrics of a job.
     pub fn new(then: &Record, now: &Record, tolerance: f64) -> Self {
         let mut compared = Self::default();
         for (name, Metric { value, unit }) in &then.outcome.metrics {

@@ -74,7 +74,7 @@ impl Opened {
         Batches::plan_with(draft, self.contents.backend, &store, &|| self.digests(), &room)
     }
 
-    /// Copies the records and decisions that searches follow from to a store. Whatever is not valid is reported later.
+    /// Copies the records and decisions that searches follow from to a store. Invalid ones are reported later.
     fn lay_out(&self, store: &Store) -> io::Result<()> {
         for job in self.contents.jobs.iter().filter(|job| job.done) {
             let path = self.folder.join("records").join(format!("{}.json", job.key));

@@ -48,7 +48,7 @@ impl Remote {
     /// for all.
     ///
     /// # Errors
-    /// The remote does not answer, or what it has is damaged or not trusted.
+    /// The remote does not answer, or its decision is damaged or not trusted.
     pub fn agree(&self, store: &Store, decision: &Decision) -> Result<Decision, RemoteError> {
         let json_error = |error: serde_json::Error| here(error.into());
         let (key, text) = (decision.key().map_err(json_error)?, serde_json::to_vec(decision).map_err(json_error)?);

@@ -1,5 +1,5 @@
 //! Texts of jobs that run on machines without a shared folder: specifications on their way there, journals on their way back. They
-//! are signed and trusted as records are, because a specification determines what is run.
+//! are signed and trusted as records are, because a specification determines the program that runs.
 
 use std::io::Read as _;
 

@@ -202,7 +202,7 @@ impl Stored<'_> {
         curves.filter(|(name, _)| is_own(name)).map(|(name, curve)| (name.clone(), curve.clone())).collect()
     }
 
-    /// The numbers of the metrics file, or of lines `name=value`; `None` for one that is not finite.
+    /// The numbers of the metrics file, or of lines `name=value`; `None` for a number that is not finite.
     fn found(
         &self,
         old_command: &Command,

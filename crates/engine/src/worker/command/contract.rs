@@ -53,7 +53,7 @@ impl Contract {
         self.folder.join(PARAMS)
     }
 
-    /// The file in which what was read outlives an attempt.
+    /// The file in which the reports that were read outlive an attempt.
     pub(super) fn state(&self) -> PathBuf {
         self.folder.join("state.json")
     }

@@ -106,7 +106,7 @@ impl Place {
     }
 
     fn view(root: &Path, working: &Path, job: &Job, folder: &Path, layer: &Layer) -> io::Result<View> {
-        // Of an attempt that was killed.
+        // An attempt that was killed may have left it.
         remove_if_there(folder)?;
         // The job's folder is `results/store/staging/KEY/files`.
         let store = job.dir.ancestors().nth(3).map(fs::canonicalize).transpose()?;
@@ -187,7 +187,7 @@ fn layer(command: &Command, job: &Job, project: &Path) -> Result<Layer, Failure>
     })
 }
 
-/// Moves an output, unless it is part of one that was moved before.
+/// Moves an output, unless it is part of an output that was moved before.
 fn take(source: &Path, target: &Path) -> io::Result<()> {
     if target.symlink_metadata().is_ok() {
         return Ok(());

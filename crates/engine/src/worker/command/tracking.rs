@@ -55,7 +55,7 @@ pub(super) struct Tracking<'a> {
 struct Read {
     stamp: FileStamp,
     by: Option<PathBuf>,
-    /// Digest of what was read, if the program has changed it since.
+    /// Digest of the content that was read, if the program has changed it since.
     digest: Option<String>,
 }
 
@@ -187,7 +187,7 @@ impl<'a> Tracking<'a> {
         Ok(())
     }
 
-    /// Reports of the kernel, with what Python adds to them.
+    /// Reports of the kernel, with additions from Python.
     fn of_kernel(&self, observation: Seen, report: &mut dyn Report) -> Result<Found, Failure> {
         if let Some(hint) = unprivileged(&observation) {
             report.note(&hint);
@@ -259,7 +259,7 @@ impl<'a> Tracking<'a> {
         Ok(Some(Found { tool: Tool::Audit, files, facts, listed, modules, written, made, rewritten, outside: None }))
     }
 
-    /// The report on what was found.
+    /// The report on the files that the program used.
     fn observed(&self, reads: Found, report: &mut dyn Report) -> Result<Observed, Failure> {
         let texts = |paths: BTreeSet<PathBuf>| paths.iter().map(|path| path_text(path)).collect();
         let Found { tool, files, facts, listed, modules, written, made, rewritten, outside } = reads;

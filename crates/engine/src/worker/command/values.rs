@@ -39,7 +39,7 @@ impl<'c> Values<'c> {
         self.lines.insert(name, words::metric(value, unit));
     }
 
-    /// The printed numbers; `None` for one that is not finite.
+    /// The printed numbers; `None` for a number that is not finite.
     pub(super) fn lines(&self) -> BTreeMap<String, Option<Metric>> {
         let finite_metric = |metric: &Metric| metric.value.is_finite().then_some(*metric);
         self.lines.iter().map(|(name, metric)| (name.clone(), finite_metric(metric))).collect()

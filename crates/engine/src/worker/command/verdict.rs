@@ -1,4 +1,4 @@
-//! The difference between a program that has finished and one that has stopped because it was asked to.
+//! The difference between a finished program and a program that has stopped on request.
 
 use sweep_job::{Failure, FailureKind};
 

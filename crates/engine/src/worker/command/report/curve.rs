@@ -2,7 +2,7 @@
 //!
 //! A curve has at most [`MAX_POINTS`] points, in the order of their steps. Up to there it has every step, with the newest of
 //! its values. Beyond, steps are divided into ranges of the same width, a power of two, and of each range the smallest and the
-//! largest value are kept, and of the whole the first and the last. The metric is that of all points, whatever the curve shows.
+//! largest value are kept, and of the whole the first and the last. The metric is that of all points.
 
 use serde::{Deserialize, Serialize};
 use sweep_job::{Curve, Unit, tasks::Collect};
@@ -195,7 +195,7 @@ impl Points {
                 break;
             }
             self.kept -= range.kept();
-            // Of a range that began earlier, only the kept points are known.
+            // Only the kept points of a range that began earlier are known.
             let mut kept_points = range.points().filter(|point| point.step < step);
             let Some(first_point) = kept_points.next() else { continue };
             let mut remaining_range = Range::new(range.index, first_point);
@@ -362,7 +362,7 @@ mod tests {
         assert_eq!((curve.at.first(), curve.at.last()), (Some(&0), Some(&(u64::MAX - 40_000 + 19_999))));
     }
 
-    /// The points of an attempt, and of a later one that resumed at its first step.
+    /// The points of an attempt, and of a later attempt that resumed at its first step.
     fn resumed(first: impl Iterator<Item = u64>, second: impl Iterator<Item = u64> + Clone) -> Points {
         let mut all = points(first.map(|step| (step, noise(step))));
         all.cut(second.clone().min().unwrap_or(u64::MAX));

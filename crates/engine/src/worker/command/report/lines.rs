@@ -209,7 +209,7 @@ fn report(line: &Line<'_>, sink: &mut Series) {
         return sink
             .once("line", || format!("the report has a line that is no JSON object, which is skipped: {excerpt}"));
     };
-    // Of several processes that report, the first one counts.
+    // The first one of several processes that report counts.
     if entries.get("rank").and_then(Value::as_f64).is_some_and(|rank| rank != 0.0) {
         return;
     }

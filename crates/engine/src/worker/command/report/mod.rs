@@ -1,5 +1,5 @@
 //! Reports of a program while it runs: a thread polls followers of files and outputs, each of which feeds a [`Series`],
-//! shows the newest values to the engine, and keeps what was read for a later attempt.
+//! shows the newest values to the engine, and keeps its state for a later attempt.
 
 mod curve;
 mod json;
@@ -35,7 +35,7 @@ pub(super) use self::{
     state::State,
 };
 
-/// Reads what a program leaves while it runs.
+/// Reads the reports of a program while it runs.
 pub(super) trait Follower: Send {
     /// Reads the new data. A source that does not exist yet is not an error.
     fn poll(&mut self, sink: &mut Series) -> io::Result<()>;
@@ -45,7 +45,7 @@ pub(super) trait Follower: Send {
         self.poll(sink)
     }
 
-    /// Notices about what was not read in any attempt, after the program's end; `series` is what was.
+    /// Notices about values that were not read in any attempt, after the program's end; `series` has those that were.
     fn silence(&self, series: &Series) -> Vec<String>;
 }
 
@@ -183,7 +183,7 @@ impl<R: Report> Thread<R> {
         }
     }
 
-    /// Keeps what was read for a later attempt.
+    /// Keeps the state of the sources for a later attempt.
     fn save(&mut self) {
         if let Err(error) = State::save(&self.state, &self.sources)
             && !std::mem::replace(&mut self.failed, true)

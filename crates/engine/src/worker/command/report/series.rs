@@ -309,7 +309,7 @@ impl Series {
         fits
     }
 
-    /// Removes what earlier attempts reported after the newest checkpoint of this step.
+    /// Removes the reports of earlier attempts after the newest checkpoint of this step.
     pub(in super::super) fn return_to(&mut self, step: u64) {
         let Some(checkpoint) = self.checkpoints.iter().rfind(|checkpoint| checkpoint.step == Some(step)).cloned()
         else {

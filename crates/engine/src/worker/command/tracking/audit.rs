@@ -73,8 +73,8 @@ impl Noted {
 }
 
 impl Audit {
-    /// Writes the module below a folder that is removed with the job. Of an earlier job that folder has nothing but the
-    /// same files.
+    /// Writes the module below a folder that is removed with the job. It may contain the same files of
+    /// an earlier job.
     pub(super) fn begin(folder: &Path) -> io::Result<Self> {
         let audit = Self { folder: folder.join(TRACKING) };
         fs::create_dir_all(&audit.folder)?;
@@ -150,7 +150,7 @@ fn parse(text: &[u8]) -> Seen {
                 let was_written_first = observation.written.contains(&path);
                 let new_entry = Noted { read: Read { stamp, by, digest: None }, was_written_first };
                 let entry = observation.read.entry(path).or_insert(new_entry);
-                // Read again with another content: no digest would be that of what was read.
+                // Read again with another content: no digest would be that of the content that was read.
                 if entry.read.stamp != stamp {
                     entry.read.stamp = FileStamp { inode: 0, ..stamp };
                 }

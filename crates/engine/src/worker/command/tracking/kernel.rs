@@ -1,4 +1,4 @@
-//! The kernel's reports of what a program and all its children do with files.
+//! The kernel's reports of the file accesses of a program and all its children.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -59,7 +59,7 @@ impl Kernel {
 /// Returns the files that were read. Files whose size or times alone were queried count like the others.
 pub(super) fn files(observed_files: &BTreeMap<PathBuf, File>, python: &audit::Seen) -> BTreeMap<PathBuf, Noted> {
     let entry_of = |(path, file): (&PathBuf, &File)| {
-        // Read again with another content: no digest would be that of what was read.
+        // Read again with another content: no digest would be that of the content that was read.
         let inode = if file.is_changed { 0 } else { file.stamp.inode };
         let stamp = FileStamp { size: file.stamp.size, mtime: file.stamp.mtime, inode };
         let digest = file.digest.clone().filter(|_| !file.is_changed);
