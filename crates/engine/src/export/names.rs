@@ -161,8 +161,8 @@ mod tests {
     }
 
     fn forms<const N: usize>(names: [&str; N]) -> Vec<String> {
-        let found = Names::new(names, plain);
-        names.iter().map(|name| found.of(name).to_owned()).collect()
+        let names_of_program = Names::new(names, plain);
+        names.iter().map(|name| names_of_program.of(name).to_owned()).collect()
     }
 
     #[test]
@@ -171,9 +171,9 @@ mod tests {
             forms(["точность", "скорость", "a:b", "a_b", "r@5", "r#5", "time.step"]),
             ["точность", "скорость", "a:b", "a_b", "r_x0040_5", "r_x0023_5", "time.step"]
         );
-        let long = |end: &str| "ы".repeat(300) + end;
-        let (first, second) = (long("1"), long("2"));
-        let cut = forms([&first])[0].clone();
+        let long_name = |end: &str| "ы".repeat(300) + end;
+        let (first, second) = (long_name("1"), long_name("2"));
+        let short_form = forms([&first])[0].clone();
         let names = [
             "",
             "_x_",
@@ -206,19 +206,19 @@ mod tests {
             "a ",
             &first,
             &second,
-            &cut,
+            &short_form,
             "ß",
             "SS",
             "ss",
             "İ",
             "i",
         ];
-        let found = forms(names);
-        let lower: BTreeSet<String> = found.iter().map(|form| form.to_lowercase()).collect();
-        assert_eq!(lower.len(), names.len(), "{found:#?}");
-        for form in &found {
+        let all_forms = forms(names);
+        let lowercase_forms: BTreeSet<String> = all_forms.iter().map(|form| form.to_lowercase()).collect();
+        assert_eq!(lowercase_forms.len(), names.len(), "{all_forms:#?}");
+        for form in &all_forms {
             assert!(form.len() <= MAX_NAME_BYTES && !form.is_empty(), "{form}");
-            let is_below = found.iter().any(|other| other.starts_with(&format!("{form}/")));
+            let is_below = all_forms.iter().any(|other| other.starts_with(&format!("{form}/")));
             assert!(!is_below, "{form} is a file and a folder");
             assert!(form.split('/').all(|part| !part.is_empty() && !part.starts_with('.')), "{form}");
         }
@@ -227,9 +227,9 @@ mod tests {
     #[test]
     fn a_form_depends_on_the_names_only() {
         let names = ["Loss", "loss", "a/b", "a"];
-        let mut turned = names;
-        turned.reverse();
-        let (first, second) = (Names::new(names, plain), Names::new(turned, plain));
+        let mut reversed_names = names;
+        reversed_names.reverse();
+        let (first, second) = (Names::new(names, plain), Names::new(reversed_names, plain));
         assert!(names.iter().all(|name| first.of(name) == second.of(name)));
     }
 

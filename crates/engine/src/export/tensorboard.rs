@@ -185,18 +185,18 @@ mod tests {
         for _ in 0..2 {
             export(&records, &folder.path().join("tb")).unwrap();
         }
-        let mut found = Vec::new();
-        let mut open = vec![folder.path().to_owned()];
-        while let Some(path) = open.pop() {
+        let mut files = Vec::new();
+        let mut open_folders = vec![folder.path().to_owned()];
+        while let Some(path) = open_folders.pop() {
             for entry in fs::read_dir(path).unwrap() {
                 let path = entry.unwrap().path();
-                if path.is_dir() { open.push(path) } else { found.push(path) }
+                if path.is_dir() { open_folders.push(path) } else { files.push(path) }
             }
         }
         let folders: std::collections::BTreeSet<String> =
-            found.iter().map(|path| path.parent().unwrap().display().to_string().to_lowercase()).collect();
-        assert_eq!((found.len(), folders.len()), (labels.len(), labels.len()), "{found:#?}");
-        assert!(folder.path().join("tb/train/prune=none,seed=0").is_dir(), "{found:#?}");
-        assert!(found.iter().all(|path| path.starts_with(folder.path().join("tb"))));
+            files.iter().map(|path| path.parent().unwrap().display().to_string().to_lowercase()).collect();
+        assert_eq!((files.len(), folders.len()), (labels.len(), labels.len()), "{files:#?}");
+        assert!(folder.path().join("tb/train/prune=none,seed=0").is_dir(), "{files:#?}");
+        assert!(files.iter().all(|path| path.starts_with(folder.path().join("tb"))));
     }
 }

@@ -302,8 +302,8 @@ mod tests {
             let sync: Vec<String> = sync.iter().map(|text| (*text).to_owned()).collect();
             Project::collect(folder.path(), &at("results"), &sync).unwrap()
         };
-        let all = [".gitignore", "data/big.bin", "data/small.csv", "lib/a.py", "link.py", "train.py"];
-        assert_eq!(names(&collect(&[])), all, "without Git");
+        let all_names = [".gitignore", "data/big.bin", "data/small.csv", "lib/a.py", "link.py", "train.py"];
+        assert_eq!(names(&collect(&[])), all_names, "without Git");
         run_git(folder.path(), &["init", "-q"]);
         let project = collect(&[]);
         assert_eq!(names(&project), [".gitignore", "lib/a.py", "link.py", "train.py"]);
@@ -311,20 +311,25 @@ mod tests {
             names(&collect(&["data/*.csv"])),
             [".gitignore", "data/small.csv", "lib/a.py", "link.py", "train.py"]
         );
-        let (real, none, made) = (fs::canonicalize(folder.path()).unwrap(), Ignore::default(), Made::default());
-        assert_eq!(project.place(&real.join("lib/a.py"), &none, &made), Some("lib/a.py".into()));
-        assert_eq!(project.place(&real.join("lib"), &none, &made), Some("lib".into()), "all of it is there");
-        assert_eq!(project.place(&real.join("data"), &none, &made), None);
+        let (root, nothing_ignored, nothing_made) =
+            (fs::canonicalize(folder.path()).unwrap(), Ignore::default(), Made::default());
+        assert_eq!(project.place(&root.join("lib/a.py"), &nothing_ignored, &nothing_made), Some("lib/a.py".into()));
+        assert_eq!(
+            project.place(&root.join("lib"), &nothing_ignored, &nothing_made),
+            Some("lib".into()),
+            "all of it is there"
+        );
+        assert_eq!(project.place(&root.join("data"), &nothing_ignored, &nothing_made), None);
         let ignore = Ignore::new(&["*.bin".to_owned(), "small.csv".to_owned()]).unwrap();
-        assert_eq!(project.place(&real.join("data"), &ignore, &made), None, "nothing of it is there");
+        assert_eq!(project.place(&root.join("data"), &ignore, &nothing_made), None, "nothing of it is there");
         fs::write(at("lib/x.swp"), "").unwrap();
         assert_eq!(
-            project.place(&real.join("lib"), &ignore, &made),
+            project.place(&root.join("lib"), &ignore, &nothing_made),
             Some("lib".into()),
             "what is ignored may be missing"
         );
         fs::remove_file(at("lib/x.swp")).unwrap();
-        assert_eq!(project.place(Path::new("/etc/passwd"), &none, &made), None);
+        assert_eq!(project.place(Path::new("/etc/passwd"), &nothing_ignored, &nothing_made), None);
         run_git(folder.path(), &["add", "lib"]);
         fs::remove_file(at("lib/a.py")).unwrap();
         assert_eq!(names(&collect(&[])), [".gitignore", "link.py", "train.py"], "Git still knows the removed file");

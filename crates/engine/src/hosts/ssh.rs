@@ -390,14 +390,14 @@ mod tests {
 
     #[test]
     fn the_end_of_ssh_is_understood() {
-        let lost = class(255, "ssh: connect to host box1 port 22: Connection refused\r\n");
-        assert!(matches!(&lost, HostError::Unreachable { reason, .. } if reason.ends_with("Connection refused")));
-        assert!(!lost.is_lasting() && lost.is_away());
-        let refused = class(255, "banner\nme@box1: Permission denied (publickey).\n");
+        let lost_error = class(255, "ssh: connect to host box1 port 22: Connection refused\r\n");
+        assert!(matches!(&lost_error, HostError::Unreachable { reason, .. } if reason.ends_with("Connection refused")));
+        assert!(!lost_error.is_lasting() && lost_error.is_away());
+        let refused_error = class(255, "banner\nme@box1: Permission denied (publickey).\n");
         assert!(
-            matches!(&refused, HostError::Login { reason, .. } if reason == "me@box1: Permission denied (publickey).")
+            matches!(&refused_error, HostError::Login { reason, .. } if reason == "me@box1: Permission denied (publickey).")
         );
-        assert!(refused.is_lasting());
+        assert!(refused_error.is_lasting());
         assert!(matches!(class(255, "Host key verification failed.\n"), HostError::HostKey { .. }));
         assert!(matches!(class(72, "head: write error: No space left on device"), HostError::Full { .. }));
         assert!(matches!(class(72, "head: not found"), HostError::There { .. }));

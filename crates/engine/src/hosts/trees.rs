@@ -163,7 +163,7 @@ mod tests {
     #[test]
     fn nothing_leaves_a_tree() {
         assert_eq!(Tree::new(vec![file("a"), file("b/c"), link("b/d", "../a")]).defect(), None);
-        let hostile = [
+        let hostile_entries = [
             vec![file("../a")],
             vec![file("/a")],
             vec![file("")],
@@ -174,7 +174,7 @@ mod tests {
             vec![link("a", "."), file("a/b")],
             vec![Entry { path: "a".into(), content: Content::File { blob: "../x".into(), executable: false } }],
         ];
-        for entries in hostile {
+        for entries in hostile_entries {
             assert!(Tree::new(entries.clone()).defect().is_some(), "{entries:?}");
         }
     }

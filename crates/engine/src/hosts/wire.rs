@@ -190,30 +190,33 @@ mod tests {
         let mut stream = Vec::new();
         write(&mut stream, 7, true, &Ask::Put { digest: "d".into() }, b"line\n{}").unwrap();
         write(&mut stream, 0, false, &Ask::Ping, b"").unwrap();
-        let mut from = stream.as_slice();
-        let first: Frame<Ask> = read(&mut from).unwrap().unwrap();
+        let mut reader = stream.as_slice();
+        let first: Frame<Ask> = read(&mut reader).unwrap().unwrap();
         assert_eq!((first.id, first.more, first.body.as_slice()), (7, true, &b"line\n{}"[..]));
         assert!(matches!(first.head, Ask::Put { digest } if digest == "d"));
-        let second: Frame<Ask> = read(&mut from).unwrap().unwrap();
+        let second: Frame<Ask> = read(&mut reader).unwrap().unwrap();
         assert!(matches!((second.id, second.more, second.head), (0, false, Ask::Ping)));
-        assert!(read::<Ask>(&mut from).unwrap().is_none());
+        assert!(read::<Ask>(&mut reader).unwrap().is_none());
     }
 
     #[test]
     fn lengths_have_limits() {
-        let read = |text: &[u8]| read::<Ask>(&mut &text[..]).unwrap_err();
-        assert!(matches!(read(br#"{"id":1,"bytes":99999999999,"head":"ping"}"#), WireError::Torn));
-        assert!(matches!(read(b"{\"id\":1,\"bytes\":9999999,\"head\":\"ping\"}\n"), WireError::LongBody(9_999_999)));
-        assert!(matches!(read(b"{\"id\":1,\"bytes\":9,\"head\":\"ping\"}\n12"), WireError::Torn));
-        assert!(matches!(read(&vec![b'x'; 2 << 20]), WireError::LongLine));
-        assert!(read(b"Welcome to box1!\n").to_string().contains("the line `Welcome to box1!` is no frame"));
+        let error_of = |text: &[u8]| read::<Ask>(&mut &text[..]).unwrap_err();
+        assert!(matches!(error_of(br#"{"id":1,"bytes":99999999999,"head":"ping"}"#), WireError::Torn));
+        assert!(matches!(
+            error_of(b"{\"id\":1,\"bytes\":9999999,\"head\":\"ping\"}\n"),
+            WireError::LongBody(9_999_999)
+        ));
+        assert!(matches!(error_of(b"{\"id\":1,\"bytes\":9,\"head\":\"ping\"}\n12"), WireError::Torn));
+        assert!(matches!(error_of(&vec![b'x'; 2 << 20]), WireError::LongLine));
+        assert!(error_of(b"Welcome to box1!\n").to_string().contains("the line `Welcome to box1!` is no frame"));
     }
 
     proptest! {
         #[test]
         fn no_stream_makes_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-            let mut from = bytes.as_slice();
-            while let Ok(Some(_)) = read::<Ask>(&mut from) {}
+            let mut reader = bytes.as_slice();
+            while let Ok(Some(_)) = read::<Ask>(&mut reader) {}
         }
     }
 }

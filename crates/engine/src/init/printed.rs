@@ -126,11 +126,11 @@ mod tests {
 
     /// Returns the names of the numbers in `output`; panics if the pattern of a number is invalid.
     fn names(output: &str) -> Vec<String> {
-        let found = printed(output, &BTreeSet::from(["lr"]));
-        for one in &found {
-            Pattern::new(&one.pattern).unwrap_or_else(|error| panic!("{}: {error}", one.pattern));
+        let numbers = printed(output, &BTreeSet::from(["lr"]));
+        for number in &numbers {
+            Pattern::new(&number.pattern).unwrap_or_else(|error| panic!("{}: {error}", number.pattern));
         }
-        found.into_iter().map(|one| one.name).collect()
+        numbers.into_iter().map(|number| number.name).collect()
     }
 
     #[test]
@@ -148,15 +148,15 @@ mod tests {
         assert_eq!(names("n=2 sum 12.5\ntime: 12.3 ms\nlr: 0.1\nepoch: 3\nseed = 1\n"), ["n", "time_ms"]);
         assert_eq!(names("Throughput = 120.5 img/s, total time: 3.5 s."), ["throughput", "total_time_s"]);
         assert_eq!(names("time: 12.3 ms\nloss: 0.5"), ["loss"]);
-        let found = printed("time: 12.3 ms", &BTreeSet::new());
-        let pattern = Pattern::new(&found[0].pattern).unwrap();
+        let numbers = printed("time: 12.3 ms", &BTreeSet::new());
+        let pattern = Pattern::new(&numbers[0].pattern).unwrap();
         assert!(pattern.find("time: 11.0 ms").is_some() && pattern.find("wall time: 11.0 ms").is_none());
     }
 
     #[test]
     fn a_metric_is_not_read_from_the_line_of_another() {
-        let found = printed("loss 0.5\nval loss 0.7\n", &BTreeSet::new());
-        let pattern = Pattern::new(&found[0].pattern).unwrap();
-        assert!(pattern.find("loss 0.5").is_some() && pattern.find("val loss 0.7").is_none(), "{}", found[0].pattern);
+        let numbers = printed("loss 0.5\nval loss 0.7\n", &BTreeSet::new());
+        let pattern = Pattern::new(&numbers[0].pattern).unwrap();
+        assert!(pattern.find("loss 0.5").is_some() && pattern.find("val loss 0.7").is_none(), "{}", numbers[0].pattern);
     }
 }

@@ -166,7 +166,10 @@ mod tests {
         assert_eq!((found.source, shown(&found)), (Source::Places, expected.to_vec()));
         let found = of_shell("export LR=${LR:-0.1}\nOUT=out\nBATCH=\"${BATCH:-32}\"\n");
         let expected = json!(["LR", "BATCH"]);
-        assert_eq!(json!(found.parameters.iter().map(|one| one.name.as_str()).collect::<Vec<_>>()), expected);
+        assert_eq!(
+            json!(found.parameters.iter().map(|parameter| parameter.name.as_str()).collect::<Vec<_>>()),
+            expected
+        );
         assert_eq!(found.source, Source::Environment);
         assert_eq!(of_shell("echo loss=2\n").source, Source::None);
     }

@@ -307,21 +307,22 @@ mod tests {
             parameter("dropout", 0.0, &[]),
             parameter("opt.lr", 0.0003, &[]),
         ];
-        let found = axes(&parameters);
-        let shown: Vec<[&str; 3]> = found.iter().map(|axis| [&*axis.name, &*axis.value, &*axis.more]).collect();
+        let found_axes = axes(&parameters);
+        let axis_texts: Vec<[&str; 3]> =
+            found_axes.iter().map(|axis| [&*axis.name, &*axis.value, &*axis.more]).collect();
         let expected = [
             ["opt_lr", "0.0003", "[0.0001, 0.0003, 0.0009]"],
             ["optimizer", "adamw", "[adamw, sgd]"],
             ["batch_size", "32", "[16, 32, 64]"],
         ];
-        assert_eq!(shown, expected);
+        assert_eq!(axis_texts, expected);
     }
 
     #[test]
     fn what_is_done_is_no_axis() {
         let names = |name: &str, choices: [&str; 2]| {
-            let one = parameter(name, choices[0], &choices.map(Json::from));
-            axes(&[one]).first().map(|axis| axis.name.clone())
+            let parameter = parameter(name, choices[0], &choices.map(Json::from));
+            axes(&[parameter]).first().map(|axis| axis.name.clone())
         };
         assert_eq!(names("mode", ["train", "test"]), None);
         assert_eq!(names("mode", ["plain", "extra"]).as_deref(), Some("mode"));
@@ -336,18 +337,18 @@ mod tests {
 
     #[test]
     fn values_that_a_parameter_rejects_are_not_suggested() {
-        let bounded = |name: &str, default: Json, least, most| {
-            let one = Parameter { least, most, ..parameter(name, default, &[]) };
-            axes(&[one]).first().map(|axis| axis.more.clone())
+        let values_of = |name: &str, default: Json, least, most| {
+            let parameter = Parameter { least, most, ..parameter(name, default, &[]) };
+            axes(&[parameter]).first().map(|axis| axis.more.clone())
         };
-        assert_eq!(bounded("dropout", json!(0.3), Some(0.0), Some(0.5)).as_deref(), Some("[0.15, 0.3]"));
-        assert_eq!(bounded("n_layer", json!(2), Some(2.0), None).as_deref(), Some("[2, 4]"));
-        assert_eq!(bounded("lr", json!(1.0), Some(0.9), Some(1.0)), None);
+        assert_eq!(values_of("dropout", json!(0.3), Some(0.0), Some(0.5)).as_deref(), Some("[0.15, 0.3]"));
+        assert_eq!(values_of("n_layer", json!(2), Some(2.0), None).as_deref(), Some("[2, 4]"));
+        assert_eq!(values_of("lr", json!(1.0), Some(0.9), Some(1.0)), None);
     }
 
     #[test]
     fn values_stay_in_the_range_of_their_parameter() {
-        let more =
+        let values_of =
             |name: &str, default: Json| axes(&[parameter(name, default, &[])]).first().map(|axis| axis.more.clone());
         let expected = [
             ("gamma", json!(0.99), Some("[0.98, 0.99, 0.995]")),
@@ -375,7 +376,7 @@ mod tests {
             ("lr", json!("0.1"), None),
         ];
         for (name, default, values) in expected {
-            assert_eq!(more(name, default.clone()).as_deref(), values, "{name}: {default}");
+            assert_eq!(values_of(name, default.clone()).as_deref(), values, "{name}: {default}");
         }
     }
 }

@@ -65,14 +65,14 @@ mod tests {
     #[test]
     fn pages_follow_each_other() {
         let mut page = Page { cursor: None, limit: Some(3) };
-        let mut seen = Vec::new();
+        let mut pages = Vec::new();
         loop {
             let (items, next) = page.cursor().unwrap_or_else(|fault| panic!("{fault}")).take(0..7);
-            seen.push(items);
+            pages.push(items);
             let Some(next) = next else { break };
             page.cursor = Some(next);
         }
-        assert_eq!(seen, [vec![0, 1, 2], vec![3, 4, 5], vec![6]]);
+        assert_eq!(pages, [vec![0, 1, 2], vec![3, 4, 5], vec![6]]);
     }
 
     #[test]

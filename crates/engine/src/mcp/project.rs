@@ -155,12 +155,12 @@ mod tests {
         symlink(root.join("recipes"), root.join("own"))?;
         let project = Project::open(&root)?;
         let kind = |path: &str| project.inside(path).map_err(|fault| fault.kind);
-        let own = Ok(PathBuf::from("recipes/a.yaml"));
+        let recipe_path = Ok(PathBuf::from("recipes/a.yaml"));
         for path in ["recipes/a.yaml", "./recipes/../recipes/a.yaml", "own/a.yaml"] {
-            assert_eq!(kind(path), own, "{path}");
+            assert_eq!(kind(path), recipe_path, "{path}");
         }
         let absolute = root.canonicalize()?.join("recipes/a.yaml");
-        assert_eq!(kind(&absolute.to_string_lossy()), own);
+        assert_eq!(kind(&absolute.to_string_lossy()), recipe_path);
         for path in
             ["../secret.yaml", "recipes/../../secret.yaml", "link.yaml", "up/secret.yaml", "/etc/passwd", "/", ".."]
         {

@@ -233,11 +233,11 @@ mod tests {
         attempts.add(line(Event::Started)).unwrap();
         let text = fs::read(&attempts.file).unwrap();
         fs::write(&attempts.file, [text.as_slice(), &text[..20]].concat()).unwrap();
-        let mut again = Attempts::read(&store, 3).unwrap();
-        assert_eq!((again.lines.len(), again.repeated()), (1, 0));
-        again.add(line(Event::Started)).unwrap();
-        let read = Attempts::read(&store, 3).unwrap();
-        assert_eq!((read.lines.len(), read.repeated()), (2, 1));
-        assert_eq!(read.lines, again.lines);
+        let mut attempts_again = Attempts::read(&store, 3).unwrap();
+        assert_eq!((attempts_again.lines.len(), attempts_again.repeated()), (1, 0));
+        attempts_again.add(line(Event::Started)).unwrap();
+        let third_reading = Attempts::read(&store, 3).unwrap();
+        assert_eq!((third_reading.lines.len(), third_reading.repeated()), (2, 1));
+        assert_eq!(third_reading.lines, attempts_again.lines);
     }
 }

@@ -106,8 +106,8 @@ mod tests {
         for word in ["inputs/train.sh", "no-such-program-anywhere", "/no/such/file", "/"] {
             assert_eq!(program(word), None, "{word}");
         }
-        let before = digest(&file).unwrap();
+        let old_digest = digest(&file).unwrap();
         fs::write(&file, "2").unwrap();
-        assert_ne!(digest(&file).unwrap(), before);
+        assert_ne!(digest(&file).unwrap(), old_digest);
     }
 }

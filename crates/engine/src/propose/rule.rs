@@ -168,25 +168,25 @@ mod tests {
     fn looks_together_have_the_granted_level() {
         // Twice the standard error of 20,000 confirmations at a level of 2 %.
         const MARGIN: f64 = 0.002;
-        let (all, _) = share(0.0, 1.0, false);
-        assert!((all - 0.02).abs() < MARGIN, "{all}");
+        let (rate, _) = share(0.0, 1.0, false);
+        assert!((rate - 0.02).abs() < MARGIN, "{rate}");
         // Pairs take any variances.
-        let (uneven, _) = share(0.0, 4.0, false);
-        assert!((uneven - 0.02).abs() < MARGIN, "{uneven}");
-        let (ended, pairs) = share(0.0, 1.0, true);
-        assert!(ended < 0.02 && pairs < 3.5, "{ended} with {pairs} pairs");
-        let (found, pairs) = share(3.0, 1.0, true);
-        assert!(found > 0.9 && pairs < 7.0, "{found} with {pairs} pairs");
+        let (uneven_rate, _) = share(0.0, 4.0, false);
+        assert!((uneven_rate - 0.02).abs() < MARGIN, "{uneven_rate}");
+        let (end_rate, pairs) = share(0.0, 1.0, true);
+        assert!(end_rate < 0.02 && pairs < 3.5, "{end_rate} with {pairs} pairs");
+        let (power, pairs) = share(3.0, 1.0, true);
+        assert!(power > 0.9 && pairs < 7.0, "{power} with {pairs} pairs");
     }
 
     #[test]
     fn stages_grow_up_to_the_most() {
         assert_eq!(Stages::new(20, 0.01).sizes(), [1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 15, 18, 20]);
         assert_eq!(Stages::new(4, 0.01).level_of_look(4), 0.01, "a single look has the whole level");
-        let (stages, few) = (Stages::new(20, 0.01), Stages::new(20, 1e-6));
+        let (stages, strict_stages) = (Stages::new(20, 0.01), Stages::new(20, 1e-6));
         assert_eq!((stages.level_of_look(3), stages.level_of_look(9), stages.level_of_look(25)), (0.0, 0.0, 0.0));
         assert!((0.001..0.01).contains(&stages.level_of_look(4)), "{}", stages.level_of_look(4));
-        assert!((few.level_of_look(4) - 1e-7).abs() < 1e-12, "ten looks divide a tiny level");
+        assert!((strict_stages.level_of_look(4) - 1e-7).abs() < 1e-12, "ten looks divide a tiny level");
     }
 
     #[test]

@@ -120,16 +120,19 @@ mod tests {
     fn seeds_follow_from_the_secret_and_the_purpose_only() {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::new(folder.path());
-        let first = Secret::open(&store).unwrap();
-        let again = Secret::open(&store).unwrap();
-        assert_eq!(first.key("a"), again.key("a"), "the secret is drawn once");
-        let drawn = seeds(&first.key("a"), 20, &BTreeSet::new());
-        assert_eq!(drawn, seeds(&again.key("a"), 20, &BTreeSet::new()));
-        assert_ne!(drawn, seeds(&first.key("b"), 20, &BTreeSet::new()));
-        let known = BTreeSet::from([drawn[3]]);
-        assert!(!seeds(&first.key("a"), 20, &known).contains(&drawn[3]), "a seed of the search is none");
-        assert_eq!(revealed(&reveal(&first.key("a"))), Some(first.key("a")));
-        let other = tempfile::tempdir().unwrap();
-        assert_ne!(Secret::open(&Store::new(other.path())).unwrap().key("a"), first.key("a"));
+        let first_secret = Secret::open(&store).unwrap();
+        let second_secret = Secret::open(&store).unwrap();
+        assert_eq!(first_secret.key("a"), second_secret.key("a"), "the secret is drawn once");
+        let drawn_seeds = seeds(&first_secret.key("a"), 20, &BTreeSet::new());
+        assert_eq!(drawn_seeds, seeds(&second_secret.key("a"), 20, &BTreeSet::new()));
+        assert_ne!(drawn_seeds, seeds(&first_secret.key("b"), 20, &BTreeSet::new()));
+        let known_seeds = BTreeSet::from([drawn_seeds[3]]);
+        assert!(
+            !seeds(&first_secret.key("a"), 20, &known_seeds).contains(&drawn_seeds[3]),
+            "a seed of the search is none"
+        );
+        assert_eq!(revealed(&reveal(&first_secret.key("a"))), Some(first_secret.key("a")));
+        let other_folder = tempfile::tempdir().unwrap();
+        assert_ne!(Secret::open(&Store::new(other_folder.path())).unwrap().key("a"), first_secret.key("a"));
     }
 }

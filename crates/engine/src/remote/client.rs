@@ -454,36 +454,36 @@ mod tests {
 
     #[test]
     fn a_folder_is_a_remote() {
-        let (here, there, folder) =
+        let (source_folder, target_folder, folder) =
             (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        let (store, record) = store_with_one(here.path());
+        let (store, record) = store_with_one(source_folder.path());
         let remote = Remote::open(&format!("file://{}", folder.path().display()), &options()).unwrap();
         remote.push(&store, record.key).unwrap();
         assert_eq!(remote.keys().unwrap(), [record.key]);
-        let other = Store::new(there.path());
-        let missing: Key = "0".repeat(64).parse().unwrap();
-        let pulled = remote.pull(&other, &[record.key, missing], &Arriving::default()).unwrap();
-        assert_eq!(pulled, Pulled { added: 1, missing: 1, ..Pulled::default() });
-        assert_eq!(other.get(record.key).unwrap().unwrap(), record);
-        assert_eq!(other.verify().unwrap().defects, []);
-        let origin = other.origin(record.key).unwrap();
+        let target_store = Store::new(target_folder.path());
+        let missing_key: Key = "0".repeat(64).parse().unwrap();
+        let summary = remote.pull(&target_store, &[record.key, missing_key], &Arriving::default()).unwrap();
+        assert_eq!(summary, Pulled { added: 1, missing: 1, ..Pulled::default() });
+        assert_eq!(target_store.get(record.key).unwrap().unwrap(), record);
+        assert_eq!(target_store.verify().unwrap().defects, []);
+        let origin = target_store.origin(record.key).unwrap();
         assert_eq!((origin.from.as_str(), origin.signed), (remote.name(), None));
     }
 
     #[test]
     fn the_record_of_another_job_is_refused() {
-        let (here, there, folder) =
+        let (source_folder, target_folder, folder) =
             (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        let (store, record) = store_with_one(here.path());
+        let (store, record) = store_with_one(source_folder.path());
         let remote = Remote::open(&format!("file://{}", folder.path().display()), &options()).unwrap();
         remote.push(&store, record.key).unwrap();
-        let other: Key = "ab".repeat(32).parse().unwrap();
+        let other_key: Key = "ab".repeat(32).parse().unwrap();
         let place = |key: Key| folder.path().join("records").join(&key.to_string()[..2]).join(key.to_string());
-        fs_err::create_dir_all(place(other).parent().unwrap()).unwrap();
-        fs_err::copy(place(record.key), place(other)).unwrap();
-        let pulled = remote.pull(&Store::new(there.path()), &[other], &Arriving::default()).unwrap();
-        let (refused, reason) = &pulled.refused[0];
-        assert_eq!(*refused, other);
+        fs_err::create_dir_all(place(other_key).parent().unwrap()).unwrap();
+        fs_err::copy(place(record.key), place(other_key)).unwrap();
+        let summary = remote.pull(&Store::new(target_folder.path()), &[other_key], &Arriving::default()).unwrap();
+        let (refused_key, reason) = &summary.refused[0];
+        assert_eq!(*refused_key, other_key);
         assert!(reason.contains("the record of another job"), "{reason}");
     }
 }

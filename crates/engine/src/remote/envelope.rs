@@ -134,8 +134,8 @@ mod tests {
 
     #[test]
     fn what_is_sealed_is_opened() {
-        let own = key();
-        for (key, signed) in [(None, None), (Some(&own), Some(own.public()))] {
+        let own_key = key();
+        for (key, signed) in [(None, None), (Some(&own_key), Some(own_key.public()))] {
             let mut file = sealed(key);
             assert_eq!(open(&mut file).unwrap(), Ok(signed));
             assert_eq!(bytes(&mut file), b"the archive");
@@ -144,39 +144,39 @@ mod tests {
 
     #[test]
     fn no_byte_can_be_changed_and_none_be_missing() {
-        let opened = |bytes: &[u8]| {
+        let open_bytes = |bytes: &[u8]| {
             let mut file = tempfile::tempfile().unwrap();
             file.write_all(bytes).unwrap();
             open(&mut file).unwrap()
         };
-        let own = key();
-        for whole in [bytes(&mut sealed(None)), bytes(&mut sealed(Some(&own)))] {
-            opened(&whole).unwrap();
-            for at in 0..whole.len() {
-                let mut changed = whole.clone();
-                changed[at] ^= 1;
-                assert!(opened(&changed).is_err(), "byte {at}");
-                assert!(opened(&whole[..at]).is_err(), "{at} bytes");
+        let own_key = key();
+        for archive in [bytes(&mut sealed(None)), bytes(&mut sealed(Some(&own_key)))] {
+            open_bytes(&archive).unwrap();
+            for index in 0..archive.len() {
+                let mut changed_bytes = archive.clone();
+                changed_bytes[index] ^= 1;
+                assert!(open_bytes(&changed_bytes).is_err(), "byte {index}");
+                assert!(open_bytes(&archive[..index]).is_err(), "{index} bytes");
             }
-            opened(&[whole.as_slice(), b"more"].concat()).unwrap_err();
+            open_bytes(&[archive.as_slice(), b"more"].concat()).unwrap_err();
         }
-        opened(&[0xff; 300]).unwrap_err();
+        open_bytes(&[0xff; 300]).unwrap_err();
     }
 
     #[test]
     fn a_signature_is_not_moved_to_another_archive() {
-        let (own, mut other) = (key(), tempfile::tempfile().unwrap());
-        let signed = bytes(&mut sealed(Some(&own)));
-        seal::<io::Error>(&mut other, Some(&key()), |to| to.write_all(b"AnotherOne!")).unwrap();
+        let (own_key, mut other) = (key(), tempfile::tempfile().unwrap());
+        let signed = bytes(&mut sealed(Some(&own_key)));
+        seal::<io::Error>(&mut other, Some(&key()), |writer| writer.write_all(b"AnotherOne!")).unwrap();
         let other = bytes(&mut other);
         let words = |bytes: &[u8]| {
             let line = String::from_utf8(bytes.split(|byte| *byte == b'\n').next().unwrap().to_vec()).unwrap();
             line.split(' ').map(str::to_owned).collect::<Vec<_>>()
         };
-        let (mine, theirs) = (words(&signed), words(&other));
-        let forged = [&theirs[..4], &mine[4..]].concat().join(" ") + "\nAnotherOne!";
+        let (own_words, other_words) = (words(&signed), words(&other));
+        let forged_text = [&other_words[..4], &own_words[4..]].concat().join(" ") + "\nAnotherOne!";
         let mut file = tempfile::tempfile().unwrap();
-        file.write_all(forged.as_bytes()).unwrap();
+        file.write_all(forged_text.as_bytes()).unwrap();
         assert!(open(&mut file).unwrap().unwrap_err().contains("signature"));
     }
 }

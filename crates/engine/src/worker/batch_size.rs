@@ -250,16 +250,16 @@ mod tests {
 
     #[test]
     fn an_abort_for_want_of_memory_is_told_from_others() {
-        let aborted = ExitStatus::from_raw(6);
+        let abort_status = ExitStatus::from_raw(6);
         let words = "thread started\nmemory allocation of 268435456 bytes failed\n";
-        assert_eq!(silent(aborted, words, Some(false)).kind, FailureKind::Memory);
-        let traced = format!(
+        assert_eq!(silent(abort_status, words, Some(false)).kind, FailureKind::Memory);
+        let traced_words = format!(
             "{words}stack backtrace:\n   0: main\n             at ./main.rs:1\nnote: Some details are omitted\n"
         );
-        let failure = silent(aborted, &traced, Some(false));
+        let failure = silent(abort_status, &traced_words, Some(false));
         assert_eq!(failure.kind, FailureKind::Memory);
         assert!(failure.message.ends_with("memory allocation of 268435456 bytes failed"), "{failure}");
-        let failure = silent(aborted, "assertion failed\nstack backtrace:\n   0: main\n", Some(false));
+        let failure = silent(abort_status, "assertion failed\nstack backtrace:\n   0: main\n", Some(false));
         assert_eq!(failure.kind, FailureKind::Crash);
         assert!(failure.message.ends_with("assertion failed"), "{failure}");
         assert_eq!(silent(ExitStatus::from_raw(9), "", Some(true)).kind, FailureKind::Memory);

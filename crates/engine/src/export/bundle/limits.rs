@@ -62,10 +62,10 @@ mod tests {
         let error = |name: &str, bytes| Read::default().add(Path::new(name), bytes).unwrap_err().to_string();
         assert!(error("records/x.json", MAX_RECORD_BYTES + 1).contains("a record may have"));
         assert!(error("sources/x.yaml", MAX_FILE_BYTES + 1).contains("a file may have"));
-        let mut read = Read { files: MAX_FILES, bytes: 0 };
-        assert!(read.add(Path::new("x"), 1).unwrap_err().to_string().contains("1000000 files"));
-        let mut read = Read { files: 0, bytes: MAX_BYTES };
-        assert!(read.add(Path::new("x"), 1).unwrap_err().to_string().contains("its files have more than"));
+        let mut totals = Read { files: MAX_FILES, bytes: 0 };
+        assert!(totals.add(Path::new("x"), 1).unwrap_err().to_string().contains("1000000 files"));
+        let mut totals = Read { files: 0, bytes: MAX_BYTES };
+        assert!(totals.add(Path::new("x"), 1).unwrap_err().to_string().contains("its files have more than"));
         Read::default().add(Path::new("records/x.json"), MAX_RECORD_BYTES).unwrap();
     }
 }

@@ -263,8 +263,8 @@ mod tests {
             ("/home/me/p/data/a", "../data/a", "sources/@/@/@/data/a"),
             ("/data/x", "../../../../data/x", "sources/data/x"),
         ] {
-            let found = relative(Path::new(path), Path::new("/home/me/p/recipes"));
-            assert_eq!((found.as_path(), super::name(4, &found).as_str()), (Path::new(place), name));
+            let relative_path = relative(Path::new(path), Path::new("/home/me/p/recipes"));
+            assert_eq!((relative_path.as_path(), super::name(4, &relative_path).as_str()), (Path::new(place), name));
         }
     }
 

@@ -296,38 +296,38 @@ mod tests {
 
     #[test]
     fn lines_have_the_rank_that_wrote_them() {
-        let of = |with, line: &str| {
-            let found = launcher(with).labeled(line.as_bytes()).map(|(rank, rest)| (rank, rest.to_vec()));
-            found.map(|(rank, rest)| (rank, String::from_utf8(rest).unwrap()))
+        let rank_and_text = |with, line: &str| {
+            let labeled_line = launcher(with).labeled(line.as_bytes()).map(|(rank, rest)| (rank, rest.to_vec()));
+            labeled_line.map(|(rank, rest)| (rank, String::from_utf8(rest).unwrap()))
         };
         let is = |rank, text: &str| Some((rank, text.to_owned()));
-        assert_eq!(of(With::Srun, "3: loss=1: 2"), is(3, "loss=1: 2"));
-        assert_eq!(of(With::Srun, " 3:   indented"), is(3, "  indented"));
-        assert_eq!(of(With::Srun, "11: "), is(11, ""));
-        for own in ["srun: error: n2: task 3: Exited with exit code 3", "12: beyond", "x", "", ":", "-1: x"] {
-            assert_eq!(of(With::Srun, own), None, "{own}");
+        assert_eq!(rank_and_text(With::Srun, "3: loss=1: 2"), is(3, "loss=1: 2"));
+        assert_eq!(rank_and_text(With::Srun, " 3:   indented"), is(3, "  indented"));
+        assert_eq!(rank_and_text(With::Srun, "11: "), is(11, ""));
+        for line in ["srun: error: n2: task 3: Exited with exit code 3", "12: beyond", "x", "", ":", "-1: x"] {
+            assert_eq!(rank_and_text(With::Srun, line), None, "{line}");
         }
-        assert_eq!(of(With::OpenMpi, "[1,3]<stdout>:loss=1"), is(3, "loss=1"));
-        assert_eq!(of(With::OpenMpi, "[1,11]<stderr>: text"), is(11, " text"));
-        assert_eq!(of(With::OpenMpi, "[1,3]<stdout>:loss[1,3]<stdout>:=1[1,3]<stdout>:"), is(3, "loss=1"));
-        assert_eq!(of(With::Mpich, "[3] [x] y"), is(3, "[x] y"));
-        for own in ["mpirun noticed", "[host:12] error", "[", "[]", "[1,99]<stdout>:x"] {
-            assert_eq!(of(With::OpenMpi, own), None, "{own}");
+        assert_eq!(rank_and_text(With::OpenMpi, "[1,3]<stdout>:loss=1"), is(3, "loss=1"));
+        assert_eq!(rank_and_text(With::OpenMpi, "[1,11]<stderr>: text"), is(11, " text"));
+        assert_eq!(rank_and_text(With::OpenMpi, "[1,3]<stdout>:loss[1,3]<stdout>:=1[1,3]<stdout>:"), is(3, "loss=1"));
+        assert_eq!(rank_and_text(With::Mpich, "[3] [x] y"), is(3, "[x] y"));
+        for line in ["mpirun noticed", "[host:12] error", "[", "[]", "[1,99]<stdout>:x"] {
+            assert_eq!(rank_and_text(With::OpenMpi, line), None, "{line}");
         }
     }
 
     #[test]
     fn the_first_process_that_failed_is_known() {
-        let raw = |line: &str| {
-            let found = failed_task(line)?;
-            Some((found.rank, found.status.map(ExitStatusExt::into_raw)))
+        let raw_status = |line: &str| {
+            let task = failed_task(line)?;
+            Some((task.rank, task.status.map(ExitStatusExt::into_raw)))
         };
-        assert_eq!(raw("srun: error: n2: task 3: Exited with exit code 5"), Some((3, Some(5 << 8))));
-        assert_eq!(raw("srun: error: n1: tasks 4-5,7: Killed"), Some((4, Some(9))));
-        assert_eq!(raw("srun: error: n1: task 0: Segmentation fault (core dumped)"), Some((0, Some(11))));
-        assert_eq!(raw("srun: error: n1: task 0: Something new"), Some((0, None)));
-        for other in ["srun: error: n1: task x: Killed", "srun: error: n1: tasks", "task 3: Killed", ""] {
-            assert_eq!(raw(other), None, "{other}");
+        assert_eq!(raw_status("srun: error: n2: task 3: Exited with exit code 5"), Some((3, Some(5 << 8))));
+        assert_eq!(raw_status("srun: error: n1: tasks 4-5,7: Killed"), Some((4, Some(9))));
+        assert_eq!(raw_status("srun: error: n1: task 0: Segmentation fault (core dumped)"), Some((0, Some(11))));
+        assert_eq!(raw_status("srun: error: n1: task 0: Something new"), Some((0, None)));
+        for line in ["srun: error: n1: task x: Killed", "srun: error: n1: tasks", "task 3: Killed", ""] {
+            assert_eq!(raw_status(line), None, "{line}");
         }
         let mpi = launcher(With::OpenMpi).failed("  Process name: [[58637,1],7]").unwrap();
         assert_eq!((mpi.rank, mpi.status), (7, None));

@@ -50,9 +50,9 @@ mod tests {
         assert!(!quiet.is_untouched());
         let other = folder.path().join(CONTRACT).join("other");
         fs::hard_link(&path, &other).unwrap();
-        let renamed = watch().unwrap();
+        let second_watch = watch().unwrap();
         fs::read(&other).unwrap();
-        assert!(!renamed.is_untouched(), "under another name, too");
+        assert!(!second_watch.is_untouched(), "under another name, too");
         fs::write(folder.path().join("checkpoint"), "").unwrap();
         assert!(watch().is_none(), "an earlier attempt may have read it");
     }

@@ -63,9 +63,9 @@ mod tests {
             threads: 1,
             gpus: gpus.iter().map(ToString::to_string).collect(),
         };
-        let of = |ranks: &Ranks| (0..ranks.count).map(|rank| ranks.gpus_of(rank).join(",")).collect::<Vec<_>>();
-        assert_eq!(of(&ranks(2, &["5", "7"])), ["5", "7"]);
-        assert_eq!(of(&ranks(2, &["0", "1", "2", "3"])), ["0,1", "2,3"]);
-        assert_eq!(of(&ranks(3, &["4"])), ["", "", "4"]);
+        let gpu_lists = |ranks: &Ranks| (0..ranks.count).map(|rank| ranks.gpus_of(rank).join(",")).collect::<Vec<_>>();
+        assert_eq!(gpu_lists(&ranks(2, &["5", "7"])), ["5", "7"]);
+        assert_eq!(gpu_lists(&ranks(2, &["0", "1", "2", "3"])), ["0,1", "2,3"]);
+        assert_eq!(gpu_lists(&ranks(3, &["4"])), ["", "", "4"]);
     }
 }

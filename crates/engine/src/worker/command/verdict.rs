@@ -71,16 +71,20 @@ mod tests {
     #[test]
     fn what_ended_early_is_no_result() {
         let kind = |facts: Facts| stopped(&facts).map(|failure| failure.kind);
-        let spoken = Facts { has_reported: true, is_asked: true, step: Some(8), total: Some(10), ..QUIET };
+        let reported_facts = Facts { has_reported: true, is_asked: true, step: Some(8), total: Some(10), ..QUIET };
         assert_eq!(kind(QUIET), None);
         assert_eq!(kind(Facts { is_asked: true, ..QUIET }), None, "it has not heard of it");
         assert_eq!(kind(Facts { is_terminated: true, ..QUIET }), Some(FailureKind::Crash));
-        assert_eq!(kind(spoken), Some(FailureKind::Stopped));
-        assert_eq!(kind(Facts { total: None, ..spoken }), Some(FailureKind::Stopped));
-        assert_eq!(kind(Facts { step: Some(9), ..spoken }), None, "it has finished anyway");
-        assert_eq!(kind(Facts { step: Some(9), is_terminated: true, ..spoken }), None);
-        assert_eq!(kind(Facts { step: Some(9), says_stopped: true, ..spoken }), Some(FailureKind::Stopped));
-        assert_eq!(kind(Facts { is_asked: false, ..spoken }), None, "without a request, it knows when it is done");
-        assert_eq!(kind(Facts { is_success: false, ..spoken }), None, "it has its own failure");
+        assert_eq!(kind(reported_facts), Some(FailureKind::Stopped));
+        assert_eq!(kind(Facts { total: None, ..reported_facts }), Some(FailureKind::Stopped));
+        assert_eq!(kind(Facts { step: Some(9), ..reported_facts }), None, "it has finished anyway");
+        assert_eq!(kind(Facts { step: Some(9), is_terminated: true, ..reported_facts }), None);
+        assert_eq!(kind(Facts { step: Some(9), says_stopped: true, ..reported_facts }), Some(FailureKind::Stopped));
+        assert_eq!(
+            kind(Facts { is_asked: false, ..reported_facts }),
+            None,
+            "without a request, it knows when it is done"
+        );
+        assert_eq!(kind(Facts { is_success: false, ..reported_facts }), None, "it has its own failure");
     }
 }

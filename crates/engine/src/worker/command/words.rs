@@ -217,7 +217,7 @@ mod tests {
             let text = line.split_once('=').unwrap().1;
             assert_eq!(unit(line), Some(Word::NoNumber("loss".into(), text.into())), "{line}");
         }
-        let nothing: [&[u8]; 14] = [
+        let other_lines: [&[u8]; 14] = [
             b"",
             b"=",
             b"=1",
@@ -233,7 +233,7 @@ mod tests {
             b"device=cuda:0",
             b"model=gpt2",
         ];
-        for line in nothing {
+        for line in other_lines {
             assert_eq!(understand(line), None, "{}", String::from_utf8_lossy(line));
         }
     }
@@ -256,19 +256,19 @@ mod tests {
     fn numbers_of_a_file() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("metrics.json");
-        let read = |text: &str| {
+        let read_text = |text: &str| {
             fs_err::write(&path, text).unwrap();
             read_json(&path)
         };
         let text = r#"{"loss": 1, "memory": {"peak": 2.5, "name": "x", "grad": NaN}, "none": null, "list": [1], "x": Infinity,
             "y": -Infinity, "c": nan, "d": -inf, "e": 1e999, "text": "NaN is a word", "quoted": "5e-4", "word": "Infinity"}"#;
-        let Numbers { found, others } = read(text).unwrap();
-        let finite: Vec<(&str, f64)> = found
+        let Numbers { found, others } = read_text(text).unwrap();
+        let finite_numbers: Vec<(&str, f64)> = found
             .iter()
             .filter(|(_, metric)| metric.value.is_finite())
             .map(|(name, metric)| (name.as_str(), metric.value))
             .collect();
-        assert_eq!(finite, [("loss", 1.0), ("memory.peak", 2.5)]);
+        assert_eq!(finite_numbers, [("loss", 1.0), ("memory.peak", 2.5)]);
         let others: Vec<String> = others.into_iter().map(|(name, text)| format!("{name} {text}")).collect();
         let expected = [
             "c NaN",
@@ -283,9 +283,9 @@ mod tests {
             "y -inf",
         ];
         assert_eq!(others, expected);
-        assert_eq!(read("\u{feff}{\"loss\": 1}").unwrap().found.len(), 1);
+        assert_eq!(read_text("\u{feff}{\"loss\": 1}").unwrap().found.len(), 1);
         for text in ["", "[1]", "{\"loss\": NaNo}", "NaN", "{\"loss\": 0.5", "{\"loss\": 0,5}"] {
-            assert!(read(text).is_err(), "{text}");
+            assert!(read_text(text).is_err(), "{text}");
         }
         assert_eq!(read_json(folder.path()), Err("is not a file".into()));
         assert_eq!(read_json(&folder.path().join("x")), Err("was not written".into()));

@@ -320,35 +320,35 @@ mod tests {
     #[test]
     fn thinning_keeps_the_ends_and_every_extreme() {
         for (count, spacing) in [(3999, 1), (5000, 1), (100_000, 3), (1_000_000, 1)] {
-            let all: Vec<(u64, f64)> = (1..=count).map(|step| (step * spacing, noise(step))).collect();
-            let thin = points(all.clone());
-            let curve = thin.curve();
+            let all_points: Vec<(u64, f64)> = (1..=count).map(|step| (step * spacing, noise(step))).collect();
+            let curve_points = points(all_points.clone());
+            let curve = curve_points.curve();
             assert!((1000..=MAX_POINTS).contains(&curve.at.len()), "{count}: {}", curve.at.len());
             assert!(curve.at.windows(2).all(|pair| pair[0] < pair[1]));
-            let kept: Vec<(u64, f64)> = curve.at.iter().copied().zip(curve.values.iter().copied()).collect();
-            assert_eq!((kept.first(), kept.last()), (all.first(), all.last()));
+            let kept_points: Vec<(u64, f64)> = curve.at.iter().copied().zip(curve.values.iter().copied()).collect();
+            assert_eq!((kept_points.first(), kept_points.last()), (all_points.first(), all_points.last()));
             // Every range of steps has its own extremes.
             let width = (count * spacing / 500).next_power_of_two();
-            let mut from = 0;
-            while from <= count * spacing {
-                let part = |of: &[(u64, f64)]| {
+            let mut start = 0;
+            while start <= count * spacing {
+                let part = |pairs: &[(u64, f64)]| {
                     let values =
-                        of.iter().filter(|(step, _)| (from..from + width).contains(step)).map(|(_, value)| *value);
+                        pairs.iter().filter(|(step, _)| (start..start + width).contains(step)).map(|(_, value)| *value);
                     values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| {
                         (low.min(value), high.max(value))
                     })
                 };
                 if count <= 100_000 {
-                    assert_eq!(part(&all), part(&kept), "{count}: from {from}");
+                    assert_eq!(part(&all_points), part(&kept_points), "{count}: from {start}");
                 }
-                from += width;
+                start += width;
             }
-            let best = |how| thin.collect(how).map(|point| (point.step, point.value));
-            let low = all.iter().copied().min_by(|a, b| a.1.total_cmp(&b.1));
-            let high = all.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1));
-            assert_eq!((best(Collect::Min), best(Collect::Max)), (low, high));
-            let mean = all.iter().map(|(_, value)| value).sum::<f64>() / count as f64;
-            assert!((best(Collect::Mean).map_or(f64::NAN, |(_, value)| value) - mean).abs() < 1e-12);
+            let value_of = |how| curve_points.collect(how).map(|point| (point.step, point.value));
+            let low = all_points.iter().copied().min_by(|a, b| a.1.total_cmp(&b.1));
+            let high = all_points.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1));
+            assert_eq!((value_of(Collect::Min), value_of(Collect::Max)), (low, high));
+            let mean = all_points.iter().map(|(_, value)| value).sum::<f64>() / count as f64;
+            assert!((value_of(Collect::Mean).map_or(f64::NAN, |(_, value)| value) - mean).abs() < 1e-12);
         }
     }
 
@@ -364,29 +364,32 @@ mod tests {
 
     /// The points of an attempt, and of a later attempt that resumed at its first step.
     fn resumed(first: impl Iterator<Item = u64>, second: impl Iterator<Item = u64> + Clone) -> Points {
-        let mut all = points(first.map(|step| (step, noise(step))));
-        all.cut(second.clone().min().unwrap_or(u64::MAX));
-        all.add(points(second.map(|step| (step, noise(step)))));
-        all
+        let mut merged_points = points(first.map(|step| (step, noise(step))));
+        merged_points.cut(second.clone().min().unwrap_or(u64::MAX));
+        merged_points.add(points(second.map(|step| (step, noise(step)))));
+        merged_points
     }
 
     #[test]
     fn a_resumed_run_has_the_curve_of_one_in_one_piece() {
-        let whole = points((0..12_000).map(|step| (step, noise(step))));
-        assert_eq!(resumed(0..10_000, 7000..12_000).curve(), whole.curve());
+        let single_run = points((0..12_000).map(|step| (step, noise(step))));
+        assert_eq!(resumed(0..10_000, 7000..12_000).curve(), single_run.curve());
         assert_eq!(resumed(0..100, 0..10).curve().at, (0..10).collect::<Vec<_>>());
-        let all = resumed(0..100, 50..200);
+        let merged_points = resumed(0..100, 50..200);
         let mean = (0..200).map(noise).sum::<f64>() / 200.0;
-        assert!((all.collect(Collect::Mean).map_or(f64::NAN, |mean| mean.value) - mean).abs() < 1e-12);
+        assert!((merged_points.collect(Collect::Mean).map_or(f64::NAN, |mean| mean.value) - mean).abs() < 1e-12);
     }
 
     #[test]
     fn steps_out_of_order_count_and_are_sorted() {
-        let all = points([(100, 0.5), (300, 0.9), (200, 0.7)]);
-        let value = |how| all.collect(how).map(|point| (point.step, point.value));
+        let unsorted_points = points([(100, 0.5), (300, 0.9), (200, 0.7)]);
+        let value = |how| unsorted_points.collect(how).map(|point| (point.step, point.value));
         assert_eq!((value(Collect::Max), value(Collect::Min)), (Some((300, 0.9)), Some((100, 0.5))));
         assert_eq!((value(Collect::First), value(Collect::Last)), (Some((100, 0.5)), Some((200, 0.7))));
-        assert_eq!((all.curve().at, all.curve().values), (vec![100, 200, 300], vec![0.5, 0.7, 0.9]));
+        assert_eq!(
+            (unsorted_points.curve().at, unsorted_points.curve().values),
+            (vec![100, 200, 300], vec![0.5, 0.7, 0.9])
+        );
         let backwards = points((0..20_000).rev().map(|step| (step, noise(step))));
         let forwards = points((0..20_000).map(|step| (step, noise(step))));
         assert_eq!(backwards.curve(), forwards.curve());
@@ -394,18 +397,19 @@ mod tests {
 
     #[test]
     fn a_counter_that_restarts_counts_all_its_values() {
-        let mut all = Points::new(Unit::One);
-        let shown: Vec<bool> = (0..9_u32).map(|value| all.push(u64::from(value) % 3, f64::from(value))).collect();
-        assert_eq!(shown, [true, true, true, false, false, false, false, false, false]);
-        let value = |how| all.collect(how).map(|point| point.value);
+        let mut counter_points = Points::new(Unit::One);
+        let shown_flags: Vec<bool> =
+            (0..9_u32).map(|value| counter_points.push(u64::from(value) % 3, f64::from(value))).collect();
+        assert_eq!(shown_flags, [true, true, true, false, false, false, false, false, false]);
+        let value = |how| counter_points.collect(how).map(|point| point.value);
         assert_eq!((value(Collect::Mean), value(Collect::Min), value(Collect::Max)), (Some(4.0), Some(0.0), Some(8.0)));
         assert_eq!((value(Collect::First), value(Collect::Last)), (Some(0.0), Some(8.0)));
-        assert_eq!((all.curve().at, all.curve().values), (vec![0, 1, 2], vec![6.0, 7.0, 8.0]));
+        assert_eq!((counter_points.curve().at, counter_points.curve().values), (vec![0, 1, 2], vec![6.0, 7.0, 8.0]));
         let epochs = (0..3).flat_map(|epoch| (0..10_000).map(move |step| (step, noise(epoch * 10_000 + step))));
-        let many = points(epochs);
+        let epoch_points = points(epochs);
         let mean = (0..30_000).map(noise).sum::<f64>() / 30_000.0;
-        assert!((many.collect(Collect::Mean).map_or(f64::NAN, |mean| mean.value) - mean).abs() < 1e-12);
-        let curve = many.curve();
+        assert!((epoch_points.collect(Collect::Mean).map_or(f64::NAN, |mean| mean.value) - mean).abs() < 1e-12);
+        let curve = epoch_points.curve();
         assert!(curve.at.len() <= MAX_POINTS && curve.at.windows(2).all(|pair| pair[0] < pair[1]));
         assert_eq!((curve.at.last(), curve.values.last().copied()), (Some(&9999), Some(noise(29_999))));
     }
@@ -413,28 +417,28 @@ mod tests {
     #[test]
     fn a_state_of_an_earlier_version_is_read() {
         let text = r#"{"unit":"1","log_width":0,"ranges":[{"index":1,"low":{"step":1,"value":5.0},"high":{"step":1,"value":5.0},"sum":5.0,"count":1}],"kept":1,"first":{"step":1,"value":5.0},"last":{"step":1,"value":5.0},"broken":false}"#;
-        let mut read: Points = serde_json::from_str(text).unwrap();
-        read.push(2, 3.0);
-        assert_eq!((read.curve().at, read.curve().values), (vec![1, 2], vec![5.0, 3.0]));
+        let mut loaded_points: Points = serde_json::from_str(text).unwrap();
+        loaded_points.push(2, 3.0);
+        assert_eq!((loaded_points.curve().at, loaded_points.curve().values), (vec![1, 2], vec![5.0, 3.0]));
     }
 
     #[test]
     fn equal_extremes_are_the_first() {
-        let flat = points([(1, 2.0), (2, 1.0), (3, 1.0), (4, 2.0)]);
-        let step = |how| flat.collect(how).map(|point| point.step);
+        let equal_points = points([(1, 2.0), (2, 1.0), (3, 1.0), (4, 2.0)]);
+        let step = |how| equal_points.collect(how).map(|point| point.step);
         assert_eq!((step(Collect::Min), step(Collect::Max)), (Some(2), Some(1)));
     }
 
     #[test]
     fn a_newest_value_that_is_no_number_is_no_last_value() {
-        let diverged = points([(1, 2.0), (2, 1.0), (3, f64::NAN)]);
-        assert_eq!(diverged.collect(Collect::Last), None);
+        let diverged_points = points([(1, 2.0), (2, 1.0), (3, f64::NAN)]);
+        assert_eq!(diverged_points.collect(Collect::Last), None);
         for how in [Collect::Min, Collect::Max, Collect::Mean] {
-            assert_eq!(diverged.collect(how), None, "{how:?}");
+            assert_eq!(diverged_points.collect(how), None, "{how:?}");
         }
-        assert_eq!(diverged.collect(Collect::MinFinite).map(|point| point.value), Some(1.0));
-        assert_eq!(diverged.collect(Collect::First).map(|point| point.value), Some(2.0));
-        let recovered = points([(1, f64::NAN), (2, 1.0)]);
-        assert_eq!(recovered.collect(Collect::Last).map(|point| point.value), Some(1.0));
+        assert_eq!(diverged_points.collect(Collect::MinFinite).map(|point| point.value), Some(1.0));
+        assert_eq!(diverged_points.collect(Collect::First).map(|point| point.value), Some(2.0));
+        let recovered_points = points([(1, f64::NAN), (2, 1.0)]);
+        assert_eq!(recovered_points.collect(Collect::Last).map(|point| point.value), Some(1.0));
     }
 }

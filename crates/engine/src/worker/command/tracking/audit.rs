@@ -267,12 +267,12 @@ mod tests {
         let text = b"begin\t7\nread\t3\t5\t9\t/p/a\\nb\\\\.py\t/p/train.py\ngarbage\nread\tx\t5\t9\t/p/c\t\n\
             write\t/p/out\nread\t1\t1\t1\t/p/out\t\npackage\t/v/site-packages\tyaml\nread\t3\t5\t9\trelative\t\n\
             read\t1\t2\t3\t/p/\xff.py\t\nread\t3\t5";
-        let seen = parse(text);
-        assert_eq!(seen.begun, 1);
-        let paths: Vec<&[u8]> = seen.read.keys().map(|path| path.as_os_str().as_bytes()).collect();
+        let observation = parse(text);
+        assert_eq!(observation.begun, 1);
+        let paths: Vec<&[u8]> = observation.read.keys().map(|path| path.as_os_str().as_bytes()).collect();
         assert_eq!(paths, [b"/p/a\nb\\.py".as_slice(), b"/p/out", b"/p/\xff.py"]);
-        assert!(seen.read[Path::new("/p/out")].was_written_first);
-        assert_eq!(seen.packages.len(), 1);
+        assert!(observation.read[Path::new("/p/out")].was_written_first);
+        assert_eq!(observation.packages.len(), 1);
         assert_eq!(parse(b"").begun, 0);
     }
 
@@ -290,9 +290,9 @@ mod tests {
             fs::write(site.join(name).join(file), text).unwrap();
         }
         let modules = ["numpy", "yaml", "dateutil", "nobodys"].map(|name| (site.to_owned(), name.to_owned()));
-        let found = packages(&modules.into());
-        let found: Vec<(&str, &str)> =
-            found.iter().map(|(name, package)| (name.as_str(), package.version.as_str())).collect();
-        assert_eq!(found, [("numpy", "2.1.0"), ("python-dateutil", "2.9"), ("pyyaml", "6.0")]);
+        let packages_of_modules = packages(&modules.into());
+        let packages_of_modules: Vec<(&str, &str)> =
+            packages_of_modules.iter().map(|(name, package)| (name.as_str(), package.version.as_str())).collect();
+        assert_eq!(packages_of_modules, [("numpy", "2.1.0"), ("python-dateutil", "2.9"), ("pyyaml", "6.0")]);
     }
 }
